@@ -175,7 +175,7 @@ def test_the_frame_has_a_row_a_run(found):
     frame = found.frame()
     assert isinstance(frame, pandas.DataFrame)
     assert len(frame) == 2 * 3 * 6
-    wanted = {"method", "epsilon", "data_set", "replicate", "value", "upper", "start_value"}
+    wanted = {"method", "epsilon", "data_set", "replicate", "value", "upper", "zero"}
     assert wanted <= set(frame.columns)
     means = frame.groupby(["epsilon", "method"])["value"].mean()
     for point in found.points:

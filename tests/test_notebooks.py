@@ -11,9 +11,13 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 SMALL = {
-    "00_quickstart.ipynb": "n, dim, replicates = 200, 4, 8\nepsilons = [0.5, 2.0]",
+    "00_quickstart.ipynb": "n, dim, replicates = 200, 4, 10\nepsilons = [0.5, 2.0]",
     "accounting.ipynb": (
         "noise, rate, steps, delta = 1.1, 0.01, 100, 1e-5\npoints, largest = 3, 4"
+    ),
+    "compare.ipynb": (
+        "n, dim, replicates, data_sets = 100, 3, 4, 2\n"
+        'epsilons, methods = [0.5, 2.0], ["output_perturbation", "phased_sgd"]'
     ),
     "dp_ftrl.ipynb": (
         "leaves, prefix, record = 6, 5, 3\n"

@@ -44,7 +44,7 @@ ROOMS = {
     "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} dp_accounting jax"),
     "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
     "lab/write":  Room(8, LAB, "rich"),
-    "lab/draw":   Room(7, "lab/judge lab/make", "PIL matplotlib numpy"),
+    "lab/draw":   Room(7, "arguments lab/judge lab/make", "PIL matplotlib numpy pandas"),
     "lab/judge":  Room(6, "lab/make", "numpy scipy"),
     "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
     "audit":      Room(5, LIBRARY, DEVICE),

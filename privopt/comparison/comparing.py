@@ -21,8 +21,9 @@ from privopt.comparison.request import (
     seed_of,
 )
 from privopt.core.running import check_key
+from privopt.lab.draw.recorded import read
 from privopt.lab.make.method import Method
-from privopt.lab.make.records import read, read_provenance
+from privopt.lab.make.records import read_provenance
 from privopt.lab.make.resume import Progress, print_notes
 from privopt.lab.make.run import run
 from privopt.problems import Family, Problem

@@ -11,9 +11,10 @@ from privopt.comparison.points import Point, points_of
 from privopt.comparison.table import rows_of, text_of
 from privopt.comparison.winners import TIE, Winner, winners_of
 from privopt.lab.draw.notation import number, symbol
+from privopt.lab.draw.recorded import Recorded
 from privopt.lab.judge.results import grouped, refusals
 from privopt.lab.judge.verdict import ORACLE_TUNED
-from privopt.lab.make.records import Provenance, Recorded
+from privopt.lab.make.records import Provenance
 
 if TYPE_CHECKING:
     import pandas
@@ -179,16 +180,8 @@ class Comparison:
         return winners_of(self.points)
 
     def frame(self) -> pandas.DataFrame:
-        """A row a run, with the columns of its cell: method, sizes, budget, ``value`` and so on.
-
-        Beside them the ``steps`` and ``upper`` of its plan, ``start_value`` of the zero predictor,
-        ``nonprivate_value`` of the same steps without noise, and ``data_set``.
-        """
-        import pandas
-
-        table = self.recorded.table()
-        found = pandas.DataFrame({name: table[name].to_pylist() for name in table.column_names})
-        return found.rename(columns={"strength": "data_set"})
+        """A row a run, as in ``recorded.frame()``, whose strength is the number of a data set."""
+        return self.recorded.frame().rename(columns={"strength": "data_set"})
 
     def plot(self, path: Path | str | None = None) -> Figure:
         """The picture; written as a PNG where a ``path`` is given.

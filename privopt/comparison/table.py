@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from privopt.comparison.points import Point
-from privopt.lab.draw import notation
+from privopt.lab.draw.notation import brief
 from privopt.lab.judge.verdict import ORACLE_TUNED
 
 
@@ -16,17 +16,17 @@ def rows_of(points: Sequence[Point], axis: str | None) -> list[dict[str, str]]:
         ({axis: f"{point.value:g}"} if axis else {})
         | {
             "method": point.method + (f" ({ORACLE_TUNED})" if point.tuned else ""),
-            "mean excess": number(point.mean),
+            "mean excess": brief(point.mean),
             "95 % of the mean": _range(point.interval.lower, point.interval.upper),
             "10-90 % of runs": _range(*point.quantiles),
-            "sd keys, data": ", ".join(map(number, point.spread)),
-            "bound": number(point.bound),
-            "mean/bound": number(point.mean / point.bound if point.bound < math.inf else math.nan),
-            "without noise": number(
+            "sd keys, data": ", ".join(map(brief, point.spread)),
+            "bound": brief(point.bound),
+            "mean/bound": brief(point.mean / point.bound if point.bound < math.inf else math.nan),
+            "without noise": brief(
                 point.nonprivate if point.nonprivate > point.cells[0].gap else 0.0
             ),
             "steps": "-" if point.steps is None or point.tuned else f"{point.steps:,}",
-            "s a run": number(point.seconds),
+            "s a run": brief(point.seconds),
         }
         for point in points
     ] + _zero(points, axis)
@@ -35,7 +35,7 @@ def rows_of(points: Sequence[Point], axis: str | None) -> list[dict[str, str]]:
 def _zero(points: Sequence[Point], axis: str | None) -> list[dict[str, str]]:
     """The row of the zero predictor, at the first value."""
     at = {axis: f"{points[0].value:g}"} if axis else {}
-    return [at | {"method": "zero predictor", "mean excess": number(points[0].zero)}]
+    return [at | {"method": "zero predictor", "mean excess": brief(points[0].zero)}]
 
 
 def text_of(rows: Sequence[Mapping[str, str]]) -> str:
@@ -50,12 +50,5 @@ def text_of(rows: Sequence[Mapping[str, str]]) -> str:
     )
 
 
-def number(value: float) -> str:
-    """Two digits without powers of ten, where it is not tiny; a dash where there is none."""
-    if not math.isfinite(value):
-        return "-"
-    return notation.number(float(f"{value:.2g}")) if abs(value) >= 1e-5 else f"{value:.2g}"
-
-
 def _range(low: float, high: float) -> str:
-    return f"{number(low)} to {number(high)}"
+    return f"{brief(low)} to {brief(high)}"

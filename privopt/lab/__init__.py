@@ -5,6 +5,7 @@ Two kinds, one way: an ``Experiment`` sweeps methods over problems and is judged
 was recorded ``judge`` says what holds, ``draw`` the figures, ``write`` the report.
 """
 
+from privopt.lab.draw.recorded import Recorded, read
 from privopt.lab.judge.verdict import Outcome, Verdict, tally
 from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.axes import Axis, Grid, Setting
@@ -16,7 +17,6 @@ from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.method import Method, ladder
 from privopt.lab.make.presentation import Claim, Column, Line, Listing, Panel, Plot
 from privopt.lab.make.quantities import Played, StreamLosses
-from privopt.lab.make.records import Recorded, read
 from privopt.lab.make.run import RunResult, run
 from privopt.lab.make.study import Study
 from privopt.lab.make.trials import Trial

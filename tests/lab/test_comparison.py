@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from privopt.lab.draw.comparison import comparison
+from privopt.lab.draw.curves import _turns
 from privopt.lab.draw.figures import figures
 from privopt.lab.draw.grids import grid_cells, grid_figure
 from privopt.lab.judge.results import cell_results
@@ -41,32 +43,51 @@ def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_lines_are_means_between_the_optimum_and_the_start(two):
+def test_lines_are_means_between_the_bounds_and_the_start(two):
     cells = cell_results(two)
-    figure = comparison(cells)
-    panel = figure.axes[0]
+    panel = comparison(cells).axes[0]
     lines = {line.get_label(): np.asarray(line.get_ydata()) for line in panel.get_lines()}
-    assert set(lines) == {
-        "dp_gd",
-        "output_perturbation",
-        "zero predictor",
-        "non-private optimum",
-    }
     along_n = [c for c in cells if "n" in c.axes and c.method == "dp_gd"]
     sizes = sorted({c.setting["n"] for c in along_n})
     worst = [max(c.mean for c in along_n if c.setting["n"] == n) for n in sizes]
-    np.testing.assert_allclose(lines["dp_gd"], along_n[0].optimum + np.array(worst))
-    np.testing.assert_allclose(lines["non-private optimum"], along_n[0].optimum)
-    assert np.all(lines["zero predictor"] >= lines["non-private optimum"])
+    np.testing.assert_allclose(lines["dp_gd"], worst)
+    np.testing.assert_allclose(lines["zero predictor"], along_n[0].start)
+    bound = {c.setting["n"]: c.upper for c in along_n}
+    np.testing.assert_allclose(lines["dp_gd: upper bound"], [bound[n] for n in sizes])
+    assert "output_perturbation" in lines
     low, high = panel.get_ylim()
-    assert low < along_n[0].optimum < along_n[0].optimum + along_n[0].start < high
+    assert low < min(worst) < along_n[0].start < high
+
+
+def test_every_method_has_a_colour_and_a_name_of_its_own(synthetic):
+    methods = tuple(f"method_{k}" for k in range(8))
+    figure = comparison(cell_results(synthetic(methods=methods, axes={"n": (500, 2000)})))
+    (panel,) = figure.axes
+    named = {text.get_text().split()[0]: text.get_color() for text in panel.texts}
+    colours = [named[method] for method in methods]
+    assert len(set(colours)) == 8  # seven, and grey for what is left
+    drawn = {line.get_label(): line.get_color() for line in panel.get_lines()}
+    assert all(drawn[method] == named[method] for method in methods)
+    figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in panel.texts[1:]]  # above it its family
+    edges = np.array(sorted((box.y0, box.y1) for box in boxes))
+    assert np.all(edges[1:, 0] > edges[:-1, 1] - 2.0)  # names lie apart
+    assert "thin and grey: others" in figure.texts[-1].get_text()
+
+
+def test_lines_that_coincide_take_turns():
+    line, other = np.array([1.0, 2.0]), np.array([1.0, 3.0])
+    (first, last), alone = (_turns([line, other, 1.001 * line], 6.0, 2.0)[k] for k in (0, 2)), 1
+    assert first == (0.0, (6.0, 10.0))
+    assert last == (8.0, (6.0, 10.0))
+    assert _turns([line, other], 6.0, 0.0)[alone] == (0.0, None)  # solid
 
 
 def test_a_grid_is_drawn_by_its_constants(synthetic, replaced, tmp_path):
     table = synthetic(axes={"n": (500, 2000), "dim": (8, 32)}, spread=0.01, checks=("bound",))
     law = replaced(table, "axes", lambda row: f"{row['axes']},n x dim")
     (grid,) = grid_cells(cell_results(law)).values()
-    texts = [text.get_text() for text in grid_figure(grid).axes[0].texts]
+    texts = [text.get_text() for text in grid_figure(grid).axes[0].texts[:4]]
     assert len(texts) == 4  # a cross: not every combination was run
     assert all(abs(float(text) - 0.5) < 0.01 for text in texts)  # of the worst strength
     assert "grid_n_dim.svg" in drawn(law, tmp_path / "grid")
@@ -76,6 +97,19 @@ def test_a_grid_is_drawn_by_its_constants(synthetic, replaced, tmp_path):
     assert caption.startswith("The mean over its upper bound at every combination of records")
     assert alt.endswith("dp_gd on linear 0.5")
     assert grid_cells(cell_results(table)) == {}
+
+
+def test_panels_of_a_grid_have_one_scale(synthetic, replaced):
+    axes = {"n": (500, 2000), "dim": (8, 32)}
+    two = synthetic(methods=("dp_gd", "other"), axes=axes, spread=0.01, checks=("bound",))
+    louder = replaced(two, "axes", lambda row: "n x dim")
+    louder = replaced(louder, "value", lambda row: row["value"] * (1 + (row["method"] == "other")))
+    (grid,) = grid_cells(cell_results(louder)).values()
+    *panels, bar = grid_figure(grid).axes
+    shades = [panel.patches[0].get_alpha() for panel in panels]
+    assert shades[1] == pytest.approx(0.6, abs=0.01)  # of the largest constant
+    assert shades[0] == pytest.approx(0.05 + 0.55 / 2.0, abs=0.02)  # half of it
+    assert bar.get_ylim() == pytest.approx((0.0, 1.0), abs=0.02)
 
 
 def test_a_caption_tells_of_the_worst_strength_alone(cells_of):

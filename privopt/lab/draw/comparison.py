@@ -1,86 +1,122 @@
-"""One figure of all methods of an experiment, between the optimum and the zero predictor."""
+"""One figure of the methods of a sweep: their curves between the bounds, beside zero."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from privopt.lab.draw import style
-from privopt.lab.draw.notation import number
-from privopt.lab.draw.panel import ZERO_PREDICTOR, tick
-from privopt.lab.draw.style import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, Style
+from privopt.lab.draw import curves, style, ticks
+from privopt.lab.draw.curves import Curve, End, Ground, Plane
+from privopt.lab.draw.notation import axis_label
+from privopt.lab.draw.sheet import LOOK, sheet
+from privopt.lab.judge.estimates import mean_interval
 from privopt.lab.judge.results import CellResult, along, grouped, swept_axes, worst
 
 COMPARED = "compared"
 """The name of the figure."""
 
-_COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_LINES = ("-", "--", ":")  # for methods beyond the colours
-_HEADROOM = 1.25  # of what doing nothing costs; what is worse leaves the picture
-_OPTIMUM: Style = {"label": "non-private optimum", "color": INK, "lw": 1.0}
+_ALPHA = 0.025  # of each end of an interval
+_HEIGHT = 2.3  # inches, of a panel
+
+_Groups = Mapping[float, Sequence[CellResult]]
 
 
-def comparison(cells: Sequence[CellResult]) -> Figure:
-    """The mean risk ``F`` of every method.
+@mpl.rc_context(LOOK)
+def comparison(cells: Sequence[CellResult], axis: str | None = None) -> Figure:
+    """The mean of every method: a row for each family, a panel for each swept axis, or for one.
 
-    A row for each family, a panel for each swept axis. Between the optimum, which no method
-    beats, and the public start, which costs no privacy, lies all that there is to gain. Risks are
-    those of the worst strength of a family.
+    A mean is that at the method's worst strength of a family, and zero's that at its own.
     """
     families = grouped(cells, lambda cell: cell.family)
-    axes = swept_axes(cells)
-    figure = Figure(figsize=(8.2, 1.2 + 2.1 * len(families)), layout="constrained")
-    grid = figure.subplots(len(families), len(axes), squeeze=False, sharey="row")
-    names = sorted({cell.named for cell in cells})
-    for row, (family, members) in zip(grid, families.items(), strict=True):
-        for place, axis in zip(row, axes, strict=True):
-            _panel(place, members, axis, names)
-        of_population = {cell.quantity for cell in members} == {"population risk"}
-        row[0].set_ylabel("population risk" if of_population else "risk F")
-        style.above(row[0], [(family, {"fontweight": "bold"})])
-        _scale(row[0], members)
-    runs = sorted({cell.values.size for cell in cells})
-    budgets = sorted({(cell.delta, cell.relation) for cell in cells})
-    spent = f"δ = {number(budgets[0][0])}, " if len({delta for delta, _ in budgets}) == 1 else ""
-    style.headline(
-        figure, f"Mean risk of {' to '.join(map(str, runs))} runs, {spent}{budgets[0][1]}"
-    )
-    style.legend(figure, style.entries(figure), columns=3)
+    axes = swept_axes(cells) if axis is None else [axis]
+    groups = {(name, a): along(same, a) for name, same in families.items() for a in axes}
+    planes = {where: _plane(several) for where, several in groups.items() if several}
+    rows = {name: [planes[name, a] for a in axes if (name, a) in planes] for name in families}
+    every = [curve for plane in planes.values() for curve in plane.curves]
+    ranges, drawn = {name: curves.limits(row) for name, row in rows.items()}, curves.looks(every)
+    lost = {name: curves.lost(row, ranges[name][1]) for name, row in rows.items()}
+    told = [
+        f"{name}: {', '.join(gone)}" if len(families) > 1 else ", ".join(gone)
+        for name, gone in lost.items()
+        if gone
+    ]
+    notes = [f"Upper bounds above the picture: {'; '.join(told)}"] if told else []
+    figure, grid = sheet(
+        *_head(cells), [curves.key(list(planes.values())), *notes],
+        panels=(len(rows), len(axes)), height=_HEIGHT, left=0.76, right=curves.width(every),
+        top=0.22,
+    )  # fmt: skip
+    for places, name in zip(grid, rows, strict=True):
+        places[0].set_yscale("log")
+        places[0].set_ylim(*ranges[name])
+        ticks.rounded(places[0].yaxis)
+        places[0].set_ylabel(families[name][0].label)
+        style.above(places[0], [(name, {"fontweight": "bold"})])
+        ends, last = dict[str, End](), places[0]
+        for place, a in zip(places, axes, strict=True):
+            if (name, a) not in planes:
+                place.set_axis_off()
+                continue
+            before = {other: end._replace(value=np.nan) for other, end in ends.items()}
+            now = curves.draw(place, planes[name, a], drawn)
+            ends, last = before | {end.name: end for end in now}, place
+            place.set_xscale("log")
+            ticks.swept(place.xaxis, list(groups[name, a]))
+            place.set_xlabel(axis_label(a, next(iter(groups[name, a].values()))[0].setting))
+        curves.label(last, list(ends.values()), _HEIGHT)
     return figure
 
 
-def _panel(place: Axes, cells: Sequence[CellResult], axis: str, names: Sequence[str]) -> None:
-    some: list[CellResult] = []
-    for name, members in grouped(cells, lambda cell: cell.named).items():
-        top = [worst(group) for group in along(members, axis).values()]
-        k = names.index(name)
-        again, colour = divmod(k, len(_COLOURS))
-        line: Style = {
-            "color": _COLOURS[colour],
-            "marker": _MARKERS[k % len(_MARKERS)],
-            "ls": _LINES[again % len(_LINES)],
-        }
-        values = [cell.setting[axis] for cell in top]
-        risks = [cell.optimum + cell.mean for cell in top]
-        place.plot(values, risks, label=name, lw=1.5, ms=4.5, mec=PAPER, **line)
-        some = top or some
-    if not some:
-        place.set_axis_off()
-        return
-    values = [cell.setting[axis] for cell in some]
-    place.plot(values, [cell.optimum + cell.start for cell in some], **ZERO_PREDICTOR)
-    place.plot(values, [cell.optimum for cell in some], **_OPTIMUM)
-    tick(place, axis, values, some[0])
+def _plane(groups: _Groups) -> Plane:
+    everyone = {value: _worst_of(cells) for value, cells in groups.items()}
+    methods = dict.fromkeys(name for found in everyone.values() for name in found)
+    lines = [{v: found[name] for v, found in everyone.items() if name in found} for name in methods]
+    zero = [max(cell.start for cell in cells) for cells in groups.values()]
+    lower = [max(cell.lower for cell in cells) for cells in groups.values()]
+    ground = Ground(*(np.array(each, np.float64) for each in (list(groups), zero, lower)))
+    return Plane([_curve(line) for line in lines], ground)
 
 
-def _scale(place: Axes, cells: Sequence[CellResult]) -> None:
-    """From the lowest optimum to somewhat above what doing nothing costs."""
-    low = min(cell.optimum for cell in cells)
-    high = float(np.nanmax([cell.optimum + cell.start for cell in cells]))
-    span = high - low
-    if span > 0.0:
-        place.set_ylim(low - 0.05 * span, low + _HEADROOM * span)
+def _worst_of(cells: Sequence[CellResult]) -> dict[str, CellResult]:
+    """The worst strength of every method."""
+    return {name: worst(same) for name, same in grouped(cells, lambda cell: cell.method).items()}
+
+
+def _curve(line: Mapping[float, CellResult]) -> Curve:
+    cells = list(line.values())
+    intervals = [mean_interval(cell.values, _ALPHA) for cell in cells]
+    return Curve(
+        cells[0].method,
+        cells[0].untuned,
+        values=np.array(list(line), np.float64),
+        mean=np.array([cell.mean for cell in cells]),
+        interval=np.array([(each.lower, each.upper) for each in intervals]).T,
+        band=np.array([np.quantile(cell.values, (0.1, 0.9)) for cell in cells]).T,
+        upper=np.array([cell.upper for cell in cells]),
+    )
+
+
+def _head(cells: Sequence[CellResult]) -> tuple[str, list[str]]:
+    """What was measured, of how many methods; and how."""
+    methods = sorted({cell.named for cell in cells})
+    what = methods[0] if len(methods) == 1 else f"{len(methods)} methods"
+    runs = sorted({cell.values.size for cell in cells})
+    deltas = sorted({cell.delta for cell in cells})
+    relations = sorted({cell.relation.replace("_", "-") for cell in cells})
+    strengths = max(len(same) for same in grouped(cells, _place).values())
+    worst_strength = [f"worst of {strengths} strengths"] if strengths > 1 else []
+    told = [
+        f"{' to '.join(str(count) for count in dict.fromkeys((runs[0], runs[-1])))} runs a point",
+        *worst_strength,
+        *([f"δ = {deltas[0]:.3g}"] if len(deltas) == 1 else []),
+        " or ".join(relations),
+    ]
+    labels = " or ".join(sorted({cell.label for cell in cells}))
+    return f"{labels[:1].upper()}{labels[1:]} of {what}", [", ".join(told)]
+
+
+def _place(cell: CellResult) -> tuple[object, ...]:
+    return cell.method, cell.family, str(sorted(cell.setting.items()))

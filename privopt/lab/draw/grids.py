@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -16,7 +16,10 @@ from privopt.lab.draw.style import BLUE, Style
 from privopt.lab.judge.results import CellResult, grouped, worst
 
 _PALE, _DARK = 0.05, 0.6
-"""Opacity of the constant zero and of the largest one."""
+"""Opacity of the constant zero and of the largest one in any panel."""
+_STEPS = 64  # of the bar that shows the scale
+
+_At = tuple[float, float]
 
 
 class GridCells(NamedTuple):
@@ -49,29 +52,33 @@ def scale_of(cells: Sequence[CellResult]) -> str:
 
 
 def grid_figure(grid: GridCells) -> Figure:
-    """The constant of the worst strength, a panel for each method and family."""
+    """The constant of the worst strength, a panel for each method and family, and one scale."""
     axes, cells = grid
     groups = grouped(cells, lambda cell: (cell.named, cell.family))
+    found = {panel: _constants(members, axes) for panel, members in groups.items()}
+    every = [value for values in found.values() for value in values.values()]
+    high = max(filter(math.isfinite, every), default=0.0)
     figure = Figure(figsize=(8.2, 3.0), layout="constrained")
-    places = figure.subplots(1, len(groups), squeeze=False)[0]
-    for place, ((method, family), members) in zip(places, groups.items(), strict=True):
-        _panel(place, members, axes)
-        place.set_title(f"{method} on {family}", loc="left")
+    ratios = [1.0] * len(groups) + [0.06]
+    *places, bar = figure.subplots(1, len(ratios), squeeze=False, width_ratios=ratios)[0]
+    for place, ((method, family), constants) in zip(places, found.items(), strict=True):
+        _panel(place, constants, axes, high)
+        style.above(place, [(method, {"fontweight": "bold"}), (f"on {family}", {})])
+    _bar(bar, high)
     style.headline(figure, f"Mean {cells[0].label} over its {scale_of(cells)}")
     return figure
 
 
-def _panel(place: Axes, cells: Sequence[CellResult], axes: tuple[str, str]) -> None:
-    across, up = (sorted({cell.setting[axis] for cell in cells}) for axis in axes)
+def _constants(cells: Sequence[CellResult], axes: tuple[str, str]) -> dict[_At, float]:
     at = grouped(cells, lambda cell: (cell.setting[axes[0]], cell.setting[axes[1]]))
-    found = {where: constant(worst(group)) for where, group in at.items()}
-    known = [value for value in found.values() if math.isfinite(value)]
-    high = max(known, default=0.0)
-    for (x, y), value in found.items():
+    return {where: constant(worst(group)) for where, group in at.items()}
+
+
+def _panel(place: Axes, constants: Mapping[_At, float], axes: tuple[str, str], high: float) -> None:
+    across, up = (sorted({where[axis] for where in constants}) for axis in (0, 1))
+    for (x, y), value in constants.items():
         column, row = across.index(x), up.index(y)
-        share = value / high if 0.0 < value <= high else 0.0
-        shade: Style = {"color": BLUE, "alpha": _PALE + (_DARK - _PALE) * share, "lw": 0.0}
-        place.add_patch(Rectangle((column, row), 1.0, 1.0, **shade))
+        place.add_patch(Rectangle((column, row), 1.0, 1.0, **_shade(value, high)))
         text = f"{value:.3g}" if math.isfinite(value) else "–"
         place.text(column + 0.5, row + 0.5, text, ha="center", va="center")
     place.set_xlim(0.0, len(across))
@@ -81,3 +88,19 @@ def _panel(place: Axes, cells: Sequence[CellResult], axes: tuple[str, str]) -> N
     place.set_xlabel(symbol(axes[0]))
     place.set_ylabel(symbol(axes[1]))
     place.grid(visible=False)
+
+
+def _bar(place: Axes, high: float) -> None:
+    """The scale, of rectangles: they follow the reader's light or dark scheme."""
+    for step in range(_STEPS):
+        low, height = high * step / _STEPS, high / _STEPS
+        place.add_patch(Rectangle((0.0, low), 1.0, height, **_shade(low + 0.5 * height, high)))
+    place.set_ylim(0.0, high or 1.0)
+    place.yaxis.tick_right()
+    place.set_xticks([])
+    place.grid(visible=False)
+
+
+def _shade(value: float, high: float) -> Style:
+    share = value / high if 0.0 < value <= high else 0.0
+    return {"color": BLUE, "alpha": _PALE + (_DARK - _PALE) * share, "lw": 0.0}

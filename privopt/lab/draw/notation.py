@@ -49,6 +49,19 @@ def number(value: float) -> str:
     return f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1e-3 else f"{value:g}"
 
 
+def brief(value: float) -> str:
+    """Two digits without powers of ten, where it is not tiny; a dash where there is none.
+
+    Examples
+    --------
+    >>> brief(0.06249), brief(2e-7), brief(math.inf)
+    ('0.062', '2e-07', '-')
+    """
+    if not math.isfinite(value):
+        return "-"
+    return number(float(f"{value:.2g}")) if abs(value) >= 1e-5 else f"{value:.2g}"
+
+
 _MINUS = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from privopt.lab.draw import ticks
 from privopt.lab.draw.notation import axis_label, number, power
 from privopt.lab.draw.style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Style
 from privopt.lab.judge.results import CellResult, grouped, worst
@@ -18,7 +19,6 @@ from privopt.lab.judge.verdict import ORACLE_TUNED
 Groups = Mapping[float, Sequence[CellResult]]
 
 _QUANTILES = (0.1, 0.9)
-_MAX_TICKS = 6
 _REACH = 30.0
 
 ZERO_PREDICTOR: Style = {"label": "zero predictor", "color": GREY, "lw": 1.0, "ls": (0, (5, 2))}
@@ -77,17 +77,10 @@ def panel(place: Axes, groups: Groups, tuned: Groups, axis: str) -> list[CellRes
     if tuned:
         place.plot(list(tuned), _positive(worst(group).mean for group in tuned.values()), **_TUNED)
     place.set_yscale("log")
-    tick(place, axis, values, top[0])
-    return top + [worst(group) for group in tuned.values()]
-
-
-def tick(place: Axes, axis: str, values: Sequence[float], cell: CellResult) -> None:
-    """The logarithmic horizontal axis, with ticks at the values that were swept."""
     place.set_xscale("log")
-    place.xaxis.set_major_locator(FixedLocator(values[:: -(-len(values) // _MAX_TICKS)]))
-    place.xaxis.set_minor_locator(NullLocator())
-    place.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    place.set_xlabel(axis_label(axis, cell.setting))
+    ticks.swept(place.xaxis, values)
+    place.set_xlabel(axis_label(axis, top[0].setting))
+    return top + [worst(group) for group in tuned.values()]
 
 
 def scale(row: Mapping[Axes, Sequence[CellResult]]) -> None:
@@ -107,7 +100,7 @@ def scale(row: Mapping[Axes, Sequence[CellResult]]) -> None:
         _tell_below(place, top, low)
     first = next(iter(row))
     first.set_ylim(low / 1.5, high * 1.5)
-    subs = (1.0, 2.0, 5.0) if high < 30.0 * low else (1.0,)
+    subs = (1.0, 2.0, 5.0) if high < 100.0 * low else (1.0,)
     first.yaxis.set_major_locator(LogLocator(subs=subs, numticks=12))
     text = number if low >= 1e-6 else power
     first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))

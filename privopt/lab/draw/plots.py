@@ -13,10 +13,9 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator
 
-from privopt.lab.draw import style
-from privopt.lab.draw.notation import number, power
+from privopt.lab.draw import style, ticks
 from privopt.lab.draw.style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Origin, Style
 from privopt.lab.judge.claims import Row, presentation, rows_of, span
 from privopt.lab.make.presentation import Line, Panel, Plot
@@ -95,21 +94,8 @@ def _ends(rows: Sequence[Row], quantity: str) -> tuple[npt.NDArray[np.float64], 
 
 
 def _tick(axis: Axis, letters: float = math.inf) -> None:
-    """Ticks without offsets: powers of ten over many decades, plain numbers over few.
-
-    Fewer of them where their labels would have more than so many ``letters`` together.
-    """
-    low, high = axis.get_view_interval()
+    """Ticks without offsets, whose labels have no more than so many ``letters`` together."""
     if axis.get_scale() == "linear":
-        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    elif high > 1e4 * low:
-        axis.set_major_locator(LogLocator(numticks=7))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+        axis.set_major_formatter(ticks.PLAIN)
     else:
-        locator = LogLocator(subs=(1.0, 2.0, 5.0), numticks=12)
-        labels = (number(value) for value in locator.tick_values(low, high) if low <= value <= high)
-        if sum(map(len, labels)) > letters:
-            locator = LogLocator(numticks=12)
-        axis.set_major_locator(locator)
-        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-        axis.set_minor_formatter(NullFormatter())
+        ticks.rounded(axis, letters)

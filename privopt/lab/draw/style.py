@@ -17,6 +17,7 @@ from privopt.lab.make.folder import write_file
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"  # after Okabe and Ito
+AMBER, SKY, BROWN = "#b58900", "#3fa0d8", "#7a4419"  # for methods beyond the first four
 
 _IN_THE_DARK = {
     PAPER: "#0d1117",
@@ -27,6 +28,9 @@ _IN_THE_DARK = {
     ORANGE: "#f0883e",
     GREEN: "#2fbf92",
     PURPLE: "#dd88bb",
+    AMBER: "#e3c341",
+    SKY: "#a5d8ff",
+    BROWN: "#c08552",
 }
 
 Style = dict[str, Any]
@@ -69,6 +73,8 @@ STYLE: Any = {
     "svg.fonttype": "path",
 }
 
+TITLE: Style = {"fontsize": 9.5, "fontweight": "bold"}
+
 _DOTS_PER_INCH = 110
 _PALETTE = 128
 _HEAD = 4096
@@ -76,7 +82,7 @@ _HEAD = 4096
 
 def headline(figure: Figure, title: str) -> None:
     """The title, above all panels and to the left."""
-    figure.suptitle(title, x=0.008, ha="left", fontsize=9.5, fontweight="bold")
+    figure.suptitle(title, x=0.008, ha="left", **TITLE)
 
 
 def above(place: Axes, lines: Sequence[tuple[str, Style]]) -> None:

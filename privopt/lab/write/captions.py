@@ -120,8 +120,8 @@ def of_comparison(cells: Sequence[CellResult]) -> Words:
         shares = ", ".join(f"{name} {value:.0%}" for name, value in left.items())
         told.append(f"on {family} at {axis_words(axis)} = {number(last)}: {shares}{_best(left)}")
     caption = (
-        "Lower is better: the dashed line is a predictor that has learnt nothing, the solid one "
-        f"the non-private optimum. What remains of the distance between them: {'; '.join(told)}."
+        "Lower is better: the dash-dotted line is a predictor that has learnt nothing, the dashed "
+        f"ones are upper bounds. What remains of that predictor's excess risk: {'; '.join(told)}."
     )
     methods = len({cell.method for cell in cells})
     return caption, f"Risk of {methods} methods. Left of the excess risk {'; '.join(told)}"

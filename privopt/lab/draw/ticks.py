@@ -1,0 +1,57 @@
+"""Ticks of logarithmic axes: at values that were swept, or at round ones, and never one alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axis import Axis
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
+
+from privopt.lab.draw.notation import number, power
+
+_AN_INCH = 15  # letters
+
+PLAIN = FuncFormatter(lambda value, _: number(value))
+
+
+def swept(axis: Axis, values: Sequence[float]) -> None:
+    """At the values that were swept; at every second or third where their labels would touch."""
+    place = axis.axes
+    inches = place.get_window_extent().width / place.figure.dpi
+    room, every = _AN_INCH * inches, 1
+    while sum(map(_letters, values[::every])) > room and every < len(values):
+        every += 1
+    axis.set_major_locator(FixedLocator(values[::every]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(PLAIN)
+
+
+def _letters(value: float) -> int:
+    return len(number(value)) + 2
+
+
+def rounded(axis: Axis, letters: float = math.inf) -> None:
+    """Powers of ten over many decades, else plain numbers; ``letters`` is what labels may take."""
+    low, high = axis.get_view_interval()
+    axis.set_minor_formatter(NullFormatter())
+    if high > 1e4 * low:
+        axis.set_major_locator(LogLocator(numticks=7))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+        return
+    axis.set_major_formatter(PLAIN)
+    if high < 5.0 * low:
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        return
+    locator = LogLocator(subs=(1.0, 2.0, 5.0), numticks=12)
+    labels = (number(value) for value in locator.tick_values(low, high) if low <= value <= high)
+    if sum(map(len, labels)) > letters:
+        locator = LogLocator(numticks=12)
+    axis.set_major_locator(locator)

@@ -1,0 +1,56 @@
+"""What is recorded, as a data frame and as a picture."""
+
+import numpy as np
+import pytest
+
+from privopt.lab.judge.results import cell_results
+
+
+def test_the_frame_has_a_row_a_measured_run(synthetic):
+    recorded = synthetic(methods=("dp_gd", "other"), axes={"n": (500, 2000)}, replicates=6)
+    frame, cells = recorded.frame(), cell_results(recorded)
+    assert len(frame) == sum(cell.values.size for cell in cells)
+    assert len(recorded.table()) > len(frame)  # which has the controls, too
+    means = frame.groupby(["method", "n", "strength"])["value"].mean()
+    for cell in cells:
+        at = cell.method, cell.setting["n"], cell.strength
+        assert means[at] == pytest.approx(cell.mean, rel=1e-12)
+    first = frame[frame["method"] == cells[0].method].query("n == 500 and strength == 1").iloc[0]
+    told = (first["upper"], first["lower"], first["zero"], first["nonprivate"])
+    assert told == (cells[0].upper, cells[0].lower, cells[0].start, cells[0].nonprivate)
+    assert first["quantity"] == "empirical risk"
+
+
+def test_choices_of_plans_are_columns(synthetic, replaced):
+    recorded = replaced(synthetic(axes={"n": (500, 2000)}), "choices", lambda row: '{"cut": 2.5}')
+    assert set(recorded.frame()["cut"]) == {2.5}
+
+
+@pytest.mark.parametrize(("axis", "panels"), [(None, 3), ("dim", 1)])
+def test_the_picture_has_a_panel_an_axis_and_nothing_is_cut_off(synthetic, axis, panels):
+    methods = ("a_method_of_a_rather_long_name", "dp_gd")
+    figure = synthetic(methods=methods).plot(axis)
+    figure.draw_without_rendering()
+    width, height = figure.get_size_inches() * figure.dpi
+    assert len(figure.axes) == panels
+    texts = [*figure.texts, figure._suptitle]
+    texts += [text for place in figure.axes for text in place.texts]
+    texts += [each for place in figure.axes for each in (place.xaxis.label, place.yaxis.label)]
+    for text in filter(lambda text: text.get_text(), texts):
+        box = text.get_window_extent()
+        assert min(box.x0, box.y0) > -1.0, text.get_text()
+        assert box.x1 < width, text.get_text()
+        assert box.y1 < height + 1.0, text.get_text()
+        assert text.get_fontsize() >= 8.0
+    for place in figure.axes:
+        boxes = [label.get_window_extent() for label in place.get_xticklabels()]
+        assert len(boxes) > 1
+        edges = np.array([(box.x0, box.x1) for box in boxes])
+        assert np.all(edges[1:, 0] > edges[:-1, 1])
+
+
+def test_what_cannot_be_drawn_is_named(synthetic):
+    with pytest.raises(ValueError, match="axis must be one of n, dim, epsilon, got 'd'"):
+        synthetic().plot("d")
+    with pytest.raises(ValueError, match="recorded must have an axis with runs, got toy"):
+        synthetic(axes={}).plot()
