@@ -134,4 +134,5 @@ experiment = Study(
             Column("slope", "{slope:.3f}", "slope = wanted ± 0.05"),
         ),
     ),
+    profiles=("full",),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from privopt.mechanisms import AllRecords, FixedSizeBatches, ShuffledBatches
 from privopt.spec import Relation
 
 N, STEPS, NOISE, DELTA = 10_000, 1000, 4.0, 1e-5
-SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 SMALL = 0.05  # rates up to which amplification is linear
 
 
