@@ -1,7 +1,8 @@
 """What a batch of q n records spends, by the sampler that drew it, at one noise and T.
 
-What goes red: ``add_or_remove_one`` in the place of ``replace_one`` for Poisson batches, or the
-accountant of Poisson batches for batches of fixed size (``fixed`` then equals ``poisson``).
+What does not hold then: with ``add_or_remove_one`` in the place of ``replace_one`` Poisson batches
+miss the others at q = 1, which is refuted; with the event of Poisson batches in the place of
+``FixedSizeBatches`` the claim that tells the two apart stays undecided in every row.
 """
 
 from functools import cache

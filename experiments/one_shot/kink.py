@@ -151,13 +151,16 @@ def small(profile):
 
 
 def inside(profile):
-    """Exact losses beside the intervals measured, where these have two ends."""
+    """Exact probabilities at the kink, and losses of the rounded median, beside their intervals."""
     for row in events(profile):
-        for exact, found in (("kink_loss", "found_loss"), ("rounded_loss", "rounded_found")):
-            low, high = row[f"{found}_lower"], row[f"{found}_upper"]
-            if low is not None:
-                label = f"{exact}, {row['label']}"
-                yield {"label": label, "exact": row[exact], "low": low, "high": high}
+        for exact in ("kink", "kink_neighbour"):
+            found = row[exact.replace("kink", "found")]
+            ends = {"low": found.lower, "high": found.upper}
+            yield {"label": f"{exact}, {row['label']}", "exact": row[exact]} | ends
+        low, high = row["rounded_found_lower"], row["rounded_found_upper"]
+        if low is not None:
+            label = f"rounded, {row['label']}"
+            yield {"label": label, "exact": row["rounded_loss"], "low": low, "high": high}
 
 
 def decades(profile):
