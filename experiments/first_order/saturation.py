@@ -123,7 +123,7 @@ def panel(method, title):
 
 experiment = Study(
     name="saturation",
-    title="How bad can a private method get? As bad as the public centre, L R",
+    title="Where nothing can be learnt, how large is the risk? That of the public centre, L R",
     description=(
         f"Excess empirical risk where n ε is far below sqrt(d): n = {N}, d = {DIM}, replace-one, "
         "Gaussian DP with μ from 3.1 down to 0.00003 and ε = 5 μ, δ to match. At the theory's "
