@@ -17,7 +17,7 @@ from jax import Array
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member
-from privopt.convex import EmpiricalRisk
+from privopt.convex import EmpiricalRisk, StepSizes
 from privopt.core import Algorithm, Execution, Plan, Run
 from privopt.core.parameters import Mechanism, Parameters, scaled
 from privopt.mechanisms import ClippedGradient
@@ -33,7 +33,7 @@ __all__ = ["tuned"]
 _SELECTION = 0.2
 """Of ``epsilon``, for the selection."""
 
-Choice = str | int | float | None
+Choice = str | int | float | StepSizes | None
 
 
 class Selected(NamedTuple):
