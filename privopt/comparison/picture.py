@@ -19,9 +19,9 @@ from privopt.lab.judge.results import grouped
 from privopt.lab.judge.verdict import ORACLE_TUNED
 
 _DOTS_KEY = (
-    "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; orange: "
-    "certified upper bound; dash-dotted: zero predictor; dotted: no method within the budget is "
-    "below it on every problem of the class."
+    "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
+    "gradient descent without noise, as many steps; orange: certified upper bound; dash-dotted: "
+    "zero predictor; dotted: no method within the budget is below it on every problem of the class."
 )
 _PANEL, _ROW = 3.4, 0.25  # inches: the height of a panel along an axis, and of a row of dots
 
@@ -57,6 +57,7 @@ def _curve(method: str, line: Sequence[Point]) -> Curve:
         interval=np.array([(point.interval.lower, point.interval.upper) for point in line]).T,
         band=np.array([point.quantiles for point in line]).T,
         upper=np.array([point.bound for point in line]),
+        silent=np.array([point.nonprivate for point in line]),
     )
 
 
@@ -101,6 +102,8 @@ def _dots(points: Mapping[str, Point], above: Sequence[str], notes: Sequence[str
         place.plot([low, high], [row, row], color=colour, lw=5.0, alpha=0.2, solid_capstyle="butt")
         place.plot([point.interval.lower, point.interval.upper], [row, row], color=colour, lw=1.5)
         place.plot([point.mean], [row], marker="o", color=colour, mec=PAPER, ms=5.5)
+        if point.nonprivate > point.cells[0].gap:
+            place.plot([point.nonprivate], [row], marker="o", color=colour, mfc=PAPER, ms=4.0)
         if math.isfinite(point.bound):
             place.plot([point.bound], [row], marker="|", color=ORANGE, ms=10.0, mew=2.5)
     first = several[0]

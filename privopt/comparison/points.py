@@ -83,7 +83,7 @@ class Point:
 
     @property
     def nonprivate(self) -> float:
-        """Of the same number of steps without noise: mean over data sets."""
+        """Of gradient descent without noise after as many steps: mean over data sets."""
         return float(np.mean([cell.nonprivate for cell in self.cells]))
 
     @property

@@ -22,7 +22,7 @@ def rows_of(points: Sequence[Point], axis: str | None) -> list[dict[str, str]]:
             "sd keys, data": ", ".join(map(brief, point.spread)),
             "bound": brief(point.bound),
             "mean/bound": brief(point.mean / point.bound if point.bound < math.inf else math.nan),
-            "without noise": brief(
+            "descent, no noise": brief(
                 point.nonprivate if point.nonprivate > point.cells[0].gap else 0.0
             ),
             "steps": "-" if point.steps is None or point.tuned else f"{point.steps:,}",

@@ -96,6 +96,7 @@ def _curve(line: Mapping[float, CellResult]) -> Curve:
         interval=np.array([(each.lower, each.upper) for each in intervals]).T,
         band=np.array([np.quantile(cell.values, (0.1, 0.9)) for cell in cells]).T,
         upper=np.array([cell.upper for cell in cells]),
+        silent=np.array([cell.nonprivate for cell in cells]),
     )
 
 

@@ -31,6 +31,7 @@ _Array = npt.NDArray[np.float64]
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, BROWN)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _NEAR = 0.02  # lines nearer to each other than this share are one to the eye
+_FEW = 3  # methods at most, where as many steps without noise are drawn for each
 _REACH = 2.5  # times the least measured, or what that is of the highest: lower bounds leave below
 _DEEPEST = 1e-4  # of the highest line: what is below it leaves the picture
 _LOWER = "lower bound (worst case)"
@@ -47,6 +48,7 @@ class Curve(NamedTuple):
     interval: _Array  # 95 % of the mean: two rows
     band: _Array  # 10 and 90 % of the runs: two rows
     upper: _Array  # infinite or NaN where no bound is known
+    silent: _Array  # of gradient descent without noise, after as many steps
 
     @property
     def twin(self) -> str:
@@ -129,6 +131,9 @@ def key(planes: Sequence[Plane], over: str = "") -> str:
         "dotted: no method within the budget is below it on every problem of the class": any(
             plane.ground.has_lower for plane in planes
         ),
+        "sparse dots: gradient descent without noise, as many steps": any(
+            _silent(each) for each in planes
+        ),
         f"thin: {ORACLE_TUNED}": any(curve.tuned for curve in several),
         "thin and grey: others": len(plain) > len(_COLOURS),
         "lines that coincide take turns, dash by dash": any(
@@ -189,6 +194,12 @@ def draw(place: Axes, plane: Plane, drawn: Mapping[str, Look]) -> list[End]:
         best = f" {ORACLE_TUNED}" if curve.tuned else ""
         text = f"{curve.twin}{best} {brief(curve.mean[-1])}"
         ends.append(End(curve.method, text, curve.values[-1], curve.mean[-1], colour))
+    for curve in _silent(plane):
+        colour = drawn[curve.method].colour
+        name = f"{curve.method}: as many steps without noise"
+        place.plot(
+            curve.values, _shown(curve.silent), color=colour, lw=1.0, ls=(0, (1, 4)), label=name
+        )
     values, zero, lower = plane.ground
     if (zero > 0.0).all():
         place.plot(values, zero, color=INK, lw=1.0, ls="-.", label="zero predictor")
@@ -222,6 +233,12 @@ def label(place: Axes, ends: Sequence[End], height: float) -> None:
             arrowprops=None if sign or math.isnan(end.value)
             else {**arrow, "color": end.colour, "relpos": (0.0, 0.5)},
         )  # fmt: skip
+
+
+def _silent(plane: Plane) -> list[Curve]:
+    """Whose number of steps gradient descent without noise takes: of few methods, each."""
+    plain = [curve for curve in plane.curves if not curve.tuned]
+    return [curve for curve in plain if (curve.silent > 0.0).any()] if len(plain) <= _FEW else []
 
 
 def _turns(lines: Sequence[_Array], dash: float, gap: float) -> list[tuple[float, Any]]:

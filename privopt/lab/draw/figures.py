@@ -36,7 +36,7 @@ def figures(
     A method whose slopes are judged has a figure of its own, ``<method>.svg``: a row for each
     family and a panel for each axis, on logarithmic scales, with the mean of the worst strength,
     the 10-90% band of its replicates, the rate's bounds, the risk of the public start (the zero
-    predictor) and that of the same method without noise. The mean with the best numbers of a grid
+    predictor) and that of gradient descent without noise. The mean with the best numbers of a grid
     is drawn into the figure of its twin at theory's numbers. All other methods are compared in
     one figure, ``compared.svg``; where there is one only, it too has its own. A grid of two axes
     has a figure ``grid_<axis>_<axis>.svg``. The SVG follows the reader's light or dark scheme.

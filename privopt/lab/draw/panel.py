@@ -22,7 +22,7 @@ _QUANTILES = (0.1, 0.9)
 _REACH = 30.0
 
 ZERO_PREDICTOR: Style = {"label": "zero predictor", "color": GREY, "lw": 1.0, "ls": (0, (5, 2))}
-_WITHOUT_NOISE = "same method without noise"
+_WITHOUT_NOISE = "gradient descent, no noise"
 _LINES: dict[str, Style] = {
     "upper": {"label": "upper bound", "color": ORANGE, "lw": 1.0, "zorder": 2.6},
     "start": ZERO_PREDICTOR,

@@ -38,9 +38,9 @@ class Recorded(records.Recorded):
         """A row a run, with the columns of its cell; of a study, a row a row.
 
         ``value`` is what was measured, of the kind that ``quantity`` names; ``upper`` and ``lower``
-        are the bounds of its mean, ``zero`` what the zero predictor has and ``nonprivate`` the same
-        method without noise. Every choice of a plan has a column. Runs of controls are left to
-        ``table()``.
+        are the bounds of its mean, ``zero`` what the zero predictor has and ``nonprivate`` what
+        gradient descent without noise has after as many steps. Every choice of a plan has a column.
+        Runs of controls are left to ``table()``.
         """
         table = self.table()
         if self.is_study:
