@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
@@ -81,8 +82,10 @@ def _plane(groups: _Groups) -> Plane:
 
 
 def _worst_of(cells: Sequence[CellResult]) -> dict[str, CellResult]:
-    """The worst strength of every method."""
-    return {name: worst(same) for name, same in grouped(cells, lambda cell: cell.method).items()}
+    """Every method's cell of worst strength; without noise, too, the worst strength counts."""
+    found = grouped(cells, lambda cell: cell.method)
+    silent = {name: max(cell.nonprivate for cell in same) for name, same in found.items()}
+    return {name: replace(worst(same), nonprivate=silent[name]) for name, same in found.items()}
 
 
 def _curve(line: Mapping[float, CellResult]) -> Curve:
