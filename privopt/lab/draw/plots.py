@@ -16,10 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from privopt.lab.draw import style
+from privopt.lab.draw.maps import draw_map
 from privopt.lab.draw.notation import number, power
 from privopt.lab.draw.style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Origin, Style
 from privopt.lab.judge.claims import Row, presentation, rows_of, span
-from privopt.lab.make.presentation import Line, Panel, Plot
+from privopt.lab.make.presentation import Line, Map, Panel, Plot
 from privopt.lab.make.records import Recorded
 
 _COLUMNS = 3
@@ -50,7 +51,10 @@ def _figure(plot: Plot, rows: Mapping[str, Sequence[Row]]) -> Figure:
     for place in grid.flat[len(plot.panels) :]:
         place.set_axis_off()
     for place, panel in zip(grid.flat, plot.panels, strict=False):
-        _panel(place, panel, rows[panel.part], _LETTERS // columns)
+        if isinstance(panel, Map):
+            draw_map(place, panel, rows[panel.part])
+        else:
+            _panel(place, panel, rows[panel.part], _LETTERS // columns)
     style.headline(figure, plot.title)
     shown = style.entries(figure)
     style.legend(figure, shown, len(shown) if len(shown) <= 5 else 4)
