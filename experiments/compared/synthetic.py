@@ -224,8 +224,7 @@ def plate(kind):
     bounded = [name for name in names if name not in UNBOUNDED]
     return Plot(
         f"plate_{kind}",
-        f"Which private optimiser lands nearest on {KINDS[kind]}? "
-        "(ε, 10⁻⁶)-DP, replace-one, n = 1,000, d = 16",
+        f"Who lands nearest on {KINDS[kind]}? (ε, 10⁻⁶)-DP, replace-one, n = 1,000, d = 16",
         *panels,
         along(
             title="best of a grid, oracle-tuned", y_label=label(0), lines=lines("_best", searched)

@@ -112,7 +112,7 @@ def _tick(axis: Axis, letters: float = math.inf) -> None:
     else:
         locator = LogLocator(subs=(1.0, 2.0, 5.0), numticks=12)
         labels = (number(value) for value in locator.tick_values(low, high) if low <= value <= high)
-        if sum(map(len, labels)) > letters:
+        if sum(len(label) + 1 for label in labels) > letters:
             locator = LogLocator(numticks=12)
         axis.set_major_locator(locator)
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
