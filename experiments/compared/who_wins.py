@@ -202,7 +202,7 @@ def written(methods, order, column, clear):
     """Into a cell: the winner and how far the next is, or the two that are not told apart."""
     first, second = order[:2]
     ratio = methods[second][column] / methods[first][column]
-    return f"{SHORT[first]}\n" + (f"× {ratio:.2g}" if clear else f"≈ {SHORT[second]}")
+    return f"{SHORT[first]}\n" + (f"× {ratio:.3g}" if clear else f"≈ {SHORT[second]}")
 
 
 def contest(which):

@@ -36,7 +36,7 @@ def draw_map(place: Axes, told: Map, rows: Sequence[Row]) -> None:
         at: Style = {"ha": "center", "va": "center", "fontsize": _LETTERS, "color": INK}
         place.text(column + 0.5, line + 0.5, str(row[told.text]), linespacing=1.1, **at)
     for axis, values in ((place.xaxis, across), (place.yaxis, up)):
-        axis.set_ticks(np.arange(len(values)) + 0.5, [number(float(f"{v:.2g}")) for v in values])
+        axis.set_ticks(np.arange(len(values)) + 0.5, [number(float(f"{v:.3g}")) for v in values])
         axis.set_tick_params(length=0.0, labelsize=_LETTERS)
     place.set_xlim(0.0, len(across))
     place.set_ylim(0.0, len(up))
