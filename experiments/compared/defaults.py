@@ -79,7 +79,7 @@ experiment = Study(
         "Mean excess empirical risk of (ε, 10⁻⁶)-DP plans under replace-one that are told nothing "
         "but class and budget, over that of the best numbers of a grid, chosen by 8 pilot runs "
         "(oracle-tuned) and run afresh: logistic regression on real data over the ball of radius "
-        "10. Nine synthetic kinds are in the experiment `synthetic`. Where a row is above 2, the "
+        "10. Five synthetic kinds are in the experiment `synthetic`. Where a row is above 2, the "
         "data are kinder than the class: a theorem cannot know that the risk is sharp at its "
         "minimiser, and sets its steps for the flattest one."
     ),
