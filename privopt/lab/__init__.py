@@ -15,7 +15,7 @@ from privopt.lab.make.experiment import Experiment
 from privopt.lab.make.folder import ResultsError, existing_results
 from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.method import Method, ladder
-from privopt.lab.make.presentation import Claim, Column, Line, Listing, Panel, Plot
+from privopt.lab.make.presentation import Claim, Column, Line, Listing, Map, Panel, Plot
 from privopt.lab.make.quantities import Played, StreamLosses
 from privopt.lab.make.run import RunResult, run
 from privopt.lab.make.study import Study
@@ -25,7 +25,7 @@ from privopt.lab.write.report import write_report
 
 __all__ = [
     "Axis", "Cell", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
-    "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
+    "Map", "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
     "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells", "choose",
     "discover", "existing_results", "families", "ladder", "load", "read",
     "replicate_keys", "run", "stream", "tally", "verdict_table", "verdicts", "write_report",

@@ -106,15 +106,39 @@ class Panel:
             member("log", self.log, _LOGS)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Map:
+    """A panel of filled cells, one a row of a part: who won at that place.
+
+    The quantities ``winner`` and ``text`` are texts of a row: the first decides the colour, the
+    second is written into the cell.
+    """
+
+    part: str
+    x: str
+    y: str
+    x_label: str
+    y_label: str
+    winner: str
+    text: str
+    names: tuple[str, ...]  # of winners that have a colour of their own
+    title: str = ""
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The quantities that it shows."""
+        return (Line(self.y, self.y_label), Line(self.winner, "winner"), Line(self.text, "told"))
+
+
 @dataclass(frozen=True, init=False)
 class Plot:
     """A figure: panels side by side, in a file of its own."""
 
     name: str
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[Panel | Map, ...]
 
-    def __init__(self, name: str, title: str, *panels: Panel) -> None:
+    def __init__(self, name: str, title: str, *panels: Panel | Map) -> None:
         vars(self).update(name=name, title=title, panels=panels)
 
 
@@ -184,7 +208,8 @@ class Presentation:
 
 
 _KINDS: dict[str, Callable[..., object]] = {
-    "claims": Claim, "check": Check, "panels": Panel, "lines": Line, "columns": Column,
+    "claims": Claim, "check": Check, "lines": Line, "columns": Column,
+    "panels": lambda **told: (Map if "winner" in told else Panel)(**told),
     "plots": lambda name, title, panels: Plot(name, title, *panels),
     "listings": lambda part, caption, columns: Listing(part, caption, *columns),
 }  # fmt: skip
