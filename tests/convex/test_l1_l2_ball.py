@@ -8,8 +8,6 @@ import pytest
 from privopt.convex import L1Ball, L1L2Ball, L2Ball
 from privopt.convex.vectors import norm
 
-pytestmark = pytest.mark.optimised
-
 DIM = 8
 BALLS = [L1L2Ball(l1, 1.0) for l1 in (1.01, 1.7, 2.0, 2.2)] + [L1L2Ball(3.0, 2.0)]
 
@@ -73,6 +71,7 @@ def test_it_is_the_l1_or_the_l2_ball_where_the_other_is_idle():
         np.testing.assert_allclose(L1L2Ball(l1, l2).project(x), other.project(x), atol=1e-12)
 
 
+@pytest.mark.optimised
 def test_members_keep_their_bits_and_projecting_twice_changes_nothing():
     ball, x = L1L2Ball(1.7, 1.0), jnp.asarray(points())
     inside = ball.contains(x, 0.0)

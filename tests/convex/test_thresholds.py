@@ -11,8 +11,6 @@ from privopt.convex import L1Ball, L1L2Ball
 from privopt.convex import thresholds as room
 from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered, ratio_threshold
 
-pytestmark = pytest.mark.optimised
-
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 THRESHOLDS = (l1_threshold, l2_threshold)
 TOTALS = (1e-37, 1e-20, 1e-6, 0.3, 1.0, 40.0, 1e6, 1e20, 1e37)
@@ -62,6 +60,7 @@ def exact(row: np.ndarray, total: float) -> float:
     return root
 
 
+@pytest.mark.optimised
 @DTYPES
 @pytest.mark.parametrize("size", [1, 7, 600])
 def test_the_l1_threshold_is_exact(size, dtype):
@@ -89,6 +88,7 @@ def test_sizes_are_as_asked(size, dtype):
             np.testing.assert_allclose(sizes, 1.0, rtol=8 * eps * size**0.5)
 
 
+@pytest.mark.optimised
 @DTYPES
 def test_loops_end_whatever_is_given(dtype):
     """Rounding once let the set of coordinates above alternate between two for ever."""
