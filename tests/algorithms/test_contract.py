@@ -1,7 +1,8 @@
 """What every algorithm promises, checked for each by its being listed in ALGORITHMS.
 
-A new algorithm passes by one entry in ``CHOICES``. Statistical tests use a fixed key and state
-the probability with which a correct implementation would have failed for a random one.
+A new algorithm passes by one entry in ``NUMBERS`` and one in ``CHOICES`` of ``builders.py``.
+Statistical tests use a fixed key and state the probability with which a correct implementation
+would have failed for a random one.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import pytest
+from builders import CHOICES, DIM, N
 from scipy import stats
 
 import privopt
@@ -22,25 +24,6 @@ from privopt.core.parameters import scaled
 from privopt.core.replicates import run_one
 from privopt.release import Replay, Tape
 
-N, DIM = 60, 3  # the most in which every algorithm runs
-SHAPE = {"capacity": N, "output": "average"}  # theory chooses both by the numbers
-CHOICES = {  # one program each, whatever the numbers
-    "gradient_descent": {"steps": 30, "output": "average"},
-    "dp_gd": {"steps": 30, "output": "average"},
-    "dp_sgd": {"steps": 30, "batch_size": 12, **SHAPE},
-    "dp_svrg": {"steps": 30, "batch_size": 12, "anchor_every": 5, **SHAPE},
-    "bias_reduced_sgd": {"steps": 4, "base": 15, "body": "none"},
-    "dp_ftrl": {"batch_size": 12},
-    "noisy_adam": {"steps": 30, "batch_size": 12, "capacity": N},
-    "phased_sgd": {},
-    "output_perturbation": {},
-    "linf_output_perturbation": {},
-    "objective_perturbation": {},
-    "approximate_minima_perturbation": {},
-    "exponential_mechanism": {},
-    "projection_mechanism": {"noise": "gaussian"},
-    "l1_recovery": {"measurements": 2},
-}
 NUMBERS = {
     "gradient_descent": [{"steps": 7, "step_size": 0.3}, {"steps": 11, "step_size": 0.1}],
     "dp_gd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -85,13 +86,15 @@ def changes(source: str) -> Iterator[Change]:
             yield Change(line, node.col_offset, node.end_col_offset or 0, NAMES[node.id])
 
 
-def killers(tree: Path, file: Path, change: Change, tests: list[str]) -> set[str] | None:
+def killers(
+    tree: Path, file: Path, change: Change, tests: list[str], seconds: float
+) -> set[str] | None:
     """The test functions that fail; None where the run does not end or nothing is collected."""
     path = tree / file
     kept = path.read_text(encoding="utf-8")
     path.write_text(change.planted(kept), encoding="utf-8")
     try:
-        done = pytest_of(tree, ["-q", "--tb=no", "-rfE", *tests])
+        done = pytest_of(tree, ["--tb=no", "-rfE", *tests], seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:
@@ -111,9 +114,13 @@ def main(room: str, count: str = "20", *tests: str) -> None:
     asked = list(tests) or [f"tests/{room}"]
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        collected = set(COLLECTED.findall(pytest_of(tree, ["--collect-only", "-q", *asked]).stdout))
+        collected = set(COLLECTED.findall(pytest_of(tree, ["--collect-only", *asked]).stdout))
+        start = time.monotonic()
+        if pytest_of(tree, asked).returncode != 0:
+            raise SystemExit("the tests fail before anything is planted")
+        seconds = 60.0 + 3.0 * (time.monotonic() - start)  # a mutant may loop for ever
         for file, change in chance.sample(places, min(int(count), len(places))):
-            killed_by = killers(tree, file, change, asked)
+            killed_by = killers(tree, file, change, asked, seconds)
             outcome = "ends the run" if killed_by is None else f"killed by {len(killed_by)}"
             if killed_by is not None:
                 found[file, change] = killed_by
