@@ -102,6 +102,7 @@ def test_smooth_sensitivity_equals_the_naive_loop(n):
         )
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_neighbours_have_close_smooth_sensitivities(dtype):
     """``|ln S(D) - ln S(D')| <= beta``, nearly attained; local sensitivity is never above it."""
@@ -118,6 +119,7 @@ def test_neighbours_have_close_smooth_sensitivities(dtype):
     assert 0.9 * beta < worst <= beta + 2.0**-18
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize(("dtype", "beta"), [(np.float32, 2.0), (np.float64, 20.0)])
 def test_no_data_have_a_smooth_sensitivity_below_a_public_floor(dtype, beta):
     """From equal records to half of each, one by one: far from moving, and near."""
