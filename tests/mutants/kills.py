@@ -29,8 +29,8 @@ OTHER = {
 NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all",
          "all": "any", "floor": "ceil", "ceil": "floor", "round_up": "round_down", "True": "False",
          "False": "True"}  # fmt: skip
-FAILED = re.compile(r"^(?:FAILED|ERROR) ([^ \[]+)", re.MULTILINE)
-COLLECTED = re.compile(r"^(tests/[^ \[]+::[^ \[]+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
+COLLECTED = re.compile(r"^(tests/[^\s\[]+::[^\s\[]+)", re.MULTILINE)
 
 
 class Change(NamedTuple):
