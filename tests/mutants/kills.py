@@ -4,6 +4,8 @@
 runs ``tests/theory`` on each, and prints a line a mutant. Then it lists the tests that alone killed
 one, those that killed only what others killed too, and those that killed none. A test of the last
 two lists may go when many mutants were planted, unless it states a promise that a user reads.
+``python tests/mutants/kills.py theory/advantage.py 6 tests/theory/test_advantage.py`` stays with
+one file and its own tests: of a whole room, few mutants lie where a few of its tests look.
 """
 
 from __future__ import annotations
@@ -105,7 +107,8 @@ def killers(
 def main(room: str, count: str = "20", *tests: str) -> None:
     """Plant, run, print; the same mutants whenever it is asked for as many of the same tree."""
     chance, found = random.Random(room), {}
-    files = sorted((ROOT / "privopt" / room).rglob("*.py"))
+    place = ROOT / "privopt" / room
+    files = sorted(place.rglob("*.py")) or [place]
     places = [
         (file.relative_to(ROOT), change)
         for file in files
