@@ -18,6 +18,27 @@ DECLARED = {
 }
 
 
+N, DIM = 60, 3  # the most in which every algorithm runs
+SHAPE = {"capacity": N, "output": "average"}  # theory chooses both by the numbers
+CHOICES = {  # one program each, whatever the numbers
+    "gradient_descent": {"steps": 30, "output": "average"},
+    "dp_gd": {"steps": 30, "output": "average"},
+    "dp_sgd": {"steps": 30, "batch_size": 12, **SHAPE},
+    "dp_svrg": {"steps": 30, "batch_size": 12, "anchor_every": 5, **SHAPE},
+    "bias_reduced_sgd": {"steps": 4, "base": 15, "body": "none"},
+    "dp_ftrl": {"batch_size": 12},
+    "noisy_adam": {"steps": 30, "batch_size": 12, "capacity": N},
+    "phased_sgd": {},
+    "output_perturbation": {},
+    "linf_output_perturbation": {},
+    "objective_perturbation": {},
+    "approximate_minima_perturbation": {},
+    "exponential_mechanism": {},
+    "projection_mechanism": {"noise": "gaussian"},
+    "l1_recovery": {"measurements": 2},
+}
+
+
 def experiment(**changes):
     """A declared experiment at n = 1000 and d = 4."""
     from privopt.lab import Experiment, Setting  # not for all who build anything

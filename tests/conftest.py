@@ -36,6 +36,13 @@ settings.register_profile(
 settings.load_profile("privopt")
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Of the run of ``optimised`` alone, files without the word are not imported."""
+    if config.getoption("markexpr") == "optimised" and collection_path.suffix == ".py":
+        return "optimised" not in collection_path.read_text(encoding="utf-8") or None
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Most of the time goes into LLVM's optimisation, so it is left out, but for ``optimised``.

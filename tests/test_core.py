@@ -21,8 +21,6 @@ from privopt.core.parameters import device_numbers
 from privopt.mechanisms import clipped_gradient_sum
 from privopt.spec import Premises
 
-pytestmark = pytest.mark.optimised
-
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=DIM)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -491,6 +489,7 @@ def test_a_plan_cannot_enter_a_compiled_run():
 # Types
 
 
+@pytest.mark.optimised
 def test_float64_algorithms_compute_in_float64_whatever_the_setting():
     """With x64 off and float32 data: float32 out, and the very number that float64 gives, cast."""
     plan = OUTPUT.plan(CLASS, BUDGET)

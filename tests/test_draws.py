@@ -23,8 +23,6 @@ from privopt.mechanisms.calibration import drawable
 from privopt.privacy import gaussian_delta
 from privopt.spec import Budget, ProblemClass, Relation
 
-pytestmark = pytest.mark.optimised
-
 LEVEL = 1e-6
 SIZE = 200_001
 ALL = 2**32 - 1
@@ -66,6 +64,7 @@ def extremes():
     return [(*row, sign, ALL, ALL) for row in rows for sign in (0, ALL)]
 
 
+@pytest.mark.optimised
 @dtypes
 @pytest.mark.parametrize("name", ["exponential", "laplace", "gumbel"])
 def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
@@ -88,6 +87,7 @@ def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
             assert abs(mp.mpf(float(found)) - exact) <= 6 * np.finfo(dtype).eps * scale
 
 
+@pytest.mark.optimised
 @dtypes
 def test_normals_are_exact_to_some_units_in_the_last_place_up_to_both_ends(monkeypatch, dtype):
     """Both of a pair against 60 digits, in all eight parts of the circle."""
@@ -108,6 +108,7 @@ def test_normals_are_exact_to_some_units_in_the_last_place_up_to_both_ends(monke
                 assert error <= 6 * np.finfo(dtype).eps * radius * mp.sin(angle)
 
 
+@pytest.mark.optimised
 def test_polynomials_are_cosine_and_sine_to_a_unit_in_the_last_place():
     angles = np.linspace(1e-9, math.pi / 4.0, 100_001).astype(np.float32)
     for found, exact in zip(jax.jit(draws._circle)(angles), (np.cos, np.sin), strict=True):
@@ -119,6 +120,7 @@ def test_polynomials_are_cosine_and_sine_to_a_unit_in_the_last_place():
         )
 
 
+@pytest.mark.optimised
 @dtypes
 def test_support_ends_where_the_constants_say(monkeypatch, dtype):
     ends = [(0, 0, 0, sign, 0, 0) for sign in range(8)]
@@ -185,6 +187,7 @@ def test_same_key_same_bits_however_it_is_run(name):
     np.testing.assert_allclose(np.asarray(half, np.float32), one_by_one[0], rtol=1e-2)
 
 
+@pytest.mark.optimised
 def test_draws_need_no_wide_integers():
     with jax.enable_x64(False):
         narrow = draws.normal(jax.random.key(2), (7,), jnp.float32)

@@ -8,19 +8,20 @@ import math
 import jax
 import numpy as np
 import pytest
+from builders import CHOICES, DIM, N
 
 import privopt
 from privopt import problems
 
-FACTS = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=2)
+FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=DIM)
 ROUGH = dataclasses.replace(FACTS, smoothness=None)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-CHOICES = {"dp_gd": {"steps": 20}, "gradient_descent": {"steps": 20}}
+RECORD = np.array([0.6, 0.64, 0.48])
 every = pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
 
 
 def plan(name, facts=FACTS, budget=BUDGET, **choices):
-    return privopt.ALGORITHMS[name].plan(facts, budget, **{**CHOICES.get(name, {}), **choices})
+    return privopt.ALGORITHMS[name].plan(facts, budget, **{**CHOICES[name], **choices})
 
 
 def logistic(features, labels=None, facts=FACTS):
@@ -40,12 +41,13 @@ def test_one_record_is_a_data_set(name):
     """Noise enough for it; every number of the plan is finite, and so is the release."""
     one = dataclasses.replace(FACTS, n=1)
     budget = dataclasses.replace(BUDGET, epsilon=0.5)
-    planned = plan(name, one, budget)
+    choices = {"steps": 20} if name in ("dp_gd", "gradient_descent") else {}
+    planned = privopt.ALGORITHMS[name].plan(one, budget, **choices)
     leaves = np.array([float(leaf) for leaf in jax.tree.leaves(planned.params)])
     assert (
         np.all(np.isfinite(leaves)) or not planned.algorithm.private
     )  # which has an infinite clip
-    run = privopt.run(planned, problem(planned, np.ones((1, 2)) / 2), jax.random.key(0))
+    run = privopt.run(planned, problem(planned, np.ones((1, DIM)) / 2), jax.random.key(0))
     assert np.linalg.norm(run.released) <= 2.0 + 1e-12
     if planned.algorithm.private:
         assert planned.guarantee.epsilon(1e-5).upper <= 0.5
@@ -59,17 +61,17 @@ def test_one_strongly_convex_record_needs_no_regulariser():
 
 @every
 def test_constant_data_have_the_minimiser_of_one_record(name):
-    """Fifty times the same record, without noise on an answer, is that record."""
-    same = np.tile([[0.6, 0.8]], (50, 1))
+    """Sixty times the same record, without noise on an answer, is that record."""
+    same = np.tile([RECORD], (N, 1))
     where = logistic(same)
-    assert where.risk(np.zeros(2)) == pytest.approx(math.log(2.0), rel=1e-12)
-    assert where.risk([1.2, 1.6]) == pytest.approx(math.log1p(math.exp(-2.0)), rel=1e-12)
+    assert where.risk(np.zeros(DIM)) == pytest.approx(math.log(2.0), rel=1e-12)
+    assert where.risk(2.0 * RECORD) == pytest.approx(math.log1p(math.exp(-2.0)), rel=1e-12)
     planned = plan(name)
     run = privopt.run(planned, problem(planned, same), jax.random.key(1))
     assert np.all(np.isfinite(run.released))
     if name == "output_perturbation":
         direction = run.secret.minimiser / np.linalg.norm(run.secret.minimiser)
-        np.testing.assert_allclose(direction, [0.6, 0.8], rtol=1e-9)
+        np.testing.assert_allclose(direction, RECORD, rtol=1e-9)
 
 
 @every
@@ -81,7 +83,7 @@ def test_a_record_beyond_the_declared_bound_moves_no_further_than_a_member(name,
     record did.
     """
     planned = plan(name)
-    features = np.tile([[0.6, 0.8], [-0.8, 0.6]], (25, 1))
+    features = np.tile([RECORD, [-0.8, 0.48, 0.36]], (N // 2, 1))
     wild = features.copy()
     wild[0] *= size
     runs = [privopt.run(planned, problem(planned, x), jax.random.key(2)) for x in (features, wild)]

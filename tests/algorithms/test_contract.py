@@ -1,10 +1,12 @@
 """What every algorithm promises, checked for each by its being listed in ALGORITHMS.
 
-A new algorithm passes by one entry in ``CHOICES``. Statistical tests use a fixed key and state
-the probability with which a correct implementation would have failed for a random one.
+A new algorithm passes by one entry in ``NUMBERS`` and one in ``CHOICES`` of ``builders.py``.
+Statistical tests use a fixed key and state the probability with which a correct implementation
+would have failed for a random one.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,61 +14,31 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import pytest
+from builders import CHOICES, DIM, N
 from scipy import stats
 
 import privopt
 from privopt import problems
+from privopt.core import Execution
 from privopt.core.parameters import scaled
+from privopt.core.replicates import run_one
 from privopt.release import Replay, Tape
 
-N, DIM = 60, 3  # the most in which every algorithm runs
-CHOICES = {
-    "gradient_descent": {"steps": 30},
-    "dp_gd": {"steps": 30},
-    "dp_sgd": {"steps": 30, "batch_size": 12},
-    "dp_svrg": {"steps": 30, "batch_size": 12, "anchor_every": 5},
-    "bias_reduced_sgd": {"steps": 4, "base": 15, "body": "none"},
-    "dp_ftrl": {"batch_size": 12},
-    "noisy_adam": {"steps": 30, "batch_size": 12},
-    "phased_sgd": {},
-    "output_perturbation": {},
-    "linf_output_perturbation": {},
-    "objective_perturbation": {},
-    "approximate_minima_perturbation": {},
-    "exponential_mechanism": {},
-    "projection_mechanism": {},
-    "l1_recovery": {"measurements": 2},
-}
-NUMBERS = {  # of one output, as theory chooses one by the numbers
-    "gradient_descent": [
-        {"steps": 7, "step_size": 0.3, "output": "average"},
-        {"steps": 11, "step_size": 0.1, "output": "average"},
-    ],
-    "dp_gd": [
-        {"steps": 7, "output": "average"},
-        {"steps": 19, "step_size": 0.1, "output": "average"},
-    ],
-    "dp_sgd": [
-        {"steps": 7, "capacity": 40, "output": "average"},
-        {"steps": 19, "step_size": 0.1, "capacity": 40, "output": "average"},
-    ],
-    "dp_svrg": [
-        {"steps": 7, "capacity": 40, "output": "average"},
-        {"steps": 19, "step_size": 0.1, "anchor_every": 3, "capacity": 40, "output": "average"},
-    ],
+NUMBERS = {
+    "gradient_descent": [{"steps": 7, "step_size": 0.3}, {"steps": 11, "step_size": 0.1}],
+    "dp_gd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],
+    "dp_sgd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],
+    "dp_svrg": [{"steps": 7}, {"steps": 19, "step_size": 0.1, "anchor_every": 3}],
     "bias_reduced_sgd": [{"steps": 7}, {"steps": 19, "step_size": 0.1}],
     "dp_ftrl": [{"epochs": 2}, {"momentum": 0.5, "regularisation": 0.7}],
-    "noisy_adam": [
-        {"steps": 7, "capacity": 40},
-        {"steps": 19, "step_size": 0.1, "b1": 0.8, "capacity": 40},
-    ],
+    "noisy_adam": [{"steps": 7}, {"steps": 19, "step_size": 0.1, "b1": 0.8}],
     "phased_sgd": [{}, {"step_size": 0.7}],
     "output_perturbation": [{}, {"regularisation": 0.7}],
     "linf_output_perturbation": [{}, {"regularisation": 0.7}],
     "objective_perturbation": [{}, {"regularisation": 0.7}],
     "approximate_minima_perturbation": [{}, {"regularisation": 0.9}],
     "exponential_mechanism": [{}, {"regularisation": 0.7}],
-    "projection_mechanism": [{"noise": "gaussian"}, {"noise": "gaussian", "clip": 0.7}],
+    "projection_mechanism": [{}, {"clip": 0.7}],
     "l1_recovery": [{}, {"clip": 0.7}],
 }
 BUDGETS = [
@@ -119,6 +91,7 @@ KINDS = {  # of algorithms that are not for logistic regression, or ask for more
 }
 PRIVATE = [name for name, a in privopt.ALGORITHMS.items() if a.private]
 NOISY = [name for name, a in privopt.ALGORITHMS.items() if a.noise in ("answers", "objective")]
+EAGER = [name for name, a in privopt.ALGORITHMS.items() if a.noise != "law"]  # of few operations
 ITERATIVE = [name for name, a in privopt.ALGORITHMS.items() if "steps" in a.choices]
 SAMPLED = [name for name, a in privopt.ALGORITHMS.items() if "batch_size" in a.choices]
 SOLVED = [  # whose release is a minimiser, but for the noise
@@ -159,15 +132,10 @@ def problem(name, seed=0, dtype=np.float64, n=N):
     return KINDS.get(name, LOGISTIC).build(*given, problem_class=facts)
 
 
-def counted(name):
-    """The algorithm, and a list that grows with every trace of it."""
-    traces, original = [], privopt.ALGORITHMS[name]
-
-    def run(*arguments):
-        traces.append(1)
-        return original.run(*arguments)
-
-    return dataclasses.replace(original, run=run), traces
+def many_runs(plans, where, seed, count=100):
+    """Two plans with so many keys: one program an algorithm, whatever the numbers."""
+    keys = jax.random.split(jax.random.key(seed), count)
+    return privopt.run_many(plans, where, keys, execution=Execution(chunk=100))
 
 
 def leaves_equal(left, right, **tolerance):
@@ -180,6 +148,7 @@ def test_every_algorithm_is_here():
     assert all(key == a.name for key, a in privopt.ALGORITHMS.items())
 
 
+@pytest.mark.parametrize("name", EAGER)
 def test_jit_equals_eager(name):
     """In four steps, which are as good as thirty and seven times as fast."""
     planned, where = plan(name, **({"steps": 4} if name in ITERATIVE else {})), problem(name)
@@ -190,24 +159,21 @@ def test_jit_equals_eager(name):
 
 
 def test_many_equals_loop_over_seeds_and_numbers(name):
-    """And the loop is one trace for all numbers, budgets, data and seeds."""
-    algorithm, traces = counted(name)
+    """And the loop is one program for all numbers, budgets, data and seeds."""
     plans = [
-        dataclasses.replace(plan(name, budget, **choices), algorithm=algorithm)
+        plan(name, budget, **choices)
         for budget, choices in zip(BUDGETS, NUMBERS[name], strict=True)
     ]
-    where, keys = problem(name), jax.random.split(jax.random.key(2), 3)
-    for i, planned in enumerate(plans):
-        privopt.run(planned, problem(name, 1), keys[i])
-        alone = [privopt.run(planned, where, key, stream=i) for key in keys]
-        assert len(traces) == 1
-        plans[i] = dataclasses.replace(planned, algorithm=privopt.ALGORITHMS[name]), alone
-    many = privopt.run_many([planned for planned, _ in plans], where, keys)
-    assert many.released.shape == (2, 3, DIM)
-    for i, (_, alone) in enumerate(plans):
-        for j, one in enumerate(alone):
-            entry = jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], many)
-            leaves_equal(entry, one, rtol=1e-9, atol=1e-12)
+    where, keys = problem(name), jax.random.split(jax.random.key(2), 100)[:3]
+    privopt.run(plan(name), problem(name, 1), keys[0])
+    programs = run_one._cache_size()
+    runs = [[privopt.run(p, where, key, stream=i) for key in keys] for i, p in enumerate(plans)]
+    assert run_one._cache_size() == programs
+    many = many_runs(plans, where, 2)
+    assert many.released.shape == (2, 100, DIM)
+    for i, j in itertools.product(range(2), range(3)):
+        entry = jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], many)
+        leaves_equal(entry, runs[i][j], rtol=1e-9, atol=1e-12)
 
 
 def test_pure_same_key_same_bits(name):
@@ -234,9 +200,7 @@ def test_dtype_and_shape_follow_the_data(name, dtype):
 def test_release_is_a_member(name):
     """At a budget so small that the noise alone leaves the set."""
     tiny = privopt.Budget(epsilon=1e-3, delta=1e-5, relation="replace_one")
-    many = privopt.run_many(
-        [plan(name, tiny)], problem(name), jax.random.split(jax.random.key(5), 20)
-    )
+    many = many_runs(2 * [plan(name, tiny)], problem(name), 5)
     assert np.all(np.linalg.norm(many.released, axis=-1) <= class_of(name).radius * (1 + 1e-12))
 
 
@@ -293,20 +257,17 @@ def test_more_records_than_a_guarantee_speaks_of_are_refused(name):
             privopt.run(planned, problem(name, n=N + 1), jax.random.key(0))
 
 
-@pytest.mark.optimised
 def test_a_control_runs_the_program_of_its_plan(name):
-    """Its noise enters by argument, so nothing is traced again; at a factor of 1 no bit differs."""
-    algorithm, traces = counted(name)
-    planned = dataclasses.replace(plan(name), algorithm=algorithm)
-    where, keys = problem(name), jax.random.split(jax.random.key(3), 3)
-    factors = (1.0, 0.5) if algorithm.noise == "law" else (1.0, 0.5, 0.0)
-    found = [privopt.run_many([planned], where, keys)]
-    once = len(traces)
-    found += [privopt.run_many([planned.with_noise(each)], where, keys) for each in factors]
-    assert len(traces) == once
+    """Its noise enters by argument, so nothing is compiled; at a factor of 1 no bit differs."""
+    planned, where, key = plan(name), problem(name), jax.random.key(3)
+    factors = (1.0, 0.5) if planned.algorithm.noise == "law" else (1.0, 0.5, 0.0)
+    found = [privopt.run(planned, where, key)]
+    programs = run_one._cache_size()
+    found += [privopt.run(planned.with_noise(each), where, key) for each in factors]
+    assert run_one._cache_size() == programs
     leaves_equal(found[0], found[1], rtol=0, atol=0)
     same = [np.array_equal(found[0].released, other.released) for other in found[2:]]
-    assert same == [algorithm.noise is None] * len(same)
+    assert same == [planned.algorithm.noise is None] * len(same)
 
 
 @pytest.mark.parametrize("name", NOISY)
@@ -403,13 +364,10 @@ def test_noise_has_the_planned_scale(name, factor, accepted):
     wide = dataclasses.replace(class_of(name), radius=1e6)
     planned = plan(name, problem_class=wide, **choices)
     where = problems.logistic(*records(name), problem_class=wide)
-    keys = jax.random.split(jax.random.key(6), 4000)
-    noisy = privopt.run_many([planned.with_noise(factor)], where, keys)
-    still = privopt.run(planned.with_noise(0.0), where, keys[0])
-    if iterative:
-        moved = noisy.secret.last[0] - still.secret.last[None]
-    else:
-        moved = noisy.released[0] - still.released[None]
+    noisy = many_runs(2 * [planned.with_noise(factor)], where, 6, 2000)
+    still = privopt.run(planned.with_noise(0.0), where, jax.random.key(6))
+    ends = [run.secret.last if iterative else run.released for run in (noisy, still)]
+    moved = np.subtract(*ends)
     sample = np.asarray(moved).ravel() / planned.params.mechanism.scale
     assert bool(stats.kstest(sample, "norm").pvalue > 1e-6) is accepted
 
@@ -503,7 +461,7 @@ def test_upper_bound_holds_on_a_benign_problem(name):
     """The bound of a mean is attained, so five standard errors are allowed for: level 3e-7."""
     where = problem(name)
     planned = plan(name)
-    released = privopt.run_many([planned], where, jax.random.split(jax.random.key(7), 200)).released
+    released = many_runs(2 * [planned], where, 7).released
     risk = where.excess_risk(released)
     error = 5.0 * risk.std() / math.sqrt(risk.size)
     assert risk.mean() - error + where.reference.gap <= planned.rate.upper

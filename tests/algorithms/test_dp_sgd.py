@@ -349,7 +349,11 @@ def test_the_path_costs_nothing_and_covers_the_run():
     np.testing.assert_array_equal(with_path.released, without.released)
     np.testing.assert_array_equal(with_path.path.points[-1], with_path.released)
     assert without.path is None
-    many = privopt.run_many([planned], problem(), jax.random.split(jax.random.key(0), 4))
+
+
+def test_the_paths_of_many_runs():
+    keys = jax.random.split(jax.random.key(0), 4)
+    many = privopt.run_many([plan(record=5, output=Average())], problem(), keys)
     assert many.path.points.shape == (1, 4, 5, DIM)
 
 

@@ -120,7 +120,6 @@ def test_a_step_is_that_of_the_flattened_network(study):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.optimised
 def test_the_path_ends_at_the_release(study):
     where = small(study)
     for planned in plans(study, where, 5, batch_size=6, record=3):

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from builders import CHOICES, DIM, N
 
 import privopt
 from privopt import problems
@@ -19,24 +20,6 @@ from privopt.lab.make.user_code import reached
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import Family, Problem
 
-N, DIM = 60, 3  # the most in which every algorithm runs
-CHOICES = {
-    "gradient_descent": {"steps": 10},
-    "dp_gd": {"steps": 10},
-    "dp_sgd": {"steps": 10, "batch_size": 12},
-    "dp_svrg": {"steps": 10, "batch_size": 12},
-    "bias_reduced_sgd": {"steps": 4, "base": 15},
-    "dp_ftrl": {"batch_size": 12},
-    "noisy_adam": {"steps": 10, "batch_size": 12},
-    "phased_sgd": {},
-    "output_perturbation": {},
-    "linf_output_perturbation": {},
-    "objective_perturbation": {},
-    "approximate_minima_perturbation": {},
-    "exponential_mechanism": {},
-    "projection_mechanism": {},
-    "l1_recovery": {"measurements": 2},
-}
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 RNG = np.random.default_rng(0)
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=DIM)
@@ -87,7 +70,7 @@ def test_kinks_are_smoothed_alike():
 
 def test_many_replicates_of_many_plans():
     plans = [privopt.ALGORITHMS["dp_sgd"].plan(
-        CLASS, dataclasses.replace(BUDGET, epsilon=epsilon), capacity=40, **CHOICES["dp_sgd"]
+        CLASS, dataclasses.replace(BUDGET, epsilon=epsilon), **CHOICES["dp_sgd"]
     ) for epsilon in (1.0, 2.0)]  # fmt: skip
     keys = jax.random.split(KEY, 3)
     sparse, dense = (privopt.run_many(plans, p, keys).released for p in (SPARSE, DENSE))

@@ -8,9 +8,9 @@ import pytest
 from privopt.convex import L1Ball, L1L2Ball, L2Ball
 from privopt.convex.vectors import norm
 
-pytestmark = pytest.mark.optimised
-
 DIM = 8
+SINGLE = pytest.param(jnp.float32, marks=pytest.mark.optimised)
+rounded = pytest.mark.parametrize("dtype", [SINGLE, jnp.float64])
 BALLS = [L1L2Ball(l1, 1.0) for l1 in (1.01, 1.7, 2.0, 2.2)] + [L1L2Ball(3.0, 2.0)]
 
 
@@ -73,6 +73,7 @@ def test_it_is_the_l1_or_the_l2_ball_where_the_other_is_idle():
         np.testing.assert_allclose(L1L2Ball(l1, l2).project(x), other.project(x), atol=1e-12)
 
 
+@pytest.mark.optimised
 def test_members_keep_their_bits_and_projecting_twice_changes_nothing():
     ball, x = L1L2Ball(1.7, 1.0), jnp.asarray(points())
     inside = ball.contains(x, 0.0)
@@ -82,7 +83,7 @@ def test_members_keep_their_bits_and_projecting_twice_changes_nothing():
     np.testing.assert_allclose(ball.project(once), once, atol=1e-14)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@rounded
 def test_hostile_points(dtype):
     ball, eps = L1L2Ball(2.0, 1.0), float(jnp.finfo(dtype).eps)
     rows = [
@@ -108,7 +109,7 @@ def test_hostile_points(dtype):
     assert not jnp.any(L1L2Ball(hollow.l1_radius, 1.0).project(x[1]))
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@rounded
 def test_units_do_not_matter(dtype):
     """Powers of two take points and radii to the ends of the range: the bits stay."""
     x = jnp.asarray(points(60) * 10.0 ** -np.arange(DIM), dtype)
@@ -123,7 +124,7 @@ def test_units_do_not_matter(dtype):
             )
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@rounded
 def test_small_balls_far_away(dtype):
     """Two coordinates share it: as they differ, or in the quotient of the radii."""
     eps = float(jnp.finfo(dtype).eps)

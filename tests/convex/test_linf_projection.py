@@ -8,8 +8,6 @@ from scipy.optimize import linprog
 
 from privopt.convex import Box, L1Ball, L1L2Ball, L2Ball, Simplex, WholeSpace, linf_projection
 
-pytestmark = pytest.mark.optimised
-
 DIM = 6
 CENTRE = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 0.1])
 SETS = {
@@ -85,6 +83,7 @@ def test_no_member_is_nearer(name):
         assert distance <= least_distance(constraint, row) + 1e-9 * (1.0 + np.abs(row).max())
 
 
+@pytest.mark.optimised
 @every
 def test_members_keep_their_bits_and_twice_is_once(name):
     constraint, x = SETS[name], jnp.asarray(points())
@@ -93,9 +92,9 @@ def test_members_keep_their_bits_and_twice_is_once(name):
     if isinstance(constraint, Simplex):
         x = constraint.total * jnp.asarray(np.eye(DIM) + 0.25 * np.eye(DIM, k=1))
         x = jnp.concatenate([x / 1.25, x])
-    inside = x[np.asarray(constraint.contains(x, 0.0))]
-    assert len(inside) >= DIM or name == "l2 centred"
-    assert np.array_equal(linf_projection(constraint, inside), inside)
+    inside = np.asarray(constraint.contains(x, 0.0))
+    assert inside.sum() >= DIM or name == "l2 centred"
+    assert np.array_equal(linf_projection(constraint, x)[inside], x[inside])
 
 
 def test_soft_thresholds_have_the_norm_of_the_radius():

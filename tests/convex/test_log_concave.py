@@ -26,7 +26,7 @@ from privopt.convex import (
 from privopt.convex.bounding_ellipsoid import bound_low_part
 
 LEVEL = 1e-6
-DRAWS = 20_000
+DRAWS = 6_000
 WRONG = (0.77, 1.3)
 
 
@@ -80,8 +80,9 @@ def accepted(sample, cdf):
 )
 def test_line_against_quadrature(numbers):
     draw = sampled(
-        jax.random.key(1), kinks, jnp.asarray(numbers), Box(-1.0, 1.0), dim=1, radius=1.0
-    )
+        jax.random.key(1), kinks, jnp.asarray(numbers), Box(-1.0, 1.0), dim=1, radius=1.0,
+        draws=20_000,
+    )  # fmt: skip
     sample = np.asarray(draw.point[:, 0])
     grid = np.unique(
         np.concatenate([np.linspace(-1, 1, 40_001), 0.3 + np.linspace(-0.02, 0.02, 40_001)])

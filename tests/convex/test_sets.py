@@ -9,8 +9,6 @@ import pytest
 
 from privopt.convex import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
 
-pytestmark = pytest.mark.optimised
-
 DIM = 6
 LOWER = np.array([-1.0, -0.5, 0.0, 0.2, -2.0, -0.1])
 UPPER = np.array([1.0, 0.5, 0.7, 0.2, 3.0, 0.0])
@@ -103,6 +101,7 @@ def test_projection_is_idempotent_and_keeps_members(name):
     np.testing.assert_allclose(constraint.project(inside), inside, atol=1e-14)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_balls_and_boxes_return_members_bit_for_bit(dtype):
     rng = np.random.default_rng(4)
@@ -220,6 +219,7 @@ def test_placeholders_are_not_validated():
         assert type(hollow) is type(constraint)
 
 
+@pytest.mark.optimised
 def test_the_l2_projection_survives_the_ends_of_float32():
     for size in (1e-24, 1e24):
         x = jnp.asarray([3.0 * size, 4.0 * size], jnp.float32)
@@ -228,6 +228,7 @@ def test_the_l2_projection_survives_the_ends_of_float32():
         assert L2Ball(size).support(x / jnp.float32(size)) == pytest.approx(5.0 * size, rel=1e-6)
 
 
+@pytest.mark.optimised
 def test_large_points_keep_the_sum_in_float32():
     x = jnp.asarray(3e8 + np.random.default_rng(10).normal(size=50), jnp.float32)
     assert jnp.sum(Simplex().project(x)) == pytest.approx(1.0, rel=1e-5)

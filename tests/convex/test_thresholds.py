@@ -11,9 +11,9 @@ from privopt.convex import L1Ball, L1L2Ball
 from privopt.convex import thresholds as room
 from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered, ratio_threshold
 
-pytestmark = pytest.mark.optimised
-
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+SINGLE = pytest.param(np.float32, marks=pytest.mark.optimised)
+ROUNDED = pytest.mark.parametrize("dtype", [SINGLE, np.float64])
 THRESHOLDS = (l1_threshold, l2_threshold)
 TOTALS = (1e-37, 1e-20, 1e-6, 0.3, 1.0, 40.0, 1e6, 1e20, 1e37)
 
@@ -62,6 +62,7 @@ def exact(row: np.ndarray, total: float) -> float:
     return root
 
 
+@pytest.mark.optimised
 @DTYPES
 @pytest.mark.parametrize("size", [1, 7, 600])
 def test_the_l1_threshold_is_exact(size, dtype):
@@ -75,7 +76,7 @@ def test_the_l1_threshold_is_exact(size, dtype):
             assert abs(Fraction(float(threshold)) - exact(row, total)) <= 4 * eps * total
 
 
-@DTYPES
+@ROUNDED
 @pytest.mark.parametrize("size", [7, 600, 5000])
 def test_sizes_are_as_asked(size, dtype):
     rows = lowered(jnp.asarray(hostile(size, dtype)))
@@ -89,6 +90,7 @@ def test_sizes_are_as_asked(size, dtype):
             np.testing.assert_allclose(sizes, 1.0, rtol=8 * eps * size**0.5)
 
 
+@pytest.mark.optimised
 @DTYPES
 def test_loops_end_whatever_is_given(dtype):
     """Rounding once let the set of coordinates above alternate between two for ever."""
@@ -134,7 +136,7 @@ def test_long_rows_alone_are_those_together_and_radii_sweep(monkeypatch):
     np.testing.assert_allclose(jax.jit(both)(jnp.asarray(radii), x), alone, atol=1e-12)
 
 
-@DTYPES
+@ROUNDED
 def test_a_million_coordinates(dtype):
     """In float32 sums of a million numbers are still good to some roundings."""
     x = np.random.default_rng(2).laplace(size=10**6).astype(dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from privopt import mechanisms
+from privopt import mechanisms, statistics
 from privopt.mechanisms import ClippedGradient, ClippedRisk, OnePass, RegularisedMinimiser
 from privopt.mechanisms.objective_perturbation import PerturbedMinimiser
 from privopt.spec import Budget, ProblemClass, Relation
@@ -22,7 +22,15 @@ ASKED = {
         "contribution",
         {"difference_query": GRADIENT, "period": 2, "steps": 3, "batches": BATCHES},
     ),
+    "ExponentialMechanism": ("score_range", {}),
+    "SmoothLaplaceMechanism": ("smooth_sensitivity", {}),
+    "ProposeTestRelease": ("distance_to_instability", {"bound": 1.0}),
 }
+
+
+def calibrated(name, **arguments):
+    room = statistics if name in statistics.__all__ else mechanisms
+    return getattr(room, name).calibrated(**arguments, **ASKED[name][1])
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -36,9 +44,8 @@ ASKED = {
     ],
 )
 def test_a_query_that_cannot_be_asked(name, given, kind):
-    answer, others = ASKED[name]
-    with pytest.raises(ValueError, match=f"query must have a {answer}, got {kind}"):
-        getattr(mechanisms, name).calibrated(query=given, budget=BUDGET, **others)
+    with pytest.raises(ValueError, match=f"query must have a {ASKED[name][0]}, got {kind}"):
+        calibrated(name, query=given, budget=BUDGET)
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -51,10 +58,9 @@ def test_a_query_that_cannot_be_asked(name, given, kind):
     ],
 )
 def test_a_budget_that_is_none(name, given, kind):
-    answer, others = ASKED[name]
-    query = type("Query", (), {answer: lambda self, *_: 1.0})()
+    query = type("Query", (), {ASKED[name][0]: lambda self, *_: 1.0})()
     with pytest.raises(ValueError, match=f"budget must be a Budget, got {kind}"):
-        getattr(mechanisms, name).calibrated(query=query, budget=given, **others)
+        calibrated(name, query=query, budget=given)
 
 
 @pytest.mark.parametrize(

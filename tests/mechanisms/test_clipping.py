@@ -23,8 +23,6 @@ from privopt.convex import (
 )
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 
-pytestmark = pytest.mark.optimised
-
 SLOPES = {
     "linear": (Linear(), lambda z, y: -y),
     "logistic": (Logistic(), lambda z, y: -y / (1.0 + np.exp(y * z))),
@@ -122,6 +120,7 @@ def test_any_pytree_of_records_and_any_loss():
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
+@pytest.mark.optimised
 @paths
 @dtypes
 def test_a_gradient_below_the_clip_keeps_its_bits(path, dtype):
@@ -135,6 +134,7 @@ def test_a_gradient_below_the_clip_keeps_its_bits(path, dtype):
         )
 
 
+@pytest.mark.optimised
 @some
 @paths
 @dtypes
@@ -189,6 +189,7 @@ def test_a_prediction_that_is_not_a_number_does_not_poison_the_sum(name, path, d
     assert np.linalg.norm((found - without).astype(np.float64)) <= 0.5 * (1.0 + 1e-5)
 
 
+@pytest.mark.optimised
 @paths
 @dtypes
 def test_norms_that_underflow_or_overflow_are_clipped_too(path, dtype):

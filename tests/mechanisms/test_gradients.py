@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import dp_accounting as dp
 import jax
@@ -49,9 +50,8 @@ def clipped_gradients(features, labels, point=POINT, clip=CLIP):
     return gradients * np.minimum(1.0, clip / np.linalg.norm(gradients, axis=1))[:, None]
 
 
-def answers(oracle, objective, keys, t=0):
-    """Shape ``(keys, dim)``: the answer at step ``t`` of a run with each key."""
-
+@partial(jax.jit, static_argnames="t")
+def asked(oracle, objective, keys, t):
     def ask(key):
         bound = oracle.oracle(objective, key)
         memory, gradient = bound.begin(jnp.asarray(POINT)), None
@@ -59,10 +59,15 @@ def answers(oracle, objective, keys, t=0):
             gradient, memory = bound.ask(memory, jnp.asarray(step), jnp.asarray(POINT))
         return gradient
 
-    return np.asarray(jax.jit(jax.vmap(ask))(keys))
+    return jax.vmap(ask)(keys)
 
 
-def keys(count, seed=0):
+def answers(oracle, objective, keys, t=0):
+    """Shape ``(keys, dim)``: the answer at step ``t`` of a run with each key."""
+    return np.asarray(asked(oracle, objective, keys, t))
+
+
+def keys(count=4000, seed=0):
     return jax.random.split(jax.random.key(seed), count)
 
 
@@ -101,7 +106,7 @@ def test_noise_has_the_scale_and_not_another(name):
     """Of clipped sums that vanish: a normal's shape and its variance, each at level 1e-6."""
     nothing = problems.logistic(np.zeros((N, DIM)), np.ones(N), problem_class=facts())
     oracle = ORACLES[name]
-    sample = answers(oracle, nothing.objective, keys(40_000)).ravel() / oracle.scale
+    sample = answers(oracle, nothing.objective, keys(20_000)).ravel() / oracle.scale
     assert stats.kstest(sample, "norm").pvalue > 1e-6
     for factor, accepted in ((1.0, True), (0.97, False), (1.03, False)):
         below = stats.chi2.cdf(np.sum((factor * sample) ** 2), sample.size)
@@ -111,7 +116,7 @@ def test_noise_has_the_scale_and_not_another(name):
 @every
 def test_answers_are_unbiased(name):
     """Within five standard errors in each of three coordinates: false alarm below 2e-6 each."""
-    found = answers(ORACLES[name], problem().objective, keys(4000))
+    found = answers(ORACLES[name], problem().objective, keys())
     expected = clipped_gradients(*data()).mean(axis=0)
     error = found.std(axis=0, ddof=1) / math.sqrt(len(found))
     assert np.all(np.abs(found.mean(axis=0) - expected) <= 5.0 * error)
@@ -128,9 +133,9 @@ def test_a_record_moves_the_answer_by_the_clip_at_most(name):
     other = features.copy()
     other[5] *= -1e6
     divisor = N if name == "all_records" else 6.0
-    here = answers(still(ORACLES[name]), problem().objective, keys(50))
+    here = answers(still(ORACLES[name]), problem().objective, keys())
     changed = problems.logistic(other, labels, problem_class=facts())
-    there = answers(still(ORACLES[name]), changed.objective, keys(50))
+    there = answers(still(ORACLES[name]), changed.objective, keys())
     moved = np.linalg.norm(here - there, axis=1)
     assert moved.max() <= 2.0 * QUERY.contribution / divisor
     assert moved.max() >= 0.9 * CLIP / divisor  # some batch holds it
@@ -147,12 +152,12 @@ def test_a_record_that_is_not_finite_contributes_nothing(name, bad):
     broken = problems.logistic(features, labels, problem_class=facts())
     without = problems.logistic(silent, labels, problem_class=facts())
     if bad == 1e300:
-        found = answers(still(ORACLES[name]), broken.objective, keys(5))
+        found = answers(still(ORACLES[name]), broken.objective, keys())
         assert np.all(np.isfinite(found))
         return
     np.testing.assert_allclose(
-        answers(ORACLES[name], broken.objective, keys(5)),
-        answers(ORACLES[name], without.objective, keys(5)),
+        answers(ORACLES[name], broken.objective, keys()),
+        answers(ORACLES[name], without.objective, keys()),
         atol=1e-15,
     )
 
@@ -170,8 +175,8 @@ def test_poisson_at_rate_one_is_the_full_batch():
 
 def test_empty_batches_are_noise_of_the_same_shape():
     rare = gradient(PoissonBatches(1e-7, 1.0, 4, N))
-    found = answers(rare, problem().objective, keys(2000))
-    assert found.shape == (2000, DIM)
+    found = answers(rare, problem().objective, keys())
+    assert found.shape == (4000, DIM)
     assert stats.kstest(found.ravel() / 0.05, "norm").pvalue > 1e-6
 
 
@@ -180,7 +185,7 @@ def test_the_divisor_and_the_noise_do_not_know_how_many_came():
     features, labels = np.tile([[2.0, 0.0, 0.0]], (N, 1)), np.ones(N)
     same = problems.logistic(features, labels, problem_class=facts())
     oracle = ORACLES["poisson"]
-    exact = answers(still(oracle), same.objective, keys(3000))[:, 0]
+    exact = answers(still(oracle), same.objective, keys())[:, 0]
     sizes = np.round(-exact * 6.0 / CLIP)
     np.testing.assert_allclose(exact, -sizes * CLIP / 6.0, atol=1e-12)
     assert (
@@ -194,7 +199,7 @@ def test_the_divisor_and_the_noise_do_not_know_how_many_came():
         ).pvalue
         > 1e-6
     )
-    noise = answers(oracle, same.objective, keys(3000))[:, 0] - exact
+    noise = answers(oracle, same.objective, keys())[:, 0] - exact
     for size in (4, 6, 8):
         assert stats.kstest(noise[sizes == size] / 0.05, "norm").pvalue > 1e-6
 
@@ -219,7 +224,7 @@ def spent(epsilon_lower_bound):
     """``(sizes, weaker) -> epsilon`` that an attack on Poisson batches proves to be spent.
 
     Neighbours of two sizes, whose last record alone has a gradient, of the clip norm; at most 16
-    may come, in batches of four. 10^5 runs a side.
+    may come, in batches of four. 40,000 runs a side.
     """
     query = ClippedGradient(CLIP, 16.0, 1)
     loose = Budget(epsilon=1.0, delta=1e-3, relation="add_or_remove_one")
@@ -236,7 +241,7 @@ def spent(epsilon_lower_bound):
         features[-1] = last
         public = ProblemClass(n=size, dim=1, lipschitz=1.0, radius=1.0)
         where = problems.linear(features, problem_class=public).objective
-        return releases(where, oracle.scale / weaker, keys(100_000, seed))
+        return releases(where, oracle.scale / weaker, keys(40_000, seed))
 
     def attack(smaller, larger, weaker=1.0):
         one, other = scores(smaller, 0.0, 1, weaker), scores(larger, 1.0, 2, weaker)
@@ -266,8 +271,8 @@ def test_counts_are_records():
     )
     for name in ORACLES:
         np.testing.assert_allclose(
-            answers(ORACLES[name], stored.objective, keys(20)),
-            answers(ORACLES[name], spelled.objective, keys(20)),
+            answers(ORACLES[name], stored.objective, keys()),
+            answers(ORACLES[name], spelled.objective, keys()),
             rtol=1e-10,
             atol=1e-12,
         )

@@ -76,11 +76,13 @@ def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, 
     @jax.jit
     def answers(where):
         bound = oracle.oracle(where, key)
-        memory, seen = bound.begin(jnp.zeros(wide)), []
-        for t in range(steps):
-            answer, memory = bound.ask(memory, jnp.asarray(t), jnp.zeros(wide))
-            seen.append(answer)
-        return jnp.stack(seen)
+
+        def step(memory, t):
+            answer, memory = bound.ask(memory, t, jnp.zeros(wide))
+            return memory, answer
+
+        times = jnp.arange(steps, dtype=jnp.int32)
+        return jax.lax.scan(step, bound.begin(jnp.zeros(wide)), times)[1]
 
     def of(features):
         return np.asarray(answers(problems.linear(features, problem_class=public).objective))

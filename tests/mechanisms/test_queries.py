@@ -16,8 +16,6 @@ from privopt.mechanisms import ClippedGradient, RegularisedMinimiser, clipped_gr
 from privopt.problems import Distance, EmpiricalRisk, GeneralisedLinear, Linear, Logistic
 from privopt.spec import ProblemClass, Relation
 
-pytestmark = pytest.mark.optimised
-
 N, DIM = 8, 3
 REPLACE, ADD, ZERO = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT
 relations = pytest.mark.parametrize("relation", list(Relation))
@@ -138,6 +136,7 @@ def test_clip_and_size_are_float32_numbers_not_below_what_was_asked():
             assert wanted <= found <= wanted * (1.0 + 2.0**-23)
 
 
+@pytest.mark.optimised
 def test_no_clip_is_accepted_whose_sums_overflow():
     """A sum that is infinite is so whatever noise is added: it would tell of the records."""
     n = 1000
@@ -153,6 +152,7 @@ def test_no_clip_is_accepted_whose_sums_overflow():
     assert ClippedGradient.of(declared, math.inf).clip == math.inf
 
 
+@pytest.mark.optimised
 def test_no_clip_is_accepted_whose_shares_underflow():
     """Sums moved by 1.46 times a clip of 1e-37: what ends below ``2^-126`` counts as 0."""
     n, dim, stacks = 24, 6, 40
@@ -199,6 +199,7 @@ def test_no_clip_is_accepted_whose_shares_underflow():
         assert not 0.99 < furthest(too_small) < 1.01 or name == "distances"  # too far, or lost
 
 
+@pytest.mark.optimised
 @relations
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("linear", [True, False])
@@ -369,6 +370,7 @@ def test_steps_suffice_on_an_ill_conditioned_problem_and_a_fifth_of_them_do_not(
         assert np.linalg.norm(solve(fewer) - best) > query.error
 
 
+@pytest.mark.optimised
 def test_the_error_is_true_where_the_constant_is_no_float32_number():
     """Clipping below the declared ``L`` would cost more than the error at large ``n``."""
     declared = ProblemClass(n=10**6, dim=1, lipschitz=0.1, radius=math.inf, smoothness=0.0)

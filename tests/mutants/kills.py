@@ -4,6 +4,8 @@
 runs ``tests/theory`` on each, and prints a line a mutant. Then it lists the tests that alone killed
 one, those that killed only what others killed too, and those that killed none. A test of the last
 two lists may go when many mutants were planted, unless it states a promise that a user reads.
+``python tests/mutants/kills.py theory/advantage.py 6 tests/theory/test_advantage.py`` stays with
+one file and its own tests: of a whole room, few mutants lie where a few of its tests look.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -28,8 +31,8 @@ OTHER = {
 NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all",
          "all": "any", "floor": "ceil", "ceil": "floor", "round_up": "round_down", "True": "False",
          "False": "True"}  # fmt: skip
-FAILED = re.compile(r"^(?:FAILED|ERROR) ([^ \[]+)", re.MULTILINE)
-COLLECTED = re.compile(r"^(tests/[^ \[]+::[^ \[]+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
+COLLECTED = re.compile(r"^(tests/[^\s\[]+::[^\s\[]+)", re.MULTILINE)
 
 
 class Change(NamedTuple):
@@ -85,13 +88,15 @@ def changes(source: str) -> Iterator[Change]:
             yield Change(line, node.col_offset, node.end_col_offset or 0, NAMES[node.id])
 
 
-def killers(tree: Path, file: Path, change: Change, tests: list[str]) -> set[str] | None:
+def killers(
+    tree: Path, file: Path, change: Change, tests: list[str], seconds: float
+) -> set[str] | None:
     """The test functions that fail; None where the run does not end or nothing is collected."""
     path = tree / file
     kept = path.read_text(encoding="utf-8")
     path.write_text(change.planted(kept), encoding="utf-8")
     try:
-        done = pytest_of(tree, ["-q", "--tb=no", "-rfE", *tests])
+        done = pytest_of(tree, ["--tb=no", "-rfE", *tests], seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:
@@ -102,7 +107,8 @@ def killers(tree: Path, file: Path, change: Change, tests: list[str]) -> set[str
 def main(room: str, count: str = "20", *tests: str) -> None:
     """Plant, run, print; the same mutants whenever it is asked for as many of the same tree."""
     chance, found = random.Random(room), {}
-    files = sorted((ROOT / "privopt" / room).rglob("*.py"))
+    place = ROOT / "privopt" / room
+    files = sorted(place.rglob("*.py")) or [place]
     places = [
         (file.relative_to(ROOT), change)
         for file in files
@@ -111,9 +117,13 @@ def main(room: str, count: str = "20", *tests: str) -> None:
     asked = list(tests) or [f"tests/{room}"]
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        collected = set(COLLECTED.findall(pytest_of(tree, ["--collect-only", "-q", *asked]).stdout))
+        collected = set(COLLECTED.findall(pytest_of(tree, ["--collect-only", *asked]).stdout))
+        start = time.monotonic()
+        if pytest_of(tree, asked).returncode != 0:
+            raise SystemExit("the tests fail before anything is planted")
+        seconds = 60.0 + 3.0 * (time.monotonic() - start)  # a mutant may loop for ever
         for file, change in chance.sample(places, min(int(count), len(places))):
-            killed_by = killers(tree, file, change, asked)
+            killed_by = killers(tree, file, change, asked, seconds)
             outcome = "ends the run" if killed_by is None else f"killed by {len(killed_by)}"
             if killed_by is not None:
                 found[file, change] = killed_by

@@ -70,7 +70,9 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def pytest_of(tree: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+def pytest_of(
+    tree: Path, arguments: list[str], seconds: float = SECONDS
+) -> subprocess.CompletedProcess[str]:
     """The tests that are asked for, of that tree."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
@@ -78,7 +80,7 @@ def pytest_of(tree: Path, arguments: list[str]) -> subprocess.CompletedProcess[s
         env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=seconds,
         check=False,
     )
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import lru_cache
 
 import dp_accounting as dp
 import numpy as np
@@ -18,25 +19,32 @@ def truncated(size, rate, capacity, noise=1.0):
     return dp.TruncatedSubsampledGaussianDpEvent(size, rate, capacity, noise)
 
 
+GRID = np.linspace(-30.0, 30.0, 20_001)
+
+
+@lru_cache
+def normal(mean, noise):
+    return stats.norm.pdf(GRID, mean, noise)
+
+
 def hockey_stick(values, rate, capacity, record, other, noise, epsilon):
     """One release of the sum of the first ``capacity`` sampled records, by enumeration.
 
     ``record`` and ``other`` are the two values of the record in question, None for no record; it
     stands last, where it is the first to find no place.
     """
-    grid = np.linspace(-30.0, 30.0, 20_001)
 
     def density(last):
         records = [*values] if last is None else [*values, last]
-        total = np.zeros_like(grid)
+        total = np.zeros_like(GRID)
         for coins in itertools.product((0, 1), repeat=len(records)):
             taken = [value for value, coin in zip(records, coins, strict=True) if coin]
             chance = math.prod(rate if coin else 1.0 - rate for coin in coins)
-            total += chance * stats.norm.pdf(grid, sum(taken[:capacity]), noise)
+            total += chance * normal(sum(taken[:capacity]), noise)
         return total
 
     excess = density(record) - math.exp(epsilon) * density(other)
-    return float(np.maximum(excess, 0.0).sum() * (grid[1] - grid[0]))
+    return float(np.maximum(excess, 0.0).sum() * (GRID[1] - GRID[0]))
 
 
 @pytest.mark.parametrize("relation", list(Relation))

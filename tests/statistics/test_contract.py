@@ -101,7 +101,7 @@ def test_jit_equals_eager_and_vmap_the_loop_over_keys_and_numbers(name, dtype):
     same(jax.jit(run)(several[0], keys[0], data), eager[0][0], tolerance)
     stacked = jax.tree.map(lambda *leaves: jnp.asarray(leaves, dtype), *several)
     over_keys = jax.vmap(run, (None, 0, None))
-    many = jax.vmap(over_keys, (0, None, None))(stacked, keys, data)
+    many = jax.jit(jax.vmap(over_keys, (0, None, None)))(stacked, keys, data)
     for i, row in enumerate(eager):
         for j, expected in enumerate(row):
             same(jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], many), expected, tolerance)

@@ -13,8 +13,6 @@ import pytest
 
 from privopt.statistics import Median
 
-pytestmark = pytest.mark.optimised
-
 UNIT = Median.of(0.0, 1.0)
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -104,6 +102,7 @@ def test_smooth_sensitivity_equals_the_naive_loop(n):
         )
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_neighbours_have_close_smooth_sensitivities(dtype):
     """``|ln S(D) - ln S(D')| <= beta``, nearly attained; local sensitivity is never above it."""
@@ -120,6 +119,7 @@ def test_neighbours_have_close_smooth_sensitivities(dtype):
     assert 0.9 * beta < worst <= beta + 2.0**-18
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize(("dtype", "beta"), [(np.float32, 2.0), (np.float64, 20.0)])
 def test_no_data_have_a_smooth_sensitivity_below_a_public_floor(dtype, beta):
     """From equal records to half of each, one by one: far from moving, and near."""
@@ -135,6 +135,7 @@ def test_no_data_have_a_smooth_sensitivity_below_a_public_floor(dtype, beta):
     assert float(smooth(narrow, jnp.zeros(n, dtype), beta)) == 2.0**-80
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("lower", [0.0, 2000.0, -2020.0])
 def test_distances_compare_differences_exactly_in_float32(lower):
     """Bounds whose sum with a record is no float32 number: half of them are rounded up."""
