@@ -61,6 +61,11 @@ class ClippedMean(NamedTuple):
         ``clip`` is ``L``, by default :func:`largest_record`.
         """
         instance("problem_class", problem_class, ProblemClass)
+        if problem_class.smoothness == 0.0:
+            raise ValueError(
+                "smoothness must be positive or undeclared for squared distances, whose mean is "
+                "asked for, got 0.0: losses of this class are linear"
+            )
         clip = largest_record(problem_class) if clip is None else positive_number("clip", clip)
         if not math.isfinite(clip):
             raise ValueError("clip must be given where lipschitz is not declared, got None")

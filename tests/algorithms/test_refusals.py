@@ -159,6 +159,7 @@ REFUSED = {
         ({"sparsity": None}, "sparsity must be declared for body='l1_l2', got None"),
         ({"delta": 0.0, "noise": "gaussian"}, "delta must be positive for noise='gaussian'"),
         ({"lipschitz": INF, "radius": INF, "strong_convexity": 0.0}, "clip must be given"),
+        ({"smoothness": 0.0, "strong_convexity": 0.0}, "smoothness must be positive or undeclar"),
         ({"epsilon": 1.01, "mode": "paper"}, "epsilon must not exceed 1 for mode='paper'"),
     ],
     "l1_recovery": [

@@ -15,13 +15,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-<<<<<<< HEAD
 from privopt.lab.draw import style, ticks
-=======
-from privopt.lab.draw import style
 from privopt.lab.draw.maps import draw_map
-from privopt.lab.draw.notation import number, power
->>>>>>> p4
 from privopt.lab.draw.style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Origin, Style
 from privopt.lab.judge.claims import Row, presentation, rows_of, span
 from privopt.lab.make.presentation import Line, Map, Panel, Plot
@@ -107,14 +102,4 @@ def _tick(axis: Axis, letters: float = math.inf) -> None:
     if axis.get_scale() == "linear":
         axis.set_major_formatter(ticks.PLAIN)
     else:
-<<<<<<< HEAD
         ticks.rounded(axis, letters)
-=======
-        locator = LogLocator(subs=(1.0, 2.0, 5.0), numticks=12)
-        labels = (number(value) for value in locator.tick_values(low, high) if low <= value <= high)
-        if sum(len(label) + 1 for label in labels) > letters:
-            locator = LogLocator(numticks=12)
-        axis.set_major_locator(locator)
-        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-        axis.set_minor_formatter(NullFormatter())
->>>>>>> p4

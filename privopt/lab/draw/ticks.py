@@ -52,6 +52,6 @@ def rounded(axis: Axis, letters: float = math.inf) -> None:
         return
     locator = LogLocator(subs=(1.0, 2.0, 5.0), numticks=12)
     labels = (number(value) for value in locator.tick_values(low, high) if low <= value <= high)
-    if sum(map(len, labels)) > letters:
+    if sum(len(label) + 1 for label in labels) > letters:
         locator = LogLocator(numticks=12)
     axis.set_major_locator(locator)
