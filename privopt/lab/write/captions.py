@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from privopt.lab.draw.grids import GridCells, constant, scale_of
@@ -17,7 +18,7 @@ from privopt.lab.judge.results import (
     worst,
 )
 from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict
-from privopt.lab.make.presentation import Panel, Plot, Presentation
+from privopt.lab.make.presentation import Map, Panel, Plot, Presentation
 from privopt.lab.write.document import in_words
 
 Words = tuple[str, str]
@@ -184,28 +185,22 @@ def of_plot(
         for claim in show.claims
         if claim.part in parts and claim.text in outcomes
     ]
-    maps = [_places(panel, rows[panel.part]) for panel in plot.panels if _is_map(panel)]
+    maps = [_places(panel, rows[panel.part]) for panel in plot.panels if isinstance(panel, Map)]
     shown = {"Winners": maps, "It shows": claims}
     told = (plot.title, *(f"{what}: {'; '.join(each)}" for what, each in shown.items() if each))
     panels = (_panel(panel, rows[panel.part]) for panel in plot.panels)
     return f"{'. '.join(told)}.", f"{plot.title}: {'; '.join(panels)}"
 
 
-def _is_map(panel: Panel) -> bool:
-    """Whether the colours of its points alone say which of several a place belongs to."""
-    return len(panel.lines) > 1 and all(line.style == "points" for line in panel.lines)
-
-
-def _places(panel: Panel, rows: Sequence[Row]) -> str:
-    """At how many places of a map each is."""
-    known = {line: [span(row, line.quantity) for row in rows] for line in panel.lines}
-    at = {line.label: sum(each is not None for each in ends) for line, ends in known.items()}
-    told = (f"{name} at {n} of {len(rows)} places" for name, n in at.items() if n)
+def _places(panel: Map, rows: Sequence[Row]) -> str:
+    """At how many places of a map each wins."""
+    at = Counter(str(row[panel.winner]) for row in rows)
+    told = (f"{name} at {count} of {len(rows)} places" for name, count in at.most_common())
     return f"{panel.title}: {', '.join(told)}"
 
 
-def _panel(panel: Panel, rows: Sequence[Row]) -> str:
-    if _is_map(panel):
+def _panel(panel: Panel | Map, rows: Sequence[Row]) -> str:
+    if isinstance(panel, Map):
         return _places(panel, rows)
     first, last = rows[0], rows[-1]
     lines = (
