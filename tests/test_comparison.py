@@ -48,7 +48,7 @@ def own_problem(**facts):
 # --- what is measured -----------------------------------------------------------------------------
 
 
-def test_a_cell_is_the_plan_run_by_hand_bit_for_bit():
+def test_a_cell_is_the_plan_run_by_hand_to_the_digits_that_are_kept():
     point = compared(algorithms=["phased_sgd"]).points[0]
     for number, runs in enumerate(point.runs):
         problem = problems.synthetic("logistic").build(
@@ -59,7 +59,7 @@ def test_a_cell_is_the_plan_run_by_hand_bit_for_bit():
         named |= {"family": "synthetic_logistic", "strength": float(number), "n": 60, "dim": 3}
         keys = lab.replicate_keys(lab.stream(3, role="noise", **named), 3)
         released = privopt.run_many([plan], problem, keys).released[0]
-        np.testing.assert_array_equal(runs, problem.excess_risk(released))
+        np.testing.assert_allclose(runs, problem.excess_risk(released), rtol=2.0**-24)
 
 
 def test_spread_has_two_parts_and_the_interval_is_over_data_sets(found):

@@ -265,7 +265,7 @@ def test_a_row_is_what_a_single_run_gives(tmp_path, events_of, demo):
     sizes = {"n": 500, "dim": 4, "epsilon": 1.0, "strength": 2.0}
     key = replicate_keys(stream(0, role="noise", **named, **sizes), 3)[1]
     risk = problem.excess_risk(core.run(plan, problem, key).released)
-    assert row["value"] == pytest.approx(risk, rel=1e-12)
+    assert row["value"] == pytest.approx(risk, rel=2.0**-24)
     assert row["start_value"] == pytest.approx(problem.excess_risk(np.zeros(4)))
     assert 0.0 <= row["nonprivate_value"] < row["start_value"]
     assert (row["upper"], row["lower"]) == (plan.rate.upper, plan.rate.lower[0].value)
