@@ -2,7 +2,7 @@
 
 Nothing is tuned: DP-GD takes the step sizes of the theorem on descent, projected DP-GD those of the
 theorem on descent with biased gradients. What is compared are the two theorems' methods, not the
-best that either can do.
+best that either can do: ``concentrated_gradients`` tunes both.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from privopt.problems import FAMILIES
 
 experiment = Experiment(
     name="sparse_workload",
-    title="On texts a projection helps one release; by its theorem's steps it does not help many",
+    title="On texts a projection helps one release; of many, steps matter more than it does",
     description=(
         "Logistic regression on documents of at most 128 words of a large vocabulary, rows of norm "
         "at most 1, over the ball of radius 10, every method at the same budget with its theory's "
@@ -25,8 +25,10 @@ experiment = Experiment(
         "The projection of a noisy minimiser in the distance of the largest coordinate is better "
         "than the Euclidean one on every set at every epsilon. Projected noisy gradients are worse "
         "than plain ones on every set at every epsilon, at either number of steps; but the steps "
-        "of the two are those of two different theorems, and neither is tuned, so that this says "
-        "nothing of a projection at equal or at the best steps. From epsilon = 4 on theory's fewer "
+        "of the two are those of two different theorems. It is the steps that make the difference: "
+        "with both at their best, in concentrated_gradients, the two are within a few per cent of "
+        "each other on the drawn texts, and where records agree more than texts do projecting "
+        "wins by far. From epsilon = 4 on theory's fewer "
         "steps are the worse of the two: the bound of which they are the best is far above what is "
         "measured. DP-SGD and DP-GD are the best or near it, and "
         "the projected minimiser is better on RCV1 at epsilon = 1 and on Industry Sector at "
