@@ -48,15 +48,24 @@ def fits(python: str, name: str, seeds: int) -> list[dict]:
         data = EXPERIMENT["split"](name)._asdict()
         np.savez(file, **{key: np.asarray(value, np.float64) for key, value in data.items()})
         for epsilon in EXPERIMENT["EPSILONS"]:
+            radius = EXPERIMENT["problem"](name).problem_class.radius
             for setting, C in inverse_regularisations(name, epsilon).items():
-                asked = {"epsilon": epsilon, "C": C, "radius": EXPERIMENT["RADIUS"]}
+                asked = {"epsilon": epsilon, "C": C, "radius": radius}
                 answer = subprocess.run(
                     [python, "-P", str(PEER), file],
                     input=json.dumps({**asked, "seeds": list(range(seeds))}),
                     capture_output=True, check=True, text=True, env=environment,
                 )  # fmt: skip
-                found.append({"setting": setting, **asked, **json.loads(answer.stdout)})
+                found.append({"setting": setting, **asked, **rounded(answer.stdout)})
     return found
+
+
+def rounded(answer: str) -> dict:
+    """To six places, which is more than the seeds settle."""
+    return {
+        key: [None if value is None else round(value, 6) for value in values]
+        for key, values in json.loads(answer).items()
+    }
 
 
 if __name__ == "__main__":
@@ -69,6 +78,6 @@ if __name__ == "__main__":
     versions = subprocess.check_output([given.python, "-P", str(PEER)], text=True)
     record["command"], record["peer"] = "python benchmarks/real_accuracy.py", json.loads(versions)
     for name in given.names or EXPERIMENT["NAMES"]:
-        record["sets"][name] = fits(given.python, name, 3 if name == "mnist" else 10)
-        file.write_text(json.dumps(record, indent=1) + "\n")
+        record["sets"][name] = fits(given.python, name, EXPERIMENT["RUNS"].get(name, 10))
+        file.write_text(json.dumps(record) + "\n")
         print(name)
