@@ -69,7 +69,7 @@ def plans(problem: Problem) -> dict[str, Plan]:
 
 
 def regularisation_of(plan: Plan) -> float:
-    return plan.params.mechanism.query.regularisation
+    return plan.params.mechanism.tilt.query.regularisation
 
 
 def times(problem: Problem, planned: dict[str, Plan], peer: Peer, repeats: int) -> dict:
