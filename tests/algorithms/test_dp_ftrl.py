@@ -250,11 +250,14 @@ class Regret:
         return paid + secret.gradient @ point, total + secret.gradient
 
 
+WATCHING = privopt.Execution(observer=Regret())  # one observer, so that programs are shared
+
+
 def regrets(planned, rows, runs=64):
     """Of so many runs on linear losses, in their order."""
     where = problems.linear(rows, problem_class=planned.problem_class)
-    keys, watching = jax.random.split(jax.random.key(9), runs), privopt.Execution(observer=Regret())
-    found = privopt.run_many([planned], where, keys, execution=watching)
+    keys = jax.random.split(jax.random.key(9), runs)
+    found = privopt.run_many([planned], where, keys, execution=WATCHING)
     paid, total = found.secret.observed
     return np.asarray(paid[0] + planned.problem_class.radius * np.linalg.norm(total[0], axis=-1))
 
