@@ -1,8 +1,8 @@
 """Whoever changes a number of a plan has guarantee and rate of what would run, or a refusal.
 
-Every number that a plan holds, static ones too, is changed in up to ten ways. What is not refused is
-held against an event that is written down here anew, from what a run does with the numbers and from
-the facts that are declared, not from what a mechanism says of itself.
+Every number that a plan holds, static ones too, is changed in up to ten ways. What is not refused
+is held against an event that is written down here anew, from what a run does with the numbers and
+from the facts that are declared, not from what a mechanism says of itself.
 """
 
 import dataclasses
