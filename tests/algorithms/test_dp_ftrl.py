@@ -218,7 +218,6 @@ def test_every_noise_keeps_the_contract(noise):
     silent = plan(noise="independent", **choices).with_noise(0.0)
     expected = privopt.run_many([silent], where, keys).released[0]
     np.testing.assert_allclose(released[1], expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(privopt.run_many([planned], where, keys).released[0], released[0])
 
 
 def test_noise_has_the_planned_scale_in_every_prefix():
