@@ -1,8 +1,8 @@
 """Whoever changes a number of a plan has guarantee and rate of what would run, or a refusal.
 
-Every number that a plan holds, static ones too, is changed in up to ten ways. What is not refused
-is held against an event that is written down here anew, from what a run does with the numbers and
-from the facts that are declared, not from what a mechanism says of itself.
+Every number that a plan holds, static ones too, is changed in a dozen ways. What is not refused is
+held against an event that is written down here anew, from what a run does with the numbers and from
+the facts that are declared, not from what a mechanism says of itself.
 """
 
 import dataclasses
@@ -115,12 +115,12 @@ def changed(node, path, value):
 
 
 def others(number):
-    scaled = [factor * number for factor in (0, -1, 0.5, 1000)]
+    scaled = [factor * number for factor in (0, -1, 0.5, 2, 1000)]
     if isinstance(number, np.ndarray):
         return [*scaled, number * math.nan, None]
     if isinstance(number, int):
-        return [number + 1, number - 1, 0, -number, number // 2, 1000 * number, 0.5 * number,
-                None, math.nan, math.inf]  # fmt: skip
+        return [number + 1, number - 1, 0, -number, number // 2, 2 * number, 1000 * number,
+                0.5 * number, None, math.nan, math.inf]  # fmt: skip
     return [*scaled, math.nextafter(number, 0.0), math.nan, math.inf, None]
 
 
