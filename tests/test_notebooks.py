@@ -22,16 +22,16 @@ SMALL = {
     "dp_ftrl.ipynb": (
         "leaves, prefix, record = 6, 5, 3\n"
         "length, sizes = 16, [8, 16, 32, 64]\n"
-        "n_records, dim, pull, replicates = [40, 64, 80], 4, 0.5, 8"
+        "n_records, dim, pull, replicates = [40, 64], 4, 0.5, 8"
     ),
     "extend.ipynb": "sizes, dim, replicates = (100, 150, 200, 250), 10, 20",
     "sparse_gradients.ipynb": (
         "dim, sparsity, runs = 64, 4, 2\n"
         "sizes = [64, 256]\n"
         "sparsities, pure_size = [4], 64\n"
-        "recovered, wide = [64], 2048\n"
-        "descended, descent_dim = [256, 1024], 64\n"
-        "small_n, draws, batch = 16, 100, 16\n"
+        "recovered, wide, counts = [64], 2048, [1, 16, 64]\n"
+        "descended, descent_dim = [1024], 64\n"
+        "small_n, draws, batch, reduced = 16, 100, 16, [256, 1024]\n"
         "dims, map_sizes = [64], [16, 128, 1024]"
     ),
     "your_data.ipynb": "n, dim, replicates = 200, 4, 2\nepsilons = (1.0, 2.0)",
