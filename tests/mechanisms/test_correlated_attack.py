@@ -5,6 +5,7 @@ What the code says of itself is not asked: means and covariances are those of th
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -34,12 +35,11 @@ from privopt.privacy import gaussian_epsilon
 from privopt.spec import Relation
 from privopt.streams import stream
 
-STEPS, RUNS = 8, 50_000
+STEPS, RUNS = 8, 100_000
 DELTA = 0.01
 ZERO, REPLACE = Relation.ZERO_OUT, Relation.REPLACE_ONE
 FREE = ("banded", "banded_inverse", "buffered")
-CLASSES = ["tree", "honaker", "banded_inverse", "buffered", "optimal"]
-"""One name for each class of noise with memory."""
+MEMORY = [name for name in FACTORISATIONS if name != "independent"]
 
 
 def named(name, steps=STEPS):
@@ -64,27 +64,29 @@ def mechanism(batches, noise, relation, steps=STEPS, dim=1):
 
 
 @partial(jax.jit, static_argnames="steps")
-def asked(oracle_of, records, keys, steps=STEPS, counts=None):
+def asked(oracle_of, records, keys, steps=STEPS):
     """All answers of runs with these keys, shape ``(runs, steps, dim)``; the point stays."""
-    risk = EmpiricalRisk(along, records, counts, WholeSpace())
-    point = jnp.zeros_like(records[0])
+    risk = EmpiricalRisk(along, records, None, WholeSpace())
 
-    def answers(key):
-        oracle = oracle_of.oracle(risk, key)
-
-        def step(memory, t):
-            answer, memory = oracle.ask(memory, t, point)
-            return memory, answer
-
-        return jax.lax.scan(step, oracle.begin(point), jnp.arange(steps, dtype=jnp.int32))[1]
-
-    return jax.vmap(answers)(keys)
+    return jax.vmap(lambda key: answers_of(oracle_of.oracle(risk, key), records[0], steps))(keys)
 
 
-def transcripts(oracle_of, records, seed, steps=STEPS, counts=None, runs=RUNS):
-    keys = jax.random.split(jax.random.key(seed), runs)
-    found = asked(oracle_of, jnp.asarray(records, jnp.float32), keys, steps, counts)
-    return np.asarray(found, np.float64).reshape(runs, -1)
+def answers_of(oracle, like, steps=STEPS):
+    """At a point that stays."""
+    point = jnp.zeros_like(like)
+
+    def step(memory, t):
+        answer, memory = oracle.ask(memory, t, point)
+        return memory, answer
+
+    memory = oracle.begin(point)
+    return jax.lax.scan(step, memory, jnp.arange(steps, dtype=jnp.int32))[1]
+
+
+def transcripts(oracle_of, records, seed, steps=STEPS):
+    keys = jax.random.split(jax.random.key(seed), RUNS)
+    found = asked(oracle_of, jnp.asarray(records, jnp.float32), keys, steps)
+    return np.asarray(found, np.float64).reshape(RUNS, -1)
 
 
 def scores(one, two):
@@ -146,18 +148,14 @@ def exceeded(oracle_of, relation, pair=None):
 @pytest.mark.parametrize(
     ("name", "setting"),
     [
-        *((name, "two epochs") for name in FACTORISATIONS),
-        *((name, "one epoch") for name in ("independent", *CLASSES)),
+        *itertools.product(FACTORISATIONS, ["one epoch", "two epochs"]),
         ("tree", "every step"),
     ],
 )
 def test_an_attack_on_whole_transcripts_finds_what_is_claimed_and_no_more(
     epsilon_lower_bound, name, setting
 ):
-    """The first record is the worst of all: it stays longest. False alarm 1e-4 each.
-
-    At these many runs seven tenths of the true epsilon are found.
-    """
+    """The first record is the worst of all: it stays longest. False alarm 1e-4 each."""
     batches, relation = SETTINGS[setting]
     oracle_of = mechanism(batches, named(name), relation)
     claimed = claimed_mu(oracle_of, relation)
@@ -166,7 +164,7 @@ def test_an_attack_on_whole_transcripts_finds_what_is_claimed_and_no_more(
     assert 0.9 * claimed < mu < claimed + 5.0 * error
     epsilon = privopt.Guarantee(oracle_of.event(relation), relation).epsilon(DELTA).upper
     assert epsilon == pytest.approx(gaussian_epsilon(DELTA, claimed).upper, rel=1e-3)
-    least = 0.7 * gaussian_epsilon(DELTA, mu).upper
+    least = 0.75 * gaussian_epsilon(DELTA, mu).upper
     assert least < epsilon_lower_bound(*found, DELTA) <= epsilon
 
 
@@ -291,10 +289,8 @@ def series(coefficients, steps):
 SIZES = [0.0, 1e-45, 1e-38, 1e-20, 1e-3, 1.0, 3e19, 1e30, 3e38, np.inf, -np.inf, np.nan]
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [*((name, jnp.float32) for name in FACTORISATIONS), *((n, jnp.float64) for n in CLASSES)],
-)
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("name", FACTORISATIONS)
 def test_no_record_reaches_beyond_its_steps_or_its_share(name, dtype):
     """The same key on both neighbours: only the record's own answers differ, by ``C/b`` at most.
 
@@ -323,15 +319,20 @@ def test_no_record_reaches_beyond_its_steps_or_its_share(name, dtype):
     assert moved[SIZES.index(1.0) * 4, own].min() > 0.4
 
 
+def released_with(counts, oracle_of, seed, runs=5000):
+    """Transcripts where rows are stored once each, with how often they occur."""
+    rows = jnp.array([[1.0], [-1.0], [1.0], [-1.0]], jnp.float32)
+    risk = EmpiricalRisk(along, rows, jnp.array(counts, jnp.float32), WholeSpace())
+    keys = jax.random.split(jax.random.key(seed), runs)
+    run = jax.jit(jax.vmap(lambda key: answers_of(oracle_of.oracle(risk, key), rows[0])))
+    return np.asarray(run(keys), np.float64).reshape(runs, -1)
+
+
 def test_multiplicities_in_a_random_order_do_not_move_others():
     """One record is replaced, and all numbers between move by one: in law it is one place."""
     oracle_of = mechanism(OrderedBatches.of(1, STEPS, order="random"), named("banded"), REPLACE)
-    rows = [[1.0], [-1.0], [1.0], [-1.0]]
-    one, two = (
-        transcripts(oracle_of, rows, seed, counts=jnp.array(counts, jnp.float32), runs=5000)
-        for seed, counts in enumerate(([2, 2, 2, 2], [1, 2, 2, 3]))
-    )
-    mu, error = separation(*scores(one, two))
+    one = released_with([2, 2, 2, 2], oracle_of, 0)
+    mu, error = separation(*scores(one, released_with([1, 2, 2, 3], oracle_of, 1)))
     assert mu < claimed_mu(oracle_of, REPLACE) + 5.0 * error
 
 
@@ -370,7 +371,7 @@ def test_banded_noise_on_sampled_blocks_under_attack(epsilon_lower_bound, relati
     one, two = np.zeros((2, 1)), np.zeros((2, 1))
     one[0], two[0] = 1.0, -1.0 if relation is REPLACE else 0.0
     found = [
-        score(transcripts(oracle_of, each, seed, steps, runs=2 * RUNS))
+        score(np.asarray(transcripts(oracle_of, each, seed, steps)))
         for seed, each in enumerate((one, two))
     ]
     guarantee = privopt.Guarantee(oracle_of.event(relation), relation)
@@ -407,7 +408,7 @@ def noises(noise, key, steps=LENGTH):
     return np.array(found)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", MEMORY)
 def test_epochs_and_plans_share_no_noise(name):
     """No number of one epoch, stream or key comes again in another, nor with its sign turned."""
     noise = RestartedNoise(named(name, 6), 6)
@@ -439,8 +440,8 @@ def test_the_order_of_a_run_and_its_noise_come_from_different_streams():
 
 @pytest.mark.parametrize("name", ["banded", "banded_inverse", "buffered"])
 def test_optimised_coefficients_stream_without_loss_over_long_runs(name):
-    """Float32 against float64 from the same coefficients, 1000 steps: no error grows."""
-    steps = 1000
+    """Float32 against float64 from the same coefficients, 3000 steps: no error grows."""
+    steps = 3000
     band = 3 if name == "buffered" else 8
     noise = noise_of(name, steps, band=band, optimise=True)
     key, times = jax.random.key(1), jnp.arange(steps, dtype=jnp.int32)
