@@ -1,4 +1,4 @@
-"""Which private optimiser lands nearest on five synthetic problems, and how many records it takes.
+"""Which private optimiser lands nearest on nine synthetic problems, and how many records it takes.
 
 Every place is one data set; the methods share it, and each draws noise of its own.
 """
@@ -27,44 +27,6 @@ from privopt.lab import (
 
 MOST_STEPS, DELTA, WANTED = 1000, 1e-6, 0.01
 RUNS, FEW, LARGE = 16, 4, 10**5  # runs of a place; of one with so many records
-KINDS = {
-    "logistic": "logistic regression",
-    "least_squares": "least squares",
-    "huber": "Huber regression",
-    "absolute": "the absolute loss",
-    "hinge": "the hinge loss",
-}
-METHODS = {  # name -> (short name, colour, style): blue reads records often, orange once
-    "dp_gd": ("DP-GD", "blue", "line"),
-    "dp_sgd": ("DP-SGD", "blue", "dashes"),
-    "noisy_adam": ("Adam", "blue", "dots"),
-    "phased_sgd": ("phased", "orange", "line"),
-    "objective_perturbation": ("objective", "purple", "line"),
-    "output_perturbation": ("output", "purple", "dashes"),
-    "linf_output_perturbation": ("ℓ∞ output", "green", "dashes"),
-    "projection_mechanism": ("projection", "green", "line"),
-    "l1_recovery": ("recovery", "green", "dots"),
-}
-SHORT = {name: METHODS[name][0] for name in METHODS}
-KINKED = ("absolute", "hinge", "quantile")
-ONLY = {"linf_output_perturbation": "sparse_linear"} | dict.fromkeys(
-    ("projection_mechanism", "l1_recovery"), "sparse_mean"
-)
-UNBOUNDED = ("noisy_adam", "phased_sgd")  # no theorem on empirical risk
-DECAYS = tuple(
-    {"step_size": StepSizes.linear_decay(4.0**k), "output": "last"} for k in range(-3, 4)
-)
-SEARCHED = {
-    "dp_gd": tuple(each | {"steps": steps} for steps in (20, 200) for each in DECAYS),
-    "dp_sgd": tuple(
-        each | {"steps": steps, "batch_size": 64} for steps in (20, 200) for each in DECAYS
-    ),
-    "phased_sgd": tuple({"step_size": 4.0**k} for k in range(-5, 4)),
-    **dict.fromkeys(
-        ("objective_perturbation", "output_perturbation"),
-        tuple({"regularisation": 4.0**k} for k in range(-8, 2)),
-    ),
-}
 
 
 class Place(NamedTuple):
@@ -77,45 +39,105 @@ class Place(NamedTuple):
     sparsity: int | None = None
 
 
-WIDE = ("logistic", "absolute")  # whose dimension is swept
 AXES = {
-    "n": (100, 1000, 10_000, LARGE),
-    "epsilon": (0.03, 0.2, 1.0, 5.0, 30.0),
-    "dim": (4, 16, 128),
-    "conditioning": (1.0, 10.0, 100.0, 1000.0),
+    "n": ("records n", (100, 1000, 10_000, LARGE)),
+    "epsilon": ("ε", (0.03, 0.2, 1.0, 5.0, 30.0)),
+    "dim": ("dimension d", (4, 16, 128)),
+    "conditioning": ("conditioning", (1.0, 10.0, 100.0, 1000.0)),
+    "width": ("dimension d", (16, 256, 4096)),  # that of sparse records
 }
-WORDS = {"n": "records n", "epsilon": "ε", "dim": "dimension d", "conditioning": "conditioning"}
 
 
-def is_swept(kind, axis):
-    """Sparse kinds have no covariance to be conditioned."""
-    if axis == "dim":
-        return kind in WIDE
-    return axis != "conditioning" or not kind.startswith("sparse")
+class Kind(NamedTuple):
+    """A kind of problem: in words, who takes it, and along what it is swept from where."""
+
+    words: str
+    methods: tuple[str, ...]
+    axes: tuple[str, ...] = ("n", "epsilon", "conditioning")
+    base: Place = Place()
 
 
-def applies(name, kind):
-    """Whether some plan of the method takes problems of that kind."""
-    refused = {
-        "phased_sgd": KINKED,
-        "objective_perturbation": (*KINKED, "softmax", "sparse_mean"),
-    }
-    return ONLY.get(name, kind) == kind and kind not in refused.get(name, ())
+class Method(NamedTuple):
+    """How a method is drawn, and its algorithm: blue reads records often, orange once."""
+
+    short: str
+    colour: str
+    style: str
+    algorithm: str
+    post: str | None = None
+
+
+METHODS = {
+    "dp_gd": Method("DP-GD", "blue", "line", "dp_gd"),
+    "dp_gd_sparse": Method("DP-GD, projected", "blue", "dots", "dp_gd", "sparse"),
+    "dp_sgd": Method("DP-SGD", "blue", "dashes", "dp_sgd"),
+    "noisy_adam": Method("Adam", "blue", "dots", "noisy_adam"),
+    "phased_sgd": Method("phased", "orange", "line", "phased_sgd"),
+    "objective_perturbation": Method("objective", "purple", "line", "objective_perturbation"),
+    "output_perturbation": Method("output", "purple", "dashes", "output_perturbation"),
+    "linf_output_perturbation": Method("ℓ∞ output", "green", "line", "linf_output_perturbation"),
+    "projection_mechanism": Method("projection", "green", "line", "projection_mechanism"),
+    "l1_recovery": Method("recovery", "orange", "dots", "l1_recovery"),
+}
+OFTEN = "dp_gd", "dp_sgd", "noisy_adam"
+KINKED = *OFTEN, "output_perturbation"
+SMOOTH = *OFTEN, "phased_sgd", "objective_perturbation", "output_perturbation"
+SPARSE = "dp_gd", "dp_gd_sparse", "output_perturbation"
+WIDE = {"axes": ("n", "epsilon", "width"), "base": Place(dim=256, sparsity=4)}
+KINDS = {
+    "logistic": Kind("logistic regression", SMOOTH, tuple(AXES)[:4]),
+    "least_squares": Kind("least squares", SMOOTH),
+    "huber": Kind("Huber regression", SMOOTH),
+    "absolute": Kind("the absolute loss", KINKED, tuple(AXES)[:4]),
+    "hinge": Kind("the hinge loss", KINKED),
+    "quantile": Kind("quantile regression", KINKED),
+    "softmax": Kind("softmax regression", (*OFTEN, "phased_sgd", "output_perturbation")),
+    "sparse_mean": Kind("sparse means", (*SPARSE, "projection_mechanism", "l1_recovery"), **WIDE),
+    "sparse_linear": Kind(
+        "sparse linear losses",
+        (*SPARSE, "objective_perturbation", "linf_output_perturbation"),
+        **WIDE,
+    ),
+}
+DENSE_KINDS = tuple(kind for kind in KINDS if KINDS[kind].base == Place())
+SPARSE_KINDS = tuple(kind for kind in KINDS if kind not in DENSE_KINDS)
+UNBOUNDED = ("noisy_adam", "phased_sgd")  # no theorem on empirical risk
+DESCENTS = tuple(
+    {"step_size": StepSizes.linear_decay(4.0**k), "output": "last", "steps": steps}
+    for steps in (20, 200)
+    for k in range(-3, 4)
+)
+TILTS = tuple({"regularisation": 4.0**k} for k in range(-8, 2))
+SEARCHED = {
+    "dp_gd": DESCENTS,
+    "dp_gd_sparse": DESCENTS,
+    "dp_sgd": tuple(each | {"batch_size": 64} for each in DESCENTS),
+    "phased_sgd": tuple({"step_size": 4.0**k} for k in range(-5, 4)),
+    "objective_perturbation": TILTS,
+    "output_perturbation": TILTS,
+}
 
 
 @cache
+def drawn(kind, n, dim, conditioning, sparsity):
+    """The data set of that size."""
+    knobs = {} if conditioning == 1.0 else {"conditioning": conditioning}
+    family = problems.synthetic(kind, sparsity=sparsity, **knobs)
+    return family.build(n=n, dim=dim, noise_ratio=0.0, strength=0.0)
+
+
 def problem(kind, place):
-    """The data set there; those of one size hold the same numbers at every budget."""
-    knobs = {} if place.conditioning == 1.0 else {"conditioning": place.conditioning}
-    family = problems.synthetic(kind, sparsity=place.sparsity, **knobs)
-    return family.build(n=place.n, dim=place.dim, noise_ratio=0.0, strength=0.0)
+    """The data set there, which all budgets share."""
+    return drawn(kind, place.n, place.dim, place.conditioning, place.sparsity)
 
 
 def planned(name, kind, place, choices):
     """The plan, held to ``MOST_STEPS``; ``None`` where it is refused."""
-    facts = problem(kind, place._replace(epsilon=1.0)).problem_class
+    facts = problem(kind, place).problem_class
     budget = privopt.Budget(epsilon=place.epsilon, delta=DELTA, relation="replace_one")
-    algorithm = privopt.ALGORITHMS[name]
+    algorithm = privopt.ALGORITHMS[METHODS[name].algorithm]
+    if METHODS[name].post:
+        choices = {"post": METHODS[name].post} | choices
     try:
         plan = algorithm.plan(facts, budget, **choices)
         steps = getattr(plan.params.mechanism, "steps", None)
@@ -126,36 +148,32 @@ def planned(name, kind, place, choices):
     return plan
 
 
-def runs(plan, kind, place, role):
+def runs(plan, name, kind, place, role):
     """Excess risks. One program serves all budgets and numbers of a method at one size."""
-    where = problem(kind, place._replace(epsilon=1.0))
-    key = stream(0, role=role, method=plan.algorithm.name, problem=kind, **told(place))
-    keys = replicate_keys(key, FEW if place.n >= LARGE else RUNS)
+    where = problem(kind, place)
+    told = {axis: value for axis, value in place._asdict().items() if value is not None}
+    keys = stream(0, role=role, method=name, problem=kind, **told)
+    keys = replicate_keys(keys, FEW if place.n >= LARGE else RUNS)
     return where.excess_risk(privopt.run_many([plan], where, keys).released[0])
-
-
-def told(place):
-    """The numbers of a place that are set."""
-    return {name: value for name, value in place._asdict().items() if value is not None}
 
 
 @cache
 def measured(name, kind, place):
     """Risks at default numbers and the bound on their mean; ``None`` where there is no plan."""
-    plan = planned(name, kind, place, {}) if applies(name, kind) else None
+    plan = planned(name, kind, place, {})
     if plan is None:
         return None
     speaks = plan.rate.quantity == "empirical risk"
-    return runs(plan, kind, place, "default"), plan.rate.upper if speaks else math.inf
+    return runs(plan, name, kind, place, "default"), plan.rate.upper if speaks else math.inf
 
 
-@cache
 def tuned(name, kind, place):
-    """Risks at the best numbers of a grid: a pilot chooses, and other runs measure."""
-    plans = [planned(name, kind, place, choices) for choices in SEARCHED.get(name, ())]
-    found = [(float(runs(plan, kind, place, "pilot").mean()), i)
+    """Mean risk at the best numbers of a grid: a pilot chooses, and other runs measure."""
+    plans = [planned(name, kind, place, choices) for choices in SEARCHED[name]]
+    found = [(float(runs(plan, name, kind, place, "pilot").mean()), i)
              for i, plan in enumerate(plans) if plan is not None]  # fmt: skip
-    return runs(plans[min(found)[1]], kind, place, "tuned") if found else None
+    best = runs(plans[min(found)[1]], name, kind, place, "tuned") if found else None
+    return None if best is None else float(best.mean())
 
 
 def interval(risks):
@@ -166,85 +184,101 @@ def interval(risks):
 
 def zero(kind, place):
     """The excess risk of the centre of the constraint set."""
-    where = problem(kind, place._replace(epsilon=1.0))
+    where = problem(kind, place)
     return float(np.squeeze(where.excess_risk(np.zeros(where.shape or place.dim))))
 
 
 # --- plates ---------------------------------------------------------------------------------------
 
 
+@cache
 def sweep(kind, axis, profile):
     """One row a value: the mean, its interval, the bound and the tuned mean of every method."""
     del profile
-    for value in AXES[axis]:
-        place = Place(**{axis: value})
-        row = {"label": f"{kind}, {axis} = {value:g}", axis: value, "zero": zero(kind, place)}
-        for name in METHODS:
+    rows, field = [], "dim" if axis == "width" else axis
+    for value in AXES[axis][1]:
+        place = KINDS[kind].base._replace(**{field: value})
+        row = {"label": f"{kind}, {field} = {value:g}", field: value, "zero": zero(kind, place)}
+        for name in KINDS[kind].methods:
             found = measured(name, kind, place)
             if found is None:
                 continue
             row[name], row[f"{name}_risk"] = float(found[0].mean()), interval(found[0])
             row[f"{name}_bound"] = found[1] if math.isfinite(found[1]) else None
             if axis == "epsilon" and name in SEARCHED:
-                best = tuned(name, kind, place)
-                row[f"{name}_best"] = None if best is None else float(best.mean())
-        yield row
+                row[f"{name}_best"] = tuned(name, kind, place)
+        rows.append(row)
+    return rows
 
 
 def plate(kind):
     """The picture of a kind: default numbers along the axes, tuned ones, and the bounds."""
-    names = [name for name in METHODS if applies(name, kind)]
+    words, names, axes, base = KINDS[kind]
 
-    def lines(suffix="", among=names):
+    def lines(suffix="", leave_out=()):
         told = [Line("zero", "zero predictor", "grey", "dots")]
-        for name in among:
-            band = f"{name}_risk" if not suffix else None
-            told.append(Line(name + suffix, METHODS[name][0], *METHODS[name][1:], band=band))
+        for name in names:
+            if name not in leave_out:
+                short, colour, style = METHODS[name][:3]
+                band = None if suffix else f"{name}_risk"
+                told.append(Line(name + suffix, short, colour, style, band=band))
         return tuple(told)
 
-    swept = [axis for axis in AXES if is_swept(kind, axis)]
-    panels = [
-        Panel(part=f"{kind}_{axis}", x=axis, x_label=WORDS[axis], log="xy",
-              y_label="" if i % 3 else "excess empirical risk",
-              title="default numbers, mean and 95 %", lines=lines())
-        for i, axis in enumerate(swept)
-    ]  # fmt: skip
-
-    def label(more):
-        return "" if (len(swept) + more) % 3 else "excess empirical risk"
-
-    along = partial(Panel, part=f"{kind}_epsilon", x="epsilon", x_label="ε", log="xy")
-    searched = [name for name in names if name in SEARCHED]
-    bounded = [name for name in names if name not in UNBOUNDED]
+    untuned = [name for name in names if name not in SEARCHED]
+    shown = [
+        *((axis, "default numbers, mean and 95 %", lines()) for axis in axes),
+        ("epsilon", "best of a grid, oracle-tuned", lines("_best", untuned)),
+        ("epsilon", "upper bounds, default numbers", lines("_bound", UNBOUNDED)),
+    ]
+    sparse = "" if base.sparsity is None else f", s = {base.sparsity}"
     return Plot(
         f"plate_{kind}",
-        f"Who lands nearest on {KINDS[kind]}? (ε, 10⁻⁶)-DP, replace-one, n = 1,000, d = 16",
-        *panels,
-        along(
-            title="best of a grid, oracle-tuned", y_label=label(0), lines=lines("_best", searched)
+        f"Who lands nearest on {words}? (ε, 10⁻⁶)-DP, replace-one, n = 1,000, d = {base.dim}"
+        + sparse,
+        *(
+            Panel(part=f"{kind}_{axis}", x="dim" if axis == "width" else axis,
+                  x_label=AXES[axis][0], log="xy", title=title, lines=told,
+                  y_label="" if i % 3 else "excess empirical risk")
+            for i, (axis, title, told) in enumerate(shown)
         ),
-        along(
-            title="upper bounds, default numbers", y_label=label(1), lines=lines("_bound", bounded)
-        ),
-    )
+    )  # fmt: skip
 
 
 def bounds(profile):
-    """One row a kind, number of records and method with a bound."""
+    """One row a kind, number of records and method with a bound; ``least``: what the mean exceeds.
+
+    All of these one-sided limits hold together with probability .95.
+    """
+    found = [
+        (row, name, f"{name} on {kind}, n = {row['n']:,}")
+        for kind in KINDS
+        for row in sweep(kind, "n", profile)
+        for name in KINDS[kind].methods
+        if row.get(f"{name}_bound") is not None
+    ]
+    for row, name, label in found:
+        law = student((FEW if row["n"] >= LARGE else RUNS) - 1)
+        wider = law.isf(0.05 / len(found)) / law.isf(0.025)
+        least = row[name] - wider * (row[f"{name}_risk"].upper - row[name])
+        yield {"label": label, "least": least, "bound": row[f"{name}_bound"]}
+
+
+def again(profile):
+    """The one row above its bound, by fresh runs: there the bound is the mean, by equality."""
     del profile
-    for kind in KINDS:
-        for n in AXES["n"]:
-            for name in METHODS:
-                found = measured(name, kind, Place(n=n))
-                if found is not None and math.isfinite(found[1]):
-                    yield {"label": f"{name} on {kind}, n = {n:,}",
-                           "risk": interval(found[0]), "bound": found[1]}  # fmt: skip
+    place = KINDS["sparse_mean"].base._replace(n=10_000)
+    plan = planned("l1_recovery", "sparse_mean", place, {})
+    keys = replicate_keys(stream(0, role="again", method="l1_recovery"), 25 * RUNS)
+    where = problem("sparse_mean", place)
+    risks = where.excess_risk(privopt.run_many([plan], where, keys).released[0])
+    yield {"label": "l1_recovery on sparse_mean, n = 10,000",
+           "ratio": interval(risks / plan.rate.upper), "one": 1.0}  # fmt: skip
 
 
 # --- the price of privacy -------------------------------------------------------------------------
 
 
-def needed(risks, sizes=AXES["n"]):
+def needed(risks, sizes=AXES["n"][1]):
     """Least ``n`` at which the risk is ``WANTED``, linear between logarithms; infinite if none."""
     for i, risk in enumerate(risks):
         if risk <= WANTED:
@@ -256,15 +290,13 @@ def needed(risks, sizes=AXES["n"]):
     return math.inf
 
 
-def price(profile):
+def price(kinds, profile):
     """One row a kind: how many records every method takes for an excess risk of .01."""
-    del profile
-    for kind in KINDS:
-        row = {"label": kind, "kind": KINDS[kind]}
+    for kind in kinds:
+        row = {"label": kind, "kind": KINDS[kind].words}
         for name in METHODS:
-            found = [measured(name, kind, Place(n=n)) for n in AXES["n"]]
-            takes = "–" if None in found else taken([interval(risks) for risks, _ in found])
-            row[f"{name}_takes"] = takes
+            risks = [each.get(f"{name}_risk") for each in sweep(kind, "n", profile)]
+            row[f"{name}_takes"] = "–" if None in risks else taken(risks)
         yield row
 
 
@@ -274,8 +306,8 @@ def taken(intervals):
     high = needed([each.upper for each in intervals])
     if math.isinf(low):
         return f"not below {LARGE:,}"
-    if high <= AXES["n"][0]:
-        return f"at most {AXES['n'][0]}"
+    if high <= AXES["n"][1][0]:
+        return f"at most {AXES['n'][1][0]}"
     ends = [
         f"{float(f'{n:.2g}'):,.0f}" if math.isfinite(n) else f"over {LARGE:,}" for n in (low, high)
     ]
@@ -284,15 +316,17 @@ def taken(intervals):
 
 def agreement(profile):
     """One row a kind: is the method of the least bound within twice the least risk, along n?"""
-    del profile
     for kind in KINDS:
         ratios = []
-        for n in AXES["n"]:
-            found = {name: measured(name, kind, Place(n=n)) for name in METHODS}
-            there = [(bound, risks.mean()) for risks, bound in filter(None, found.values())]
-            ratios.append(float(min(there)[1] / min(mean for _, mean in there)))
+        for row in sweep(kind, "n", profile):
+            there = [
+                (math.inf if row[f"{name}_bound"] is None else row[f"{name}_bound"], row[name])
+                for name in KINDS[kind].methods
+                if name in row
+            ]
+            ratios.append(min(there)[1] / min(mean for _, mean in there))
         yield {
-            "label": kind, "kind": KINDS[kind], "places": len(ratios),
+            "label": kind, "kind": KINDS[kind].words, "places": len(ratios),
             "within": sum(ratio <= 2.0 for ratio in ratios),
             "share": float(np.mean([ratio <= 2.0 for ratio in ratios])),
             "half": 0.5, "worst": max(ratios),
@@ -301,28 +335,40 @@ def agreement(profile):
 
 def beside(kind):
     """The listing of default and oracle-tuned means of a kind."""
-    names = [name for name in SEARCHED if applies(name, kind)]
+    names = [name for name in KINDS[kind].methods if name in SEARCHED]
     return Listing(
         f"{kind}_epsilon",
-        f"Default numbers, and oracle-tuned ones in brackets: {KINDS[kind]}",
+        f"Default numbers, and oracle-tuned ones in brackets: {KINDS[kind].words}",
         Column("ε", "{epsilon:g}"),
         Column("zero predictor", "{zero:.2g}"),
-        *(Column(SHORT[name], f"{{{name}:.2g}} ({{{name}_best:.2g}})") for name in names),
+        *(Column(METHODS[name].short, f"{{{name}:.2g}} ({{{name}_best:.2g}})") for name in names),
+    )
+
+
+def prices(part, kinds, where):
+    """The listing of what privacy costs in records."""
+    names = [name for name in METHODS if any(name in KINDS[kind].methods for kind in kinds)]
+    return Listing(
+        part,
+        f"The price of privacy: records for an excess risk of 0.01 at ε = 1, {where}",
+        Column("problem", "{kind}"),
+        *(Column(METHODS[name].short, f"{{{name}_takes}}") for name in names),
     )
 
 
 experiment = Study(
     name="synthetic",
     profiles=("full",),
-    title="Which private optimiser lands nearest, on five synthetic problems?",
+    title="Which private optimiser lands nearest, on nine synthetic problems?",
     description=(
         "Excess empirical risk of (ε, 10⁻⁶)-DP methods under replace-one, over the ball of the "
         "kind, along n, ε, d and the conditioning of the features, the others staying at n = "
-        "1,000, d = 16 and ε = 1. Every place is one data set of the law of problems.synthetic, "
-        "shared by all methods, and 16 runs of each, 4 at n = 100,000: intervals are over keys. "
-        "Default numbers are those of theory, held to 1,000 steps, and nothing is tuned but what "
-        "is labelled oracle-tuned: the best of a grid of step sizes and steps, or of "
-        "regularisations, chosen by 16 pilot runs and run afresh.\n\n"
+        "1,000, d = 16 and ε = 1; the two sparse kinds have d = 256 and records of s = 4 numbers. "
+        "Every place is one data set of the law of problems.synthetic, shared by all methods, and "
+        "16 runs of each, 4 at n = 100,000: intervals are over keys. Default numbers are those of "
+        "theory, held to 1,000 steps, and nothing is tuned but what is labelled oracle-tuned: the "
+        "best of a grid of step sizes and steps, or of regularisations, chosen by 16 pilot runs "
+        "and run afresh.\n\n"
         "On smooth losses objective perturbation and the descents need about as many records, five "
         "to ten times fewer than one pass in phases; output perturbation needs the most or, on the "
         "Huber loss, as many as phases. On the hinge loss the "
@@ -330,37 +376,44 @@ experiment = Study(
         "leave 0.03 at ε = 30 where tuned ones leave 0.002 and less, and Adam 0.001. Held to 1,000 "
         "steps a descent may have a larger bound at n = 100,000 than output perturbation and far "
         "less risk: there the least bound names the wrong method.\n\n"
+        "On sparse means the projection mechanism, whose noise is Laplace's here, has a sixth to a "
+        "fifteenth of the risk of dense DP-GD along n, and a nineteenth at d = 4,096; a factor of "
+        "four is no sparsity: it clips records of norm 1, DP-GD gradients of norm 2. A descent "
+        "with projected gradients is nowhere worse than the dense one by a tenth at default "
+        "numbers, and has less than a quarter of its risk at d = 4,096, on sparse linear losses "
+        "too, though its bound is the larger one.\n\n"
+        "One mean of 136 is above its bound, and refutes a claim whose false alarm is 5 %: that of "
+        "recovery at n = 10,000, where projection has taken over and the bound is the mean itself. "
+        "It is chance: 400 fresh runs come to the bound within 2 %.\n\n"
         "A bound is drawn where it speaks of empirical risk: phased SGD has one of the population "
         "risk, and none is known of Adam. Objective perturbation asks for a loss of one linear "
         "prediction, and both it and phased SGD for one without kinks. Left out, since they are "
         "too dear here: DP-SVRG, DP-FTRL and bias-reduced SGD, and approximate minima "
-        "perturbation, whose risk is that of objective perturbation; d is swept for two kinds. The "
-        "four other kinds, quantile, softmax and the two sparse ones, are left to privopt.compare."
+        "perturbation, whose risk is that of objective perturbation; d is swept for four kinds."
     ),
     parts={
         **{
             f"{kind}_{axis}": partial(sweep, kind, axis)
             for kind in KINDS
-            for axis in AXES
-            if is_swept(kind, axis)
+            for axis in KINDS[kind].axes
         },
         "bounds": bounds,
-        "price": price,
+        "again": again,
+        "price": partial(price, DENSE_KINDS),
+        "sparse_price": partial(price, SPARSE_KINDS),
         "agreement": agreement,
     },
     claims=(
-        Claim("mean risk within the bound of the theorem", "bounds", "risk <= bound"),
+        Claim("no mean risk above the bound of the theorem (false alarm 5 %, over all rows)",
+              "bounds", "least <= bound"),
+        Claim("where one is, 400 fresh runs come to the bound", "again", "ratio = one ± 0.02"),
         Claim("the least bound names a method within twice the least risk, in most places",
               "agreement", "half < share"),
     ),
     plots=tuple(map(plate, KINDS)),
     listings=(
-        Listing(
-            "price",
-            "The price of privacy: records for an excess risk of 0.01 at ε = 1, d = 16",
-            Column("problem", "{kind}"),
-            *(Column(SHORT[name], f"{{{name}_takes}}") for name in METHODS if name not in ONLY),
-        ),
+        prices("price", DENSE_KINDS, "d = 16"),
+        prices("sparse_price", SPARSE_KINDS, "d = 256, s = 4"),
         Listing(
             "agreement",
             "Bounds and runs: is the method of the least bound within twice the least risk?",

@@ -28,28 +28,10 @@ BLOCKS = privopt.Execution(chunk=RUNS // 4)  # one program for all numbers of ru
 EPSILON_OVER_MU = 5.0
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 ERRORS = 3.0  # standard errors of an interval, to either side
-TITLES = {
-    "tree": "DP-FTRL, tree",
-    "buffered": "DP-FTRL, five buffers",
-    "fresh": "SGD, batches of 1",
-    "batches": "SGD, best batches",
-    "amplified": "DP-SGD, Poisson",
-    "phased": "phased SGD",
-    "dp_gd": "DP-GD",
-}
-SHORT = {
-    "tree": "tree",
-    "buffered": "buffers",
-    "fresh": "fresh noise",
-    "batches": "best batches",
-    "amplified": "Poisson",
-    "phased": "phased",
-    "dp_gd": "DP-GD",
-}
 CONTESTS = {
     "single": ("tree", "buffered", "fresh"),
     "one_pass": ("buffered", "batches", "amplified", "phased"),
-    "all": tuple(TITLES),
+    "all": ("tree", "buffered", "fresh", "batches", "amplified", "phased", "dp_gd"),
 }
 
 
@@ -75,27 +57,26 @@ def problem(facts, pull):
     )
 
 
-def leader(noise):
-    """One pass of DP-FTRL, its plan and its bound."""
+def own(algorithm, **choices):
+    """A plan at the numbers of its own theorem, and its bound."""
 
-    def planned(facts, budget, batch_size=1):
-        plan = privopt.ALGORITHMS["dp_ftrl"].plan(facts, budget, noise=noise, batch_size=batch_size)
+    def planned(facts, budget):
+        plan = privopt.ALGORITHMS[algorithm].plan(facts, budget, **choices)
         return plan, plan.rate
 
     return planned
 
 
+def leader(noise, batch_size=1):
+    """One pass of DP-FTRL."""
+    return own("dp_ftrl", noise=noise, batch_size=batch_size)
+
+
 def best_batches(facts, budget):
     """One pass with fresh noise, at the batch where the bound is least."""
     sizes = [size for size in BATCHES if size <= facts.n]
-    plans = [leader("independent")(facts, budget, size) for size in sizes]
+    plans = [leader("independent", size)(facts, budget) for size in sizes]
     return min(plans, key=lambda plan: plan[1].upper)
-
-
-def phased(facts, budget):
-    """One pass in phases."""
-    plan = privopt.ALGORITHMS["phased_sgd"].plan(facts, budget)
-    return plan, plan.rate
 
 
 def descent(name, facts, budget, moments, **choices):
@@ -121,21 +102,22 @@ def dp_gd(facts, budget):
     return descent("dp_gd", facts, budget, {}, steps=facts.n)
 
 
-METHODS = {
-    "tree": leader("tree"),
-    "buffered": leader("buffered"),
-    "fresh": leader("independent"),
-    "batches": best_batches,
-    "amplified": amplified,
-    "phased": phased,
-    "dp_gd": dp_gd,
+METHODS = {  # name -> (title, short, plan)
+    "tree": ("DP-FTRL, tree", "tree", leader("tree")),
+    "buffered": ("DP-FTRL, five buffers", "buffers", leader("buffered")),
+    "fresh": ("SGD, batches of 1", "fresh noise", leader("independent")),
+    "batches": ("SGD, best batches", "best batches", best_batches),
+    "amplified": ("DP-SGD, Poisson", "Poisson", amplified),
+    "phased": ("phased SGD", "phased", own("phased_sgd")),
+    "dp_gd": ("DP-GD", "DP-GD", dp_gd),
 }
+TITLES = {name: title for name, (title, _, _) in METHODS.items()}
 
 
 @cache
 def plan_of(name, n, dim, epsilon):
     """A method's plan and its bound."""
-    return METHODS[name](*place(n, dim, epsilon))
+    return METHODS[name][2](*place(n, dim, epsilon))
 
 
 @cache
@@ -171,26 +153,20 @@ def table(profile):
         for name, (bound, mean, error) in methods.items():
             yield {
                 "label": f"{name} at n = {n}, d = {dim}, ε = {epsilon:g}",
-                "n": n,
-                "dim": dim,
-                "epsilon": epsilon,
-                "method": TITLES[name],
-                "bound": bound,
-                "mean": mean,
+                "n": n, "dim": dim, "epsilon": epsilon, "method": TITLES[name],
+                "bound": bound, "mean": mean,
                 "risk": privopt.Interval(mean - ERRORS * error, mean + ERRORS * error),
-            }
+            }  # fmt: skip
 
 
 def winners(methods, names):
     """Who has the least bound, and the least risk; ``None`` where two do, or intervals overlap."""
     least, second = order(methods, names, 0)[:2]
-    predicted = (
-        least if methods[least][0] < methods[second][0] else None
-    )  # both at the largest risk
+    told = methods[least][0] < methods[second][0]  # else both are at the largest risk
     first, *others = order(methods, names, 1)
     top = methods[first][1] + ERRORS * methods[first][2]
     clear = all(top < methods[name][1] - ERRORS * methods[name][2] for name in others)
-    return predicted, first if clear else None
+    return least if told else None, first if clear else None
 
 
 def order(methods, names, column):
@@ -202,7 +178,7 @@ def written(methods, order, column, clear):
     """Into a cell: the winner and how far the next is, or the two that are not told apart."""
     first, second = order[:2]
     ratio = methods[second][column] / methods[first][column]
-    return f"{SHORT[first]}\n" + (f"× {ratio:.3g}" if clear else f"≈ {SHORT[second]}")
+    return f"{METHODS[first][1]}\n" + (f"× {ratio:.3g}" if clear else f"≈ {METHODS[second][1]}")
 
 
 def contest(which):
@@ -216,15 +192,13 @@ def contest(which):
             by_bounds, by_runs = (order(methods, names, column) for column in (0, 1))
             yield {
                 "label": f"n = {n}, d = {dim}, ε = {epsilon:g}",
-                "n": n,
-                "dim": dim,
-                "epsilon": epsilon,
+                "n": n, "dim": dim, "epsilon": epsilon,
                 "difficulty": math.sqrt(dim) / (epsilon / EPSILON_OVER_MU),
                 "predicted": TITLES.get(predicted, "tie"),
                 "predicted_text": written(methods, by_bounds, 0, predicted),
                 "won": TITLES.get(won, "tie"),
                 "won_text": written(methods, by_runs, 1, won),
-            }
+            }  # fmt: skip
 
     return part
 
@@ -241,15 +215,10 @@ def agreement(profile):
         yield {
             "label": which,
             "contest": ", ".join(TITLES[name] for name in names),
-            "places": len(named),
-            "clear": len(clear),
-            "agreeing": sum(clear),
-            "share": privopt.Interval(*share),
-            "chance": 1.0 / len(names),
-            "worst": max(ratios),
-            "within": float(np.mean([ratio <= 2.0 for ratio in ratios])),
-            "half": 0.5,
-        }
+            "places": len(named), "clear": len(clear), "agreeing": sum(clear),
+            "share": privopt.Interval(*share), "chance": 1.0 / len(names), "worst": max(ratios),
+            "within": float(np.mean([ratio <= 2.0 for ratio in ratios])), "half": 0.5,
+        }  # fmt: skip
 
 
 def second_key(profile):
@@ -283,11 +252,9 @@ def crossovers(profile):
         yield {
             "label": f"{first} and {second}, {where}",
             "pair": f"{TITLES[first]}; {TITLES[second]}",
-            "where": where,
-            "axis": axis,
-            "by_bounds": root(values, bounds),
+            "where": where, "axis": axis, "by_bounds": root(values, bounds),
             "by_runs": None if None in ends else privopt.Interval(min(ends), max(ends)),
-        }
+        }  # fmt: skip
 
 
 def root(values, ratios):
