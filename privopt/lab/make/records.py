@@ -206,7 +206,8 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
     table of runs that it belongs to.
     """
     known, about, digest = dict[str, bool | None](), recorded.about, ""
-    for name, table in (("runs", rounded(recorded.runs)), ("cells", recorded.cells)):
+    runs = recorded.runs if recorded.is_study else rounded(recorded.runs)
+    for name, table in (("runs", runs), ("cells", recorded.cells)):
         path = folder / f"{name}.parquet"
         told: About = {"name": about["name"]} if name == "runs" else {**about, "runs": digest}
         data, before = _encode(table, told), _committed(path)
@@ -219,9 +220,10 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
 
 
 def rounded(table: pa.Table) -> pa.Table:
-    """Its real numbers to 24 bits, which take half of the bytes.
+    """Its real numbers to 24 bits, which take half of the bytes: of measured runs.
 
-    That is a sixteenth of what two equal tables may be apart, and below what any verdict sees.
+    That is a sixteenth of what two equal tables may be apart. Rows of studies stay as they are:
+    they hold certified intervals, whose ends must not move inwards.
     """
     for place, field in enumerate(table.schema):
         if field.type == pa.float64():
