@@ -24,14 +24,14 @@ from privopt.mechanisms import ClippedGradient
 from privopt.mechanisms.best_of_runs import PointScore
 from privopt.privacy import calibrate
 from privopt.spec import Budget, Premises, ProblemClass, Relation
-from privopt.statistics import BoundedScores, ExponentialMechanism
+from privopt.statistics import ExponentialMechanism
 from privopt.streams import stream
 from privopt.theory import Powers, Quantity, Rate, Term, no_rate
 
 __all__ = ["tuned"]
 
-_SELECTION = 0.2
-"""Of ``epsilon``, for the selection."""
+_SELECTION = 0.4
+"""Of ``epsilon/sqrt(K)``, for the selection: about what one more candidate would cost."""
 
 Choice = str | int | float | StepSizes | None
 
@@ -47,8 +47,14 @@ class Selected(NamedTuple):
     """
 
     candidates: tuple[Mechanism, ...]
-    score: PointScore
-    selection: ExponentialMechanism
+    selection: ExponentialMechanism  # whose query is the score, so that one choice is charged
+
+    @property
+    def score(self) -> PointScore:
+        """By which candidates are chosen."""
+        score = self.selection.query
+        assert isinstance(score, PointScore)
+        return score
 
     def event(self, relation: Relation) -> DpEvent:
         runs = [each.event(relation) for each in self.candidates]
@@ -109,7 +115,7 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
     Formal guarantee
     ----------------
     ``epsilon``, ``delta`` and relation of the budget pay for all candidates and for the selection.
-    With ``K`` candidates everybody's noise is about ``sqrt(K)`` times that of one run: try few.
+    With ``K`` candidates each has about ``sqrt(K + 1)`` times the noise of one run: try few.
 
     Rate
     ----
@@ -125,7 +131,7 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
     >>> plan = tuned("dp_gd", step_size=(0.1, 1.0)).plan(facts, budget, steps=20)
     >>> one = ALGORITHMS["dp_gd"].plan(facts, budget, steps=20)
     >>> round(plan.params.mechanism.candidates[0].scale / one.params.mechanism.scale, 2)
-    1.47
+    1.59
     """
     if isinstance(algorithm, str):
         member("algorithm", algorithm, ALGORITHMS)
@@ -193,15 +199,10 @@ class _Planned:  # so that plans can be pickled and compared
             )
         plans = self._candidates(problem_class, budget, choices)
         score = PointScore(ClippedGradient.of(problem_class), problem_class.radius)
-        scores = BoundedScores.of(
-            score.sensitivity(Relation.ZERO_OUT),
-            replacement=score.sensitivity(Relation.REPLACE_ONE),
-        )
         least = replace(budget, epsilon=_SELECTION * budget.epsilon / math.sqrt(len(plans)))
         mechanism = Selected(
             tuple(each.params.mechanism for each in plans),
-            score,
-            ExponentialMechanism.calibrated(scores, least),
+            ExponentialMechanism.calibrated(score, least),
         )
         factor = calibrate(lambda z: scaled(mechanism, z).event(budget.relation), budget)
         kinds = tuple(type(each.params) for each in plans)

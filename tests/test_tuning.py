@@ -55,9 +55,11 @@ def test_all_candidates_and_the_choice_are_paid_for_and_no_more(name, relation):
     assert exact <= choice.epsilon <= 1.0001 * exact  # rounding is charged
     assert 0.99 * BUDGET.epsilon < planned.guarantee.epsilon(BUDGET.delta).upper <= BUDGET.epsilon
     first, *others = mechanism.candidates
+    wider = mechanism.score._replace(radius=2.0 * FACTS.radius)  # scored so, and charged so
     for quieter in (
         mechanism._replace(candidates=(scaled(first, 0.8), *others)),
         mechanism._replace(selection=scaled(mechanism.selection, 0.8)),
+        mechanism._replace(selection=mechanism.selection._replace(query=wider)),
     ):
         with pytest.raises(ValueError, match="within the budget"):
             dataclasses.replace(planned, params=planned.params._replace(mechanism=quieter))

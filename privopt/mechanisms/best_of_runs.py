@@ -61,6 +61,10 @@ class PointScore(NamedTuple):
         rounded = 2.0 * roundings * UNIT * self.query.clip
         return (self.query.sensitivity(relation) + rounded) * reach
 
+    def score_range(self, relation: Relation) -> float:
+        """How unevenly a record moves the scores of several points: one up, another down."""
+        return 2.0 * self.sensitivity(relation)
+
     def score_of(self, objective: EmpiricalRisk) -> Callable[[Array], tuple[Array, Array]]:
         """``w -> (share of the records, share of the public term)`` on the device, without noise.
 
