@@ -273,7 +273,7 @@ def rate(plan: Plan) -> Rate:
         theorem=f"{best.theorem}, of the best of K candidates, + b ln K",
         source=f"{best.source}; McSherry and Talwar 2007",
         terms=(*best.terms, Term("selection", lost, Powers(n=-1.0, epsilon=-1.0))),
-        combine=lambda *values: best._made(values[:-1]) + values[-1],
+        combine=lambda *values: best.made(values[:-1]) + values[-1],
         lower=(),
         tight_on=None,
     )

@@ -176,9 +176,9 @@ class Rate:
     def _combined(self, axis: str = "n", factor: float = 1.0) -> float:
         """``uncapped`` where an axis is ``factor`` times as large."""
         moved = [term.value * factor ** getattr(term.powers, axis) for term in self.terms]
-        return self._made(moved) if moved else math.inf
+        return self.made(moved) if moved else math.inf
 
-    def _made(self, values: Sequence[float]) -> float:
+    def made(self, values: Sequence[float]) -> float:
         """The bound that values of the terms make."""
         return values[0] if len(values) == 1 else self.combine(*values)
 
@@ -192,7 +192,7 @@ class Rate:
         """What, halved, lowers the bound most: the largest of a sum, the least of a minimum."""
         values = [term.value for term in self.terms]
         halved = [
-            self._made([*values[:i], 0.5 * value, *values[i + 1 :]])
+            self.made([*values[:i], 0.5 * value, *values[i + 1 :]])
             for i, value in enumerate(values)
         ]
         return self.terms[halved.index(min(halved))] if halved else None
