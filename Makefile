@@ -12,7 +12,7 @@ ARGS ?=
 
 # A file stays with one worker, which compiles its programs once; a few workers are enough.
 PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
-QUICK_COMPILER := --xla_cpu_use_fusion_emitters=false
+QUICK_COMPILER := --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 
 # Of a contract that every algorithm or mechanism keeps, a few are enough while work goes on.
 CHECKED := $(wildcard $(patsubst %,tests/test_%.py,core examples import readme rooms spec)) \
