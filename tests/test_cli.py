@@ -89,6 +89,7 @@ def privopt(*arguments, code=0):
     [
         ((), "Example: privopt run --profile quick"),
         (("list",), "Example: privopt list"),
+        (("new",), "privopt new mine --algorithm dp_sgd --family sphere_logistic"),
         (("run",), "Exit status: 3 if a verdict is refuted"),
         (("report",), "Example: privopt report --results results"),
         (("compare",), "Example: privopt compare logistic --axis epsilon --n 2000 --dim 20"),
@@ -402,7 +403,21 @@ def test_list_shows_what_there_is_and_what_is_missing(folder, monkeypatch):
         assert words in printed
     assert f"a9a needs the environment variable {VARIABLE}" in printed
     monkeypatch.chdir(folder / "experiments")
-    assert "No experiments in ./experiments" in privopt("list")
+    assert "No experiments in experiments/" in privopt("list")
+    monkeypatch.setattr("privopt.cli.experiments.SHIPPED", folder / "experiments")
+    assert "A [small] demonstration" in privopt("list")
+
+
+def test_a_new_experiment_is_one_and_none_is_written_over(folder):
+    made = folder / "experiments" / "mine.py"
+    assert "privopt run mine" in privopt("new", "mine", "--algorithm", "dp_sgd")
+    (mine,) = lab.load(made)
+    assert (mine.name, mine.family_names) == ("mine", ("linear",))
+    made.write_text("")
+    for name, told in (("mine", "exists"), ("my-own", "NAME must be a Python name")):
+        assert told in privopt("new", name, code=2)
+    assert "algorithm must be one of" in privopt("new", "other", "--algorithm", "dp_sdg", code=2)
+    assert made.read_text() == ""
 
 
 # --- run and report -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The commands of ``privopt``: list, run, report, recommend, compare, epsilon, noise.
+"""The commands of ``privopt``: list, new, run, report, recommend, compare, epsilon, noise.
 
 JAX is imported only by the commands that need it, and after the number of host devices is set.
 """
@@ -13,6 +13,7 @@ import typer
 from privopt.cli.accounting import epsilon, noise
 from privopt.cli.comparisons import compare
 from privopt.cli.experiments import list_, report, run
+from privopt.cli.new import new
 from privopt.cli.recommending import recommend
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ def privopt(
 
 
 app.command("list")(list_)
+app.command()(new)
 app.command()(run)
 app.command()(report)
 app.command()(recommend)

@@ -18,6 +18,9 @@ from rich.markup import escape
 from privopt.cli.console import make_console, make_table, plain_errors
 
 EXPERIMENTS = Path("experiments")
+SHIPPED = Path(__file__).parents[1] / "experiments"
+"""Where an installed package has the experiments of its own; a checkout has them in the other."""
+
 REFUTED = 3
 """The exit status of a refuted verdict; of a crash it is 1, and of bad input 2."""
 
@@ -39,6 +42,8 @@ Results = Annotated[
 def list_() -> None:
     """List algorithms, families of problems, and the experiments in ./experiments.
 
+    Where there is no such folder, the experiments are those that come with the package.
+
     Example: **privopt list**
     """
     from privopt import lab
@@ -53,21 +58,25 @@ def list_() -> None:
         state = "[green]there[/green]" if missing is None else f"[red]{escape(missing)}[/red]"
         table.add_row(name, escape(summary), state)
     console.print(table)
-    table = make_table(f"Experiments in ./{EXPERIMENTS}", "name", "profiles", "title")
-    for path in lab.discover(EXPERIMENTS):
+    folder = _folder()
+    table = make_table(f"Experiments in {folder}/", "name", "profiles", "title")
+    for path in lab.discover(folder):
         try:
             for found in lab.load(path):
                 table.add_row(found.name, ", ".join(found.profiles), escape(found.title))
         except ValueError as error:
             table.add_row(path.stem, "", f"[red]{escape(str(error))}[/red]")
-    console.print(table if table.row_count else f"No experiments in ./{EXPERIMENTS}")
+    console.print(table if table.row_count else f"No experiments in {folder}/")
 
 
 def run(
     context: typer.Context,
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(help="Names in ./experiments, or paths; default all of ./experiments."),
+        typer.Argument(
+            help="Names in ./experiments, or paths; default all. Without that folder, those that "
+            "come with the package."
+        ),
     ] = None,
     profile: Annotated[Profile, typer.Option(help="Size of the sweep.")] = Profile.QUICK,
     seed: Annotated[
@@ -98,7 +107,7 @@ def run(
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
-        chosen, left_out = lab.choose(experiments or (), EXPERIMENTS, profile.value)
+        chosen, left_out = lab.choose(experiments or (), _folder(), profile.value)
         for why, names in left_out.items():
             told = f"Left out, {why}: {', '.join(names)}"
             console.print(told, markup=False, soft_wrap=True)
@@ -141,6 +150,11 @@ def report(context: typer.Context, results: Results = Path("results")) -> None:
         with lab.Display(console) as display:
             path = lab.write_report(lab.existing_results(results), progress=display)
         console.print(f"Report: {path}", soft_wrap=True)
+
+
+def _folder() -> Path:
+    """``./experiments``, or, where there is none, the one that came with the package."""
+    return SHIPPED if SHIPPED.is_dir() and not EXPERIMENTS.is_dir() else EXPERIMENTS
 
 
 def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> None:
