@@ -37,7 +37,8 @@ def new(
 ) -> None:
     """Write ./experiments/NAME.py, an experiment that runs as it is and is yours to change.
 
-    Example: **privopt new mine --algorithm dp_sgd --family sphere_logistic**, then **privopt run mine**
+    Example: **privopt new mine --algorithm dp_sgd --family sphere_logistic**, then
+    **privopt run mine**
     """
     from privopt.algorithms import ALGORITHMS
     from privopt.arguments import member
