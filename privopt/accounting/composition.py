@@ -81,6 +81,8 @@ class Basic:
     0.75
     """
 
+    cites = ("dwork2014",)
+
     @property
     def name(self) -> str:
         return "basic composition"
@@ -150,6 +152,8 @@ class Advanced(Basic):
 
     def __post_init__(self) -> None:
         _check_form(self.form)
+
+    cites = ("dwork2014", "kairouz2017")
 
     @property
     def name(self) -> str:
