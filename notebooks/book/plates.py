@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 RESULTS = Path(__file__).parents[2] / "results"
 TABLES = "## Exponents"
 LEGEND = "## How to read the verdicts"
 FAMILY = re.compile(r"^## (.+?)\n\n(.+?)\n\n((?:- .+\n?)+)", re.MULTILINE)
 MEMBER = re.compile(r"^- \[(.+?)\]\((\w+)/README\.md\): (.+)$", re.MULTILINE)
+
+
+SIGNS = str.maketrans({"✅": "✓", "❌": "✗", "⚠": "!", "️": "", "❔": "?", "➖": "–"})
+"""What every font has in place of the report's signs."""
 
 
 def plate(name: str) -> str:
@@ -28,15 +34,19 @@ def within(text: str) -> str:
     return re.sub(r"\]\(([\w/]+\.png)\)", r"](../../results/\1)", text)
 
 
-def family(found: re.Match[str]) -> str:
-    """A heading, what it is about, and its plates, which the side bar lists too."""
-    title, about, listed = found.groups()
+def family(title: str, about: str, listed: str) -> str:
+    """The page of a family: what it is about, and its plates."""
     rows = "\n".join(f"| [{n}]({file}.md) | {said} |" for n, file, said in MEMBER.findall(listed))
     tree = "\n".join(f"{short} <{file}>" for short, file, _ in MEMBER.findall(listed))
     return (
-        f"## {title}\n\n{about}\n\n| plate | what it says |\n| --- | --- |\n{rows}\n\n"
-        f"```{{toctree}}\n:hidden:\n:caption: {title}\n\n{tree}\n```\n"
+        f"# {title}\n\n{about}\n\n| plate | what it says |\n| --- | --- |\n{rows}\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
     )
+
+
+def file_of(title: str) -> str:
+    """Under which name the page of a family stands."""
+    return f"family_{title.lower().replace(' ', '_')}"
 
 
 def pages() -> dict[str, str]:
@@ -48,10 +58,18 @@ def pages() -> dict[str, str]:
         "`privopt report` writes all on one page that can be searched, `index.html`.",
         "[All verdicts](verdicts.md) in tables; [how to read them](../reading.md).",
     )
-    names = [file for _, file, _ in MEMBER.findall(overview)]
-    index = within(FAMILY.sub(family, overview) + "\n```{toctree}\n:hidden:\n\nverdicts\n```\n")
+    families = {file_of(found[1]): found.groups() for found in FAMILY.finditer(overview)}
+    overview = FAMILY.sub(
+        lambda found: f"- [{found[1]}]({file_of(found[1])}.md): {found[2]}", overview
+    )
+    tree = "\n".join([*families, "verdicts"])
     verdicts = f"# All verdicts\n\n[How to read them](../reading.md).\n\n{TABLES}{tables}"
-    return {"index": index, "verdicts": within(verdicts), **{name: plate(name) for name in names}}
+    return {
+        "index": within(f"{overview}\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"),
+        "verdicts": within(verdicts),
+        **{name: family(*parts) for name, parts in families.items()},
+        **{name: plate(name) for _, name, _ in MEMBER.findall(start)},
+    }
 
 
 def write(app: Sphinx) -> None:
@@ -59,6 +77,7 @@ def write(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "plates"
     folder.mkdir(exist_ok=True)
     for name, text in pages().items():
+        text = text.translate(SIGNS)
         file = folder / f"{name}.md"
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
