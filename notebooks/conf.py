@@ -18,13 +18,14 @@ extensions = [
     "sphinxcontrib.bibtex",
     "book.api",
     "book.plates",
+    "book.mathematics",
 ]
 exclude_patterns = ["__pycache__", ".ipynb_checkpoints", "book"]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning stops the build
 
 # Notebooks are shown as they were committed. A page's own cells are quick, and run.
 nb_execution_mode = "off"
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 bibtex_bibfiles = ["../privopt/references.bib"]
@@ -37,6 +38,7 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = "privopt"
 html_show_sphinx = False
 html_copy_source = False

@@ -119,7 +119,7 @@ def formulas_kept(lines: list[str]) -> list[str]:
 
 
 def first_line(value: object) -> str:
-    """What something is, in a line; of a mapping of ours, nothing."""
+    """What a room, a class or a function is, in a line."""
     told = inspect.getdoc(value) if callable(value) or inspect.ismodule(value) else ""
     return (told or "").split("\n")[0]
 
@@ -144,7 +144,8 @@ def index() -> str:
     for name in sorted(set(PRIVOPT.__all__) - {*ROOMS, "__version__"}, key=str.lower):
         value = getattr(PRIVOPT, name)
         home = by_identity().get(id(value), f"privopt.algorithms.{name}")
-        at_root[f":py:obj:`privopt.{name} <{home}>`"] = first_line(value)
+        told = first_line(value) or constants("algorithms").get(name, "")
+        at_root[f":py:obj:`privopt.{name} <{home}>`"] = told
     rooms = {f":py:mod:`privopt.{name}`": first_line(room(name)) for name in ROOMS}
     return "\n".join(
         [

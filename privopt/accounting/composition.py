@@ -31,6 +31,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import dp_accounting as dp
 import numpy as np
@@ -81,7 +82,7 @@ class Basic:
     0.75
     """
 
-    cites = ("dwork2014",)
+    cites: ClassVar[tuple[str, ...]] = ("dwork2014",)
 
     @property
     def name(self) -> str:

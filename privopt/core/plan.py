@@ -209,9 +209,9 @@ class Plan:
         >>> import privopt
         >>> facts = privopt.ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
         >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-        >>> plan = privopt.ALGORITHMS["objective_perturbation"].plan(facts, budget)
-        >>> [line for line in plan.citations().splitlines() if line.startswith("@")][:2]
-        ['@article{chaudhuri2011,', '@inproceedings{kifer2012,']
+        >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=10)
+        >>> plan.citations().splitlines()[0]
+        '@inproceedings{bassily2014,'
         """
         theorem = bibliography.named_in(self.rate.source)
         return bibliography.bibtex((*self.algorithm.cites, *theorem, *self.guarantee.cites))
