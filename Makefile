@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PERFORMANCE := $(VENV)/.performance
+DOCS := $(VENV)/.docs
 DIFFPRIVLIB := $(VENV)/.diffprivlib
 OPACUS := $(VENV)/.opacus
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
@@ -24,7 +25,7 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check lint types pytest mutants reproduce reproduce-full report performance notebooks format clean
+.PHONY: help install test check lint types pytest mutants reproduce reproduce-full report performance notebooks docs format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +49,10 @@ performance: $(PERFORMANCE) $(DIFFPRIVLIB) $(OPACUS)  ## time privopt beside its
 
 notebooks: $(INSTALLED)  ## execute the notebooks in place
 	$(BIN)/jupyter-execute --inplace --timeout=600 notebooks/*.ipynb
+
+docs: $(DOCS)  ## make the book in build/docs: pages, notebooks, plates, API; a warning fails
+	$(BIN)/sphinx-build -W --keep-going --quiet -E -a -b html notebooks build/docs $(ARGS)
+	@echo "Open build/docs/index.html"
 
 lint: $(INSTALLED)  ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -88,6 +93,11 @@ $(INSTALLED): pyproject.toml
 		exit 1; }
 	@echo "Installing privopt into $(VENV) (once; takes a minute or two)"
 	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(DOCS): $(INSTALLED)
+	@echo "Installing what makes the book"
+	@$(PIP_INSTALL) --editable '.[docs]'
 	@touch $@
 
 # Of opacus the accountant is timed here, which needs no PyTorch; the rest has its environment.

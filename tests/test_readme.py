@@ -1,25 +1,21 @@
 """The README's examples run as printed."""
 
 import re
-from pathlib import Path
 
 import numpy as np
+from pages import ROOT, blocks, printed, text_of
 from typer.testing import CliRunner
 
 from privopt import accounting, privacy
 from privopt.cli.commands import app
 
-ROOT = Path(__file__).parents[1]
-
 
 def run_examples(*numbers):
     """The names that examples define, one after the other: the reader's own copy and paste."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    examples = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    examples, names = blocks("README.md"), {}
     assert len(examples) == 3
-    names: dict = {}
     for number in numbers:
-        exec(compile(examples[number], "README.md", "exec"), names)
+        printed(examples[number], "README.md", names)
     return names
 
 
@@ -34,7 +30,7 @@ def test_the_example_runs():
 
 def test_the_accounting_example_runs():
     names = run_examples(2)
-    certified, text = names["certified"], (ROOT / "README.md").read_text(encoding="utf-8")
+    certified, text = names["certified"], text_of("README.md")
     assert f"# [{certified.lower:.4f}, {certified.upper:.4f}]" in text
     assert 2.3806 < certified.lower <= certified.upper < 2.3825
     spent = privacy.epsilon(names["dp_sgd"](names["noise"]), 1e-5, relation="add_or_remove_one")
@@ -43,7 +39,7 @@ def test_the_accounting_example_runs():
 
 def test_the_recommendation_is_what_the_command_prints(monkeypatch):
     monkeypatch.chdir(ROOT)
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text_of("README.md")
     shown = re.search(r"^\$ privopt (recommend .*?)```", text, re.MULTILINE | re.DOTALL)
     command, *lines = shown[1].splitlines()
     told = CliRunner().invoke(app, command.split()).output.splitlines()
@@ -52,14 +48,14 @@ def test_the_recommendation_is_what_the_command_prints(monkeypatch):
 
 
 def test_every_accountant_is_in_the_table():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text_of("README.md")
     kinds = {type(each) for each in (*accounting.ACCOUNTANTS, *accounting.ESTIMATORS)}
     missing = [kind.__name__ for kind in kinds if f"`{kind.__name__}`" not in text]
     assert missing == ["NonPrivate"]
 
 
 def test_every_link_leads_somewhere():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text_of("README.md")
     links = re.findall(r"\]\((?!https:)([^)#]+)\)", text)
     assert len(links) >= 5
     assert [link for link in links if not (ROOT / link).exists()] == []

@@ -55,13 +55,14 @@ ROOMS = {
     "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),
     "recommendation": Room(5, LIBRARY, "pyarrow"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
-    "core":       Room(3, f"{GROUND} privacy theory", f"{DEVICE} {HOST}"),
+    "core":       Room(3, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),
     "mechanisms": Room(3, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),
     "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
     "privacy":    Room(2, "arguments spec", HOST),           # never JAX
     "factorisations": Room(2, "arguments", "numpy scipy"),   # never JAX
     "convex":     Room(1, ROOTS, DEVICE),
     "spec":       Room(1, "arguments", ""),
+    "bibliography": Room(1, "arguments", ""),
     "draws":      Room(0, "", "jax"),
     "release":    Room(0, "", "jax numpy"),
     "streams":    Room(0, "", "jax numpy"),

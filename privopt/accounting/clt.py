@@ -64,6 +64,7 @@ class CLT:
     """
 
     name = "CLT"
+    cites = ("bu2020", "dong2022")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return sampled_gaussians(event, relation) is not None

@@ -31,6 +31,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import dp_accounting as dp
 import numpy as np
@@ -80,6 +81,8 @@ class Basic:
     >>> round(Basic().epsilon(releases, Relation.ZERO_OUT, 0.0).upper, 6)
     0.75
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("dwork2014",)
 
     @property
     def name(self) -> str:
@@ -150,6 +153,8 @@ class Advanced(Basic):
 
     def __post_init__(self) -> None:
         _check_form(self.form)
+
+    cites = ("dwork2014", "kairouz2017")
 
     @property
     def name(self) -> str:

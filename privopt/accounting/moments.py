@@ -33,6 +33,8 @@ class Moments(Renyi):
     orders: tuple[float, ...] = _PUBLISHED
     improved = False
 
+    cites = ("abadi2016", "mironov2017")
+
     @property
     def name(self) -> str:
         return "moments accountant"

@@ -50,6 +50,7 @@ _REGISTERED = Catalogue(
 )
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(_REGISTERED)
+"""Every algorithm by its name, those that you registered among them."""
 
 
 def register(algorithm: Algorithm) -> Algorithm:

@@ -126,4 +126,5 @@ APPROXIMATE_MINIMA_PERTURBATION = Algorithm(
     rate=rate,
     float64=True,
     noise="objective",
+    cites=("iyengar2019", "kifer2012"),
 )

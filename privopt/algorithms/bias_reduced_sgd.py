@@ -330,4 +330,5 @@ BIAS_REDUCED_SGD = Algorithm(
     gathers=True,
     public_terms=True,
     relations=frozenset({Relation.REPLACE_ONE}),
+    cites=("ghazi2024",),
 )

@@ -274,4 +274,5 @@ DP_FTRL = Algorithm(
     declares=Declared,
     gathers=True,
     relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
+    cites=("kairouz2021", "denisov2022"),
 )

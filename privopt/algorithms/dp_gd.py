@@ -114,4 +114,5 @@ DP_GD = Algorithm(
     **IN_STEPS,
     rate=rate_of,
     public_terms=True,
+    cites=("bassily2014",),
 )

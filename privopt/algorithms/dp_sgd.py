@@ -121,4 +121,5 @@ DP_SGD = Algorithm(
     rate=rate_of,
     gathers=True,
     public_terms=True,
+    cites=("abadi2016", "bassily2014"),
 )

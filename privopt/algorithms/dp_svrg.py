@@ -228,4 +228,5 @@ DP_SVRG = Algorithm(
     step_count=step_count,
     rate=rate,
     gathers=True,
+    cites=("wang2017", "johnson2013"),
 )

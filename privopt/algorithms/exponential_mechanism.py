@@ -141,4 +141,5 @@ EXPONENTIAL_MECHANISM = Algorithm(
     float64=True,
     noise="law",
     largest_dim=MAX_SAMPLER_DIM,
+    cites=("mcsherry2007", "bassily2014", "gopi2022"),
 )

@@ -80,4 +80,5 @@ GRADIENT_DESCENT = Algorithm(
     private=False,
     public_terms=True,
     noise=None,
+    cites=("zinkevich2003", "bubeck2015"),
 )

@@ -198,4 +198,5 @@ L1_RECOVERY = Algorithm(
     rate=rate,
     float64=True,
     coins=coins,
+    cites=("ghazi2024",),
 )

@@ -316,4 +316,5 @@ LINF_OUTPUT_PERTURBATION = Algorithm(
     rate=rate,
     declares=Declared,
     float64=True,
+    cites=("ghazi2024",),
 )

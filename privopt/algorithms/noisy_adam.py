@@ -106,4 +106,5 @@ NOISY_ADAM = Algorithm(
     rate=rate_of,
     gathers=True,
     public_terms=True,
+    cites=("abadi2016", "kingma2015"),
 )

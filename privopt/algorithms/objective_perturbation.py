@@ -266,4 +266,5 @@ OBJECTIVE_PERTURBATION = Algorithm(
     rate=rate,
     float64=True,
     noise="objective",
+    cites=("chaudhuri2011", "kifer2012", "redberg2023"),
 )

@@ -197,4 +197,5 @@ OUTPUT_PERTURBATION = Algorithm(
     rate=rate,
     declares=Declared,
     float64=True,
+    cites=("chaudhuri2011",),
 )

@@ -225,4 +225,5 @@ PHASED_SGD = Algorithm(
     rate=rate,
     float64=True,
     relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
+    cites=("feldman2020",),
 )

@@ -173,4 +173,5 @@ PROJECTION_MECHANISM = Algorithm(
     run=run,
     rate=rate,
     float64=True,
+    cites=("nikolov2013", "ghazi2024"),
 )

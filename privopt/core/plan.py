@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from jax import Array
 
+from privopt import bibliography
 from privopt.arguments import described, instance, member, real
 from privopt.core.lower_bounds import lower_bounds
 from privopt.core.parameters import Parameters, content, frozen, scaled
@@ -70,7 +71,8 @@ class Algorithm:
         For which there is a theorem; ``plan`` refuses others.
     largest_dim : int or None
         ``plan`` refuses more dimensions.
-
+    cites : tuple of str
+        The papers it comes from: keys of ``references.bib``, or BibTeX entries of your own.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Algorithm:
     noise: Literal["answers", "objective", "law"] | None = "answers"
     relations: frozenset[Relation] = frozenset(Relation)
     largest_dim: int | None = None
+    cites: tuple[str, ...] = ()
 
     @property
     def choices(self) -> frozenset[str]:
@@ -197,6 +200,21 @@ class Plan:
     def requires(self) -> frozenset[str]:
         """What guarantee and rate ask of a problem beyond gradients and projection."""
         return self.premises.requires | self.rate.requires
+
+    def citations(self) -> str:
+        """BibTeX of what the plan rests on: its algorithm, its theorem, and its accountants.
+
+        Examples
+        --------
+        >>> import privopt
+        >>> facts = privopt.ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
+        >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+        >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=10)
+        >>> plan.citations().splitlines()[0]
+        '@inproceedings{bassily2014,'
+        """
+        theorem = bibliography.named_in(self.rate.source)
+        return bibliography.bibtex((*self.algorithm.cites, *theorem, *self.guarantee.cites))
 
     def with_noise(self, factor: float) -> Plan:
         """The same run with its noise times ``factor >= 0``: a control, for experiments alone.

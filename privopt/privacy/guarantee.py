@@ -134,6 +134,13 @@ class Guarantee:
             curve = np.asarray(np.maximum(curve, proved))
         return curve
 
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """The papers behind the accountants that answer, as keys of ``references.bib``."""
+        event = bracket(self.event)[0]
+        asked = (getattr(each, "cites", ()) for each in self._accountants(event))
+        return tuple(dict.fromkeys(key for keys in asked for key in keys))
+
     def meets(self, budget: Budget) -> bool:
         """Whether the releases are proved to stay within ``budget``.
 

@@ -88,6 +88,7 @@ class GaussianDP:
     """
 
     name = "Gaussian DP"
+    cites = ("dong2022",)
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return _shifts(event, relation) is not None
@@ -145,6 +146,7 @@ class PureDP:
     """
 
     name = "pure DP"
+    cites = ("dwork2006", "kairouz2017")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return composed_loss(event, relation) is not None
@@ -211,6 +213,7 @@ class ZCDP:
     """
 
     name = "zCDP"
+    cites = ("bun2016",)
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return _concentration(event, relation) is not None

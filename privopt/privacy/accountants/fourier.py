@@ -83,6 +83,7 @@ class Fourier:
     accuracy: float = 1e-3
     two_sided: bool = True
     name = "Fourier"
+    cites = ("koskela2020", "gopi2021", "doroshenko2022")
 
     def __post_init__(self) -> None:
         if not 1e-9 <= real("accuracy", self.accuracy) <= 0.1:

@@ -60,6 +60,8 @@ class Renyi:
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(check_orders(self.orders).tolist()))
 
+    cites = ("mironov2017", "asoodeh2020")
+
     @property
     def name(self) -> str:
         return "Rényi DP"

@@ -1,0 +1,58 @@
+"""The pages of the book: their Python prints what they say, and they lead to each other."""
+
+import json
+import re
+import runpy
+import tomllib
+
+import pytest
+from pages import ROOT, blocks, printed, text_of
+
+FOLDER = ROOT / "notebooks"
+PAGES = sorted(str(path.relative_to(ROOT)) for path in FOLDER.glob("*.md"))
+WITH_CODE = [page for page in PAGES if blocks(page)]
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_its_python_prints_what_the_page_says(page, monkeypatch):
+    """Below the block, or, where the page says it in a table of its own, anywhere."""
+    monkeypatch.chdir(ROOT)
+    names: dict = {}
+    for block in blocks(page):
+        out = printed(block, page, names)
+        if block.told is None:
+            assert out.strip() in text_of(page)
+        else:
+            assert out == block.told
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_text_that_looks_printed_belongs_to_a_block(page):
+    told = [block for block in blocks(page) if block.told is not None]
+    assert text_of(page).count("```text\n") == len(told)
+
+
+def test_the_book_holds_every_page_and_notebook_once():
+    trees = re.findall(r"```\{toctree\}\n(.*?)```", text_of("notebooks/index.md"), re.DOTALL)
+    listed = re.findall(r"^[\w/]+$", "\n".join(trees), re.MULTILINE)
+    files = {path.stem for pattern in ("*.md", "*.ipynb") for path in FOLDER.glob(pattern)}
+    assert sorted(listed) == sorted({*files, "api/index", "plates/index"} - {"index"})
+
+
+def test_every_plate_has_its_page_and_links_to_none_that_is_not_there():
+    plates = runpy.run_path(str(FOLDER / "book" / "plates.py"))["pages"]()
+    recorded = {path.parent.name for path in (ROOT / "results").glob("*/cells.parquet")}
+    assert recorded <= set(plates)
+    links = {link for text in plates.values() for link in re.findall(r"\]\((\w+)\.md\)", text)}
+    assert links <= set(plates)
+    pictures = {each for text in plates.values() for each in re.findall(r"\]\((\S+\.png)\)", text)}
+    assert len(pictures) > len(recorded) / 2
+    assert [each for each in pictures if not (FOLDER / "plates" / each).resolve().exists()] == []
+
+
+def test_what_tells_how_to_cite_agrees_with_the_package():
+    told = tomllib.loads(text_of("pyproject.toml"))["project"]
+    zenodo = json.loads(text_of(".zenodo.json"))
+    assert zenodo["version"] == told["version"]
+    assert f"version: {told['version']}\n" in text_of("CITATION.cff")
+    assert zenodo["title"] in text_of("CITATION.cff")
