@@ -70,7 +70,7 @@ def perturbation_cost(
     if bounded and projection == "none":
         return PerturbationCost(math.inf, "unknown outside the set", 0.0, 0.0)
     noise = NoiseVector(NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE, 1.0, dim)
-    if bounded and projection == "ball" and gaussian:
+    if bounded and projection == "ball" and gaussian and scale > 0.0:
         return _on_a_ball(problem_class, glm, scale)
     if bounded and projection == "l2":
         return PerturbationCost(lipschitz * math.sqrt(noise.square), "L E|z|_2", 0.5, 0.0)

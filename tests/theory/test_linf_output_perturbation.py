@@ -230,6 +230,14 @@ def test_a_ball_is_declared_and_held_to():
             privopt.run(planned, where, jax.random.key(0))
 
 
+def test_without_noise_the_regulariser_alone_costs_on_a_ball():
+    """The control of experiments."""
+    silent = plan_of(BALL, APPROXIMATE, projection="ball").with_noise(0.0)
+    terms = {term.name: term.value for term in silent.rate.terms}
+    assert terms["noise"] == 0.0
+    assert silent.rate.uncapped == pytest.approx(terms["regulariser"] + terms["solver"])
+
+
 def test_nothing_is_claimed_outside_the_set():
     rate = plan_of(BALL, APPROXIMATE, projection="none").rate
     assert rate.upper == math.inf
