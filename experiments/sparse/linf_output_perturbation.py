@@ -22,8 +22,8 @@ experiment = Experiment(
         "d grows with n epsilon the exponents add up to -0.49, beside -0.47 of the bound. So the "
         "risk is a root of 1/(n epsilon) times a function of d/(n epsilon), as a logarithm of d "
         "over the coordinates in use is, which grows faster than the bound's own. No risk "
-        "exceeds the bound, which is 1.8 times the risk or more. Delta follows epsilon so that epsilon "
-        "over the Gaussian parameter mu stays 5."
+        "exceeds the bound, which is 1.8 times the risk or more. Delta follows epsilon so that "
+        "epsilon over the Gaussian parameter mu stays 5."
     ),
     algorithms=Method("linf", "linf_output_perturbation", {"projection": "ball"}).twice(
         regularisation=ladder(0.04, 1.6)

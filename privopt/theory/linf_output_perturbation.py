@@ -329,7 +329,7 @@ def linf_output_perturbation_rate(
         share_of_noise = noise / (noise + gap)
         moves = 0.5 * (share_of_noise * scales + (1.0 - share_of_noise) * Powers(n=-1.0))
         moved = scales + -1.0 * moves
-    terms = (
+    terms: tuple[Term, ...] = (
         Term("noise", noise, moved),
         Term("regulariser", bias, moves),
         Term("solver", problem_class.lipschitz * solver_error, Powers(n=-1.0) + -1.0 * moves),
