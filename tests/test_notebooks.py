@@ -34,6 +34,10 @@ SMALL = {
         "small_n, draws, batch, reduced = 16, 100, 16, [256, 1024]\n"
         "dims, map_sizes = [64], [16, 128, 1024]"
     ),
+    "what_is_new.ipynb": (
+        "curvatures = np.logspace(0, 4, 3)\nhub_records, solved_records = 1000, 10\n"
+        "sizes = np.logspace(4, 14, 21)\ndims, draws, descent, most = [64], 50, 512, 2"
+    ),
     "your_data.ipynb": "n, dim, replicates = 200, 4, 2\nepsilons = (1.0, 2.0)",
 }
 

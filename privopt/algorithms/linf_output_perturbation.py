@@ -34,10 +34,12 @@ from privopt.streams import stream
 from privopt.theory import (
     BalancedMinimiser,
     Powers,
+    Quantity,
     Rate,
     balanced_minimiser,
     ball_balanced_minimiser,
     linf_output_perturbation_rate,
+    minimiser_stability,
     no_rate,
     perturbation_cost,
     pure_balanced_minimiser,
@@ -61,6 +63,7 @@ class Declared(NamedTuple):
     mode: str
     distance: float
     glm: bool
+    population: bool = False
 
 
 @planner
@@ -73,6 +76,7 @@ def plan(
     distance: float | None = None,
     glm: bool = False,
     projection: str = "linf",
+    quantity: str = "empirical risk",
 ) -> Plan:
     """Plan ``argmin_{v in W} |v - (argmin_W F(w) + (lambda/2)|w - c|^2 + z)|_inf``.
 
@@ -102,6 +106,9 @@ def plan(
     projection : {"linf", "ball", "l2", "none"}
         ``"ball"`` declares besides that the set is the Euclidean ball of radius ``R``: the bound
         then has a smaller logarithm. The last two for comparison.
+    quantity : {"empirical risk", "population risk"}
+        Which risk is bounded, and which bound the default ``lambda`` makes least. The second for
+        independent records, Gaussian noise, ``mode="tight"`` and ``projection="linf"``.
 
     Formal guarantee
     ----------------
@@ -114,8 +121,8 @@ def plan(
     ----
     Gaussian, theory's ``lambda``: ``2^{5/4} L R sqrt(kappa/n) (s ln 2d)^{1/4}``, ``kappa`` about
     ``1/mu``. Laplace: of order ``(s ln d/(n epsilon))^{2/5}`` for smooth losses, published
-    ``1/3``. Not below the dense methods' everywhere: ``rate.regime`` says where noise of this kind
-    pays.
+    ``1/3``. The population risk adds ``2 L^2/(lambda n)``. Not below the dense methods'
+    everywhere: ``rate.regime`` says where noise of this kind pays.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4, who
     regularise towards 0, wherever the optimum is.
@@ -136,7 +143,8 @@ def plan(
         raise ValueError("distance must be given where radius is infinite, got None")
     else:
         distance = problem_class.radius
-    declared = Declared(mode, distance, glm)
+    population = _spoken(quantity, budget, mode, projection)
+    declared = Declared(mode, distance, glm, population)
     numbers = _Numbers.of(problem_class, budget, declared, projection)
     best = numbers.best if regularisation is None else None
     if best is None:
@@ -177,6 +185,7 @@ def rate(plan: Plan) -> Rate:
         solver_error=query.error,
         smoothing=smoothing,
         spread=Powers(dim=0.5) if dense else Powers(sparsity=0.5),
+        population=declared.population,
     )
     required = {"ball"} & {static.projection}
     if declared.glm and smoothing == 0.0:
@@ -215,6 +224,21 @@ def _check(
             )
 
 
+def _spoken(quantity: str, budget: Budget, mode: str, projection: str) -> bool:
+    """Whether of the population's risk."""
+    spoken = Quantity.named("quantity", quantity)
+    if spoken not in (Quantity.EMPIRICAL_RISK, Quantity.POPULATION_RISK):
+        raise ValueError(f"quantity must be empirical risk or population risk, got {quantity!r}")
+    if spoken is Quantity.EMPIRICAL_RISK:
+        return False
+    if budget.delta == 0.0 or mode != "tight" or projection != "linf":
+        raise ValueError(
+            f"quantity must be empirical risk but for delta > 0, mode='tight' and projection='linf'"
+            f", got {quantity!r} with delta = {budget.delta!r}, mode={mode!r}, {projection=}"
+        )
+    return True
+
+
 class _Numbers(NamedTuple):
     """What the default ``lambda`` follows from."""
 
@@ -250,7 +274,8 @@ class _Numbers(NamedTuple):
                 problem_class, unit=unit, glm=declared.glm, distance=distance
             )
         elif gaussian:
-            best = balanced_minimiser(linear=cost * unit, distance=distance, share=share)
+            gap = minimiser_stability(problem_class) if declared.population else 0.0
+            best = balanced_minimiser(linear=cost * unit + gap, distance=distance, share=share)
         elif problem_class.smoothness is None:
             best = smoothed_pure_balanced_minimiser(
                 problem_class, unit=unit, cost=cost, distance=distance

@@ -28,6 +28,7 @@ from privopt.theory.ftrl import (
 )  # fmt: skip
 from privopt.theory.linf_output_perturbation import (
     BalancedMinimiser, balanced_minimiser, ball_balanced_minimiser, linf_output_perturbation_rate,
+    minimiser_stability,
     perturbation_cost, pure_balanced_minimiser, smoothed_pure_balanced_minimiser, smoothing_width,
 )  # fmt: skip
 from privopt.theory.lower_bounds import lower_bound
@@ -63,7 +64,8 @@ __all__ = [
     "descent_steps", "exponential_mechanism_rate", "exponential_mechanism_regularisation",
     "ftrl_batch", "ftrl_rate", "ftrl_regularisation", "gaussian_perturbation", "gibbs_draw",
     "gradient_difference", "inexact_descent_step_size", "l1_recovery_rate",
-    "linf_output_perturbation_rate", "local_exponent", "lower_bound", "no_rate",
+    "linf_output_perturbation_rate", "local_exponent", "lower_bound", "minimiser_stability",
+    "no_rate",
     "noisy_descent_on_squares", "norm_laplace_perturbation", "objective_perturbation_rate", "only",
     "output_perturbation_rate", "perturbation_cost", "perturbed_minimiser_regularisation",
     "perturbed_objective_regularisation", "phase_sizes", "phased_descent_step_size", "phased_rate",

@@ -70,7 +70,7 @@ def perturbation_cost(
     if bounded and projection == "none":
         return PerturbationCost(math.inf, "unknown outside the set", 0.0, 0.0)
     noise = NoiseVector(NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE, 1.0, dim)
-    if bounded and projection == "ball" and gaussian:
+    if bounded and projection == "ball" and gaussian and scale > 0.0:
         return _on_a_ball(problem_class, glm, scale)
     if bounded and projection == "l2":
         return PerturbationCost(lipschitz * math.sqrt(noise.square), "L E|z|_2", 0.5, 0.0)
@@ -105,6 +105,14 @@ def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost
         slope(cost(scale, facts.dim, 2.0 * sparsity), 2.0),
         slope(cost(1.001 * scale, facts.dim, sparsity), 1.001),
     )
+
+
+def minimiser_stability(problem_class: ProblemClass) -> float:
+    """``2 L^2/n``: over ``lambda``, how much better a minimiser fits its own records than others.
+
+    Source: Bousquet and Elisseeff 2002; Shalev-Shwartz, Shamir, Srebro and Sridharan 2009.
+    """
+    return 2.0 * problem_class.lipschitz**2 / problem_class.n
 
 
 class BalancedMinimiser(NamedTuple):
@@ -262,6 +270,7 @@ def linf_output_perturbation_rate(
     solver_error: float = 0.0,
     smoothing: float = 0.0,
     spread: Powers = Powers(sparsity=0.5),  # noqa: B008
+    population: bool = False,
 ) -> Rate:
     """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
@@ -276,6 +285,14 @@ def linf_output_perturbation_rate(
     *Laplace noise* on the whole space, ``Phi = s (1 + .. + 1/d)/(n epsilon)``: of order ``L^{4/5}
     H^{1/5} D^{6/5} Phi^{2/5}`` where ``H`` exceeds ``lambda``, and ``sqrt(2) L D Phi^{1/2}`` where
     ``H`` is far below; published is ``Phi^{1/3}``.
+
+    *The population risk* of independent records (``population``, Gaussian noise) has another term,
+    ``2 L^2/(lambda n)``: with one record replaced the minimiser moves by at most ``2L/(lambda n)``,
+    and the loss of no record by more than ``L`` times that, so the minimiser fits its own records
+    better than fresh ones by no more. The other terms are those of the records' mean loss: on
+    average the population's optimum has there what it has on the population, and gradients of the
+    population's risk have an l1 norm of at most ``L sqrt(s)`` too. Balanced, the sum is of order
+    ``L D ((s ln d)^{1/4} sqrt(kappa/n) + 1/sqrt(n))``.
 
     ``regularisation``, ``smoothing`` and ``solver_error`` are ``lambda``, ``h`` and ``tau``;
     ``scale`` is ``sigma`` or ``b`` of the noise; ``distance`` is ``D``, at least that of some
@@ -307,23 +324,31 @@ def linf_output_perturbation_rate(
         scales = scales + spread
     moved = power * scales
     moves = moved if balanced else FIXED
-    terms = (
+    gap = minimiser_stability(problem_class) / regularisation if population else 0.0
+    if population and balanced:  # lambda^2 moves as the mean of noise and gap, each by its share
+        share_of_noise = noise / (noise + gap)
+        moves = 0.5 * (share_of_noise * scales + (1.0 - share_of_noise) * Powers(n=-1.0))
+        moved = scales + -1.0 * moves
+    terms: tuple[Term, ...] = (
         Term("noise", noise, moved),
         Term("regulariser", bias, moves),
         Term("solver", problem_class.lipschitz * solver_error, Powers(n=-1.0) + -1.0 * moves),
         Term("smoothing", blur, moved),
     )
+    if population:
+        terms += (Term("generalisation", gap, Powers(n=-1.0) + -1.0 * moves),)
     quotient = "lambda D^2/4" if share == 0.25 else f"{share:g} lambda D^2"
     return Rate(
-        quantity=Quantity.EMPIRICAL_RISK,
-        theorem=f"E F(w) - F* <= {quotient} + {cost.formula}",
+        quantity=Quantity.POPULATION_RISK if population else Quantity.EMPIRICAL_RISK,
+        theorem=f"E F(w) - F* <= {quotient} + {cost.formula}"
+        + (" + 2 L^2/(lambda n)" if population else ""),
         source=_SOURCE,
         terms=terms,
         cap=largest_excess(problem_class),
         regime=("" if balanced else "lambda fixed, ")
         + _regime(problem_class, gaussian, projection, glm, spread),
         tight_on="sparse_linear"
-        if balanced and projection in ("linf", "ball") and gaussian
+        if balanced and projection in ("linf", "ball") and gaussian and not population
         else None,
     )
 

@@ -33,6 +33,12 @@ CASES = {
     "ball": (BALL, APPROXIMATE, {"projection": "ball"}),
     "ball, linear predictions": (BALL, APPROXIMATE, {"projection": "ball", "glm": True}),
     "ball, fixed": (BALL, APPROXIMATE, {"projection": "ball", "regularisation": 0.1}),
+    "population": (BALL, APPROXIMATE, {"quantity": "population risk"}),
+    "population, fixed": (
+        BALL,
+        APPROXIMATE,
+        {"quantity": "population risk", "regularisation": 0.1},
+    ),
     "whole space": (SPACE, APPROXIMATE, {"distance": 3.0}),
     "linear predictions": (SPACE, APPROXIMATE, {"distance": 3.0, "glm": True}),
     "kinks": (dataclasses.replace(BALL, smoothness=None), APPROXIMATE, {}),
@@ -228,6 +234,61 @@ def test_a_ball_is_declared_and_held_to():
         where = problems.linear(features, problem_class=facts, constraint=constraint)
         with pytest.raises(ValueError, match=told):
             privopt.run(planned, where, jax.random.key(0))
+
+
+def test_without_noise_the_regulariser_alone_costs_on_a_ball():
+    """The control of experiments."""
+    silent = plan_of(BALL, APPROXIMATE, projection="ball").with_noise(0.0)
+    terms = {term.name: term.value for term in silent.rate.terms}
+    assert terms["noise"] == 0.0
+    assert silent.rate.uncapped == pytest.approx(terms["regulariser"] + terms["solver"])
+
+
+def test_a_population_has_a_stiffer_minimiser_and_a_larger_bound():
+    plain, other = (
+        plan_of(BALL, APPROXIMATE, quantity=f"{kind} risk") for kind in ("empirical", "population")
+    )
+    weights = [plan.params.mechanism.query.regularisation for plan in (plain, other)]
+    assert weights[0] < weights[1]
+    gap = 2.0 * BALL.lipschitz**2 / (weights[1] * BALL.n)
+    terms = {term.name: term.value for term in other.rate.terms}
+    assert terms["generalisation"] == pytest.approx(gap)
+    assert terms["noise"] + gap == pytest.approx(terms["regulariser"], rel=2e-3)
+    assert plain.rate.upper < other.rate.upper < plain.rate.upper + 2.0 * gap
+    assert (plain.rate.quantity, other.rate.quantity) == ("empirical risk", "population risk")
+    for factor in (0.9, 1.1):
+        moved = plan_of(
+            BALL, APPROXIMATE, quantity="population risk", regularisation=factor * weights[1]
+        )
+        assert moved.rate.upper > other.rate.upper
+    for facts, budget, choices in (
+        (SPACE, PURE, {"distance": 3.0}),
+        (BALL, APPROXIMATE, {"mode": "paper"}),
+        (BALL, APPROXIMATE, {"projection": "ball"}),
+    ):
+        with pytest.raises(ValueError, match="quantity must be empirical risk but for"):
+            plan_of(facts, budget, quantity="population risk", **choices)
+    with pytest.raises(ValueError, match="quantity must be empirical risk or population risk"):
+        plan_of(BALL, APPROXIMATE, quantity="regret")
+
+
+def test_a_minimiser_fits_fresh_records_within_the_bound():
+    """Linear losses of +-e_1 with a mean of 0.1: exact population risks of 400 data sets.
+
+    The largest mean stays below the bound; a gap without its 2 L^2 would be below the measured one.
+    """
+    facts = privopt.ProblemClass(
+        n=100, dim=2, lipschitz=1.0, radius=1.0, smoothness=0.0, sparsity=1
+    )
+    plan = plan_of(facts, APPROXIMATE, quantity="population risk")
+    weight = plan.params.mechanism.query.regularisation
+    rng = np.random.default_rng(0)
+    means = rng.choice([-1.0, 1.0], p=[0.45, 0.55], size=(400, 100)).mean(axis=1)
+    minimisers = np.clip(-means / weight, -1.0, 1.0)  # of <mean, w> + lambda w^2/2
+    own, fresh = means * minimisers, 0.1 * minimisers
+    gap = 2.0 / (weight * 100)
+    assert 0.25 * gap < np.mean(fresh - own) <= gap
+    assert np.mean(0.1 + fresh) <= 0.25 * weight + gap
 
 
 def test_nothing_is_claimed_outside_the_set():
