@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from privopt.lab.draw import style
 from privopt.lab.draw.style import GREY, STYLE, Style
 
-LOOK: Any = {**STYLE, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0}
+_SMALL = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+LOOK: Any = {**STYLE, **dict.fromkeys(_SMALL, 8.0)}
 """The style of a sheet, which is set around making it."""
 
 _WIDTH, _LINE, _LETTERS = 8.2, 0.155, 129  # of the figure and a line of text in inches; letters
