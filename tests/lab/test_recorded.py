@@ -65,9 +65,7 @@ def test_of_a_study_a_plot_goes_by_its_name():
     for name, title in ((None, "Gaussian noise"), ("risk_laplace", "Laplace noise")):
         assert recorded.plot(name).axes[0].texts[0].get_text() == title
     assert recorded.plot("risk_laplace")._repr_png_().startswith(b"\x89PNG")
-    with pytest.raises(
-        ValueError, match=r"name of a plot must be one of risk_gaussian, .* got 'r'"
-    ):
+    with pytest.raises(ValueError, match=r"name of a plot must be one of risk_g.* got 'r'"):
         recorded.plot("r")
 
 
