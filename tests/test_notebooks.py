@@ -7,8 +7,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_client import AsyncKernelManager
-from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
@@ -26,11 +24,7 @@ SMALL = {
     ),
     "extend.ipynb": "epsilons, n, dim, replicates = (0.5, 1.0), 100, 4, 10",
     "sparse_gradients.ipynb": (
-        "dim, sparsity, runs = 64, 4, 2\n"
-        "agreeing = [64, 256]\n"
-        "sparsities, size = [4], 64\n"
-        "recovered, wide, counts = [64], 2048, [1, 16]\n"
-        "descended, descent_dim = [1024], 64\n"
+        "dim, sparsity, size, runs, counts = 64, 4, 64, 2, [1, 16]\n"
         "small_n, draws, batch, reduced = 16, 100, 16, 1024"
     ),
     "your_data.ipynb": "n, replicates = 200, 4\nepsilons = [0.5, 2.0]",
@@ -51,11 +45,11 @@ def codes(notebook):
 @pytest.fixture(scope="module")
 def kernel():
     """One kernel for all, cleaned between them: imports and programs are shared."""
-    manager = AsyncKernelManager(kernel_name="python3")
-    client = NotebookClient(nbformat.v4.new_notebook(), km=manager)
-    client.execute(cwd=str(FOLDER))
-    yield manager
-    run_sync(manager.shutdown_kernel)(now=True)
+    client = NotebookClient(
+        nbformat.v4.new_notebook(), timeout=120, resources={"metadata": {"path": str(FOLDER)}}
+    )
+    with client.setup_kernel():
+        yield client
 
 
 def test_every_notebook_is_here():
@@ -69,7 +63,9 @@ def test_runs(name, kernel):
     assert len(tagged) == 1
     tagged[0].source = SMALL[name]
     notebook.cells.insert(0, nbformat.v4.new_code_cell(CLEAN))
-    NotebookClient(notebook, timeout=120, km=kernel).execute()
+    kernel.nb = notebook
+    for index, cell in enumerate(notebook.cells):
+        kernel.execute_cell(cell, index)
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
