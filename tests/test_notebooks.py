@@ -30,8 +30,16 @@ SMALL = {
     "your_data.ipynb": "n, replicates = 200, 4\nepsilons = [0.5, 2.0]",
     "your_loss.ipynb": "n, dim, replicates = 200, 4, 2\nepsilons = (1.0, 2.0)",
 }
-CLEAN = "%reset -f\nimport jax, matplotlib\nmatplotlib.rcdefaults()\n"
-CLEAN += "jax.config.update('jax_enable_x64', False)\n%matplotlib inline"
+CLEAN = """
+%reset -f
+import jax, matplotlib
+from privopt import algorithms
+matplotlib.rcdefaults()
+%matplotlib inline
+jax.config.update("jax_enable_x64", False)
+for name in set(algorithms.ALGORITHMS) - algorithms._BUILT_IN:  # of the notebook before
+    algorithms._REGISTERED.pop(name)
+"""
 
 
 def read(name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -26,9 +25,7 @@ class Sheet(Figure):
     """A figure that a notebook shows, with pyplot or without."""
 
     def _repr_png_(self) -> bytes:
-        file = io.BytesIO()
-        self.savefig(file, format="png", dpi=_DOTS_PER_INCH)
-        return file.getvalue()
+        return style.paletted(self, _DOTS_PER_INCH)
 
 
 def sheet(
