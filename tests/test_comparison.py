@@ -270,7 +270,8 @@ def test_the_command_prints_the_table_and_writes_the_picture(tmp_path):
     assert "Excess risk, synthetic logistic: n = 60, d = 3, δ = 1e-06, replace-one" in result.output
     assert "output_perturbation" in result.output
     assert "bound of the population risk" in result.output.lower()
-    assert (tmp_path / "kept" / "compare_logistic_epsilon.png").stat().st_size > 5000
+    for form in ("", "_narrow"):
+        assert (tmp_path / "kept" / f"compare_logistic_epsilon{form}.png").stat().st_size > 5000
     again = CliRunner().invoke(app, ["compare", *told])
     assert "8 of them there already" in again.output
 

@@ -188,9 +188,9 @@ class Comparison:
 
         Along an axis: mean, 10-90 % of the runs as a band, 95 % of the mean as a bar; dashed the
         certified upper bound, dotted the lower one. At most seven methods have a colour; the others
-        are grey.
+        are grey. Beside that PNG lies ``<name>_narrow.png``, the same for a narrow screen.
         """
-        from privopt.comparison.picture import picture
+        from privopt.comparison.picture import narrow, picture
         from privopt.lab.draw.style import save
 
         above = self.title, self.setting, "; ".join(self.told_winners)
@@ -199,4 +199,7 @@ class Comparison:
             path = Path(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             save(lambda: figure, path.with_suffix(""), formats=(".png",))
+            if self.axis is not None:
+                phone = narrow(self.points, self.axis, self.title)
+                save(lambda: phone, path.with_name(f"{path.stem}_narrow"), formats=(".png",))
         return figure

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from privopt.comparison.points import Point
-from privopt.lab.draw import curves, notation, ticks
-from privopt.lab.draw.curves import Curve, Ground, Plane
-from privopt.lab.draw.sheet import LOOK, sheet
-from privopt.lab.draw.style import BLUE, INK, ORANGE, PAPER, PURPLE
+from privopt.lab.draw import curves, notation, style, ticks
+from privopt.lab.draw.curves import Curve, End, Ground, Plane
+from privopt.lab.draw.sheet import LOOK, Sheet, sheet
+from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE, PAPER, PURPLE
 from privopt.lab.judge.results import grouped
 from privopt.lab.judge.verdict import ORACLE_TUNED
 
@@ -24,6 +26,7 @@ _DOTS_KEY = (
     "zero predictor; dotted: no method within the budget is below it on every problem of the class."
 )
 _PANEL, _ROW = 3.4, 0.25  # inches: the height of a panel along an axis, and of a row of dots
+_NAME = 0.17  # inches: the height of a name below
 
 
 @mpl.rc_context(LOOK)
@@ -31,12 +34,24 @@ def picture(
     points: Sequence[Point], axis: str | None, above: Sequence[str], notes: Sequence[str]
 ) -> Figure:
     """Lines along the axis; where nothing is swept, a row a method; ``above``: title, text."""
-    lines = grouped(points, lambda point: point.method)
     if axis is None:
-        return _dots({name: line[0] for name, line in lines.items()}, above, _shorter(notes))
-    found = [_curve(name, line) for name, line in lines.items()]
-    plane = Plane(found, _ground(max(lines.values(), key=len)))
-    return _along(plane, axis, points[0].cells[0].label, above, _shorter(notes))
+        return _dots({point.method: point for point in points}, above, _shorter(notes))
+    return _along(_plane(points), axis, points[0].cells[0].label, above, _shorter(notes))
+
+
+@mpl.rc_context(LOOK)
+def narrow(points: Sequence[Point], axis: str, title: str) -> Figure:
+    """The lines for a narrow screen: their names below, those that end highest first."""
+    plane = _plane(points)
+    figure = Sheet(figsize=(3.7, 3.0 + _NAME * (len(plane.curves) + 3)), layout="constrained")
+    place = figure.subplots()
+    ends = _panel(place, plane, axis, points[0].cells[0].label)
+    style.headline(figure, title)
+    shown = style.entries(figure)
+    named = sorted(ends, key=lambda end: -end.level)
+    bounds = {"certified upper bounds": Line2D([], [], color=GREY, lw=0.9, ls="--")}
+    style.legend(figure, {end.text: shown[end.name] for end in named} | bounds, columns=1)
+    return figure
 
 
 def _shorter(notes: Sequence[str]) -> list[str]:
@@ -46,6 +61,12 @@ def _shorter(notes: Sequence[str]) -> list[str]:
     rules = [re.sub(r",? got .*\)$", ")", each) for each in refused]
     others = [note for note in notes if not note.startswith(head)]
     return [head + "; ".join(rules), *others] if refused else others
+
+
+def _plane(points: Sequence[Point]) -> Plane:
+    lines = grouped(points, lambda point: point.method)
+    found = [_curve(name, line) for name, line in lines.items()]
+    return Plane(found, _ground(max(lines.values(), key=len)))
 
 
 def _curve(method: str, line: Sequence[Point]) -> Curve:
@@ -69,23 +90,26 @@ def _ground(line: Sequence[Point]) -> Ground:
 def _along(
     plane: Plane, axis: str, quantity: str, above: Sequence[str], notes: Sequence[str]
 ) -> Figure:
-    low, high = curves.limits([plane])
-    gone = curves.lost([plane], high)
+    gone = curves.lost([plane], curves.limits([plane])[1])
     told = [f"Upper bounds above the picture: {', '.join(gone)}"] if gone else []
     figure, ((place,),) = sheet(
         above[0], above[1:], [curves.key([plane], ", over data sets and keys"), *told, *notes],
         panels=(1, 1), height=_PANEL, left=0.76, right=curves.width(plane.curves),
     )  # fmt: skip
+    curves.label(place, _panel(place, plane, axis, quantity), _PANEL)
+    return figure
+
+
+def _panel(place: Axes, plane: Plane, axis: str, quantity: str) -> list[End]:
     ends = curves.draw(place, plane, curves.looks(plane.curves))
     place.set_xscale("log")
     place.set_yscale("log")
-    place.set_ylim(low, high)
+    place.set_ylim(*curves.limits([plane]))
     ticks.swept(place.xaxis, plane.ground.values.tolist())
     ticks.rounded(place.yaxis)
     place.set_xlabel(notation.axis_words(axis))
     place.set_ylabel(quantity)
-    curves.label(place, ends, _PANEL)
-    return figure
+    return ends
 
 
 def _dots(points: Mapping[str, Point], above: Sequence[str], notes: Sequence[str]) -> Figure:

@@ -1,8 +1,12 @@
 """What is recorded, as a data frame and as a picture."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from privopt import lab
+from privopt.lab.draw.figures import narrow
 from privopt.lab.judge.results import cell_results
 
 
@@ -54,3 +58,32 @@ def test_what_cannot_be_drawn_is_named(synthetic):
         synthetic().plot("d")
     with pytest.raises(ValueError, match="recorded must have an axis with runs, got toy"):
         synthetic(axes={}).plot()
+
+
+def test_of_a_study_a_plot_goes_by_its_name():
+    recorded = lab.read(Path(__file__).parents[2] / "results" / "sparse_regimes")
+    for name, title in ((None, "Gaussian noise"), ("risk_laplace", "Laplace noise")):
+        assert recorded.plot(name).axes[0].texts[0].get_text() == title
+    assert recorded.plot("risk_laplace")._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match=r"name of a plot must be one of risk_g.* got 'r'"):
+        recorded.plot("r")
+
+
+def test_the_legend_of_a_narrow_figure_is_inside_it(tmp_path, monkeypatch):
+    kept, folder = [], Path(__file__).parents[2] / "results" / "dp_gd"
+    recorded = lab.read(folder)
+
+    def save(draw, stem, *_, **__):
+        kept.append(draw())
+        kept[-1].draw_without_rendering()
+        return [stem]
+
+    monkeypatch.setattr("privopt.lab.draw.style.save", save)
+    narrow(cell_results(recorded), "dp_gd", tmp_path, lab.verdicts(recorded))
+    (figure,) = kept
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) > 8
+    box, width = legend.get_window_extent(), figure.get_size_inches()[0] * figure.dpi
+    assert min(box.x0, box.y0) > -1.0
+    assert box.x1 < width
+    assert legend.get_window_extent().y1 < figure.axes[0].xaxis.label.get_window_extent().y0

@@ -182,8 +182,12 @@ def test_a_comparison_that_is_there_comes_first(results, tmp_path, parsed):
     assert "dp_gd" in second
     assert re.search(r'<img src="compare_logistic.png" alt="[^"]+" width="\d+" height="\d+">', page)
     assert "privopt compare logistic --axis epsilon --n 2000 --dim 20" in plain(page)
+    assert "compare_logistic_narrow.png" not in page
     readme = (folder / "README.md").read_text(encoding="utf-8")
     assert readme.index("(compare_logistic.png)") < readme.index("(true/dp_gd.png)")
+    (folder / "compare_logistic_narrow.png").write_bytes((folder / "true/dp_gd.png").read_bytes())
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert re.search(r'<source [^>]+ srcset="compare_logistic_narrow.png" width="\d+"', page)
 
 
 def test_pictures_have_captions_and_tell_numbers_to_who_does_not_see_them(page, parsed):

@@ -38,6 +38,7 @@ from privopt.lab.make.folder import open_results
 from privopt.lab.make.presentation import Presentation
 from privopt.lab.make.records import read_provenance, write_provenance, write_recorded
 from privopt.lab.make.resume import Note, Started
+from privopt.lab.write.sections import listed
 from privopt.privacy import Interval
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +120,26 @@ def results(tmp_path_factory):
 # --- declarations ---------------------------------------------------------------------------------
 
 NOWHERE = "a < b"
+
+
+@pytest.mark.parametrize("spec", [".3q", "2.f", "%d"])
+def test_a_column_refuses_a_format_that_no_value_takes(spec):
+    with pytest.raises(ValueError, match=f"text of column 'x' must be a format .* '{spec}' for a"):
+        Column("x", f"{{a:{spec}}}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (".2f", "−1.24 to 2,345.68"), (".3g", "−1.24 to 2.35e+3"), (".1e", "−1.3e+0 to 2.4e+3"),
+        ("d", "−2 to 2346"), ("", "−2 to 2346"),
+    ],
+)  # fmt: skip
+def test_an_interval_takes_the_format_of_a_number_and_is_rounded_outwards(spec, told):
+    spec = f",{spec}" if spec == ".2f" else spec
+    listing = Listing("p", "l", Column("x", f"{{a:{spec}}}"))
+    table = listed(listing, [{"a_lower": -1.234, "a_upper": 2345.671}])
+    assert table.rows == ((told,),)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ _NEAR = 0.02  # lines nearer to each other than this share are one to the eye
 _FEW = 3  # methods at most, where as many steps without noise are drawn for each
 _REACH = 2.5  # times the least measured, or what that is of the highest: lower bounds leave below
 _DEEPEST = 1e-4  # of the highest line: what is below it leaves the picture
-_LOWER = "lower bound (worst case)"
+_ZERO, _LOWER = "zero predictor", "lower bound (worst case)"
 _LETTER, _LABEL = 0.066, 0.177  # inches: across a letter of a name, and from a name to the next
 
 
@@ -97,7 +97,7 @@ class Look(NamedTuple):
 class End(NamedTuple):
     """The right end of a line, and its name."""
 
-    name: str
+    name: str  # the label of its line
     text: str
     value: float  # NaN where it lies in another panel
     level: float
@@ -202,12 +202,11 @@ def draw(place: Axes, plane: Plane, drawn: Mapping[str, Look]) -> list[End]:
         )
     values, zero, lower = plane.ground
     if (zero > 0.0).all():
-        place.plot(values, zero, color=INK, lw=1.0, ls="-.", label="zero predictor")
-        text = f"zero predictor {brief(zero[-1])}"
-        ends.append(End("zero", text, values[-1], zero[-1], INK))
+        place.plot(values, zero, color=INK, lw=1.0, ls="-.", label=_ZERO)
+        ends.append(End(_ZERO, f"{_ZERO} {brief(zero[-1])}", values[-1], zero[-1], INK))
     if plane.ground.has_lower:
         place.plot(values, lower, color=INK, lw=1.0, ls=(0, (1, 1.5)), label=_LOWER)
-        ends.append(End("lower", _LOWER, values[-1], lower[-1], INK))
+        ends.append(End(_LOWER, _LOWER, values[-1], lower[-1], INK))
     return ends
 
 

@@ -94,7 +94,7 @@ def _figure(
     rows = -(-len(panels) // columns)
     size = (8.2, 1.2 + 2.1 * rows)
     if is_narrow:
-        panels, rows, columns, size = panels[:1], 1, 1, (3.7, 3.7)
+        panels, rows, columns, size = panels[:1], 1, 1, (3.7, 4.3)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharey="row")
     shown: dict[Axes, list[CellResult]] = {}
@@ -113,7 +113,7 @@ def _figure(
     for place in grid.flat:
         if place not in shown:
             place.set_axis_off()
-    _frame(figure, cells, columns=2 if is_narrow else 4)
+    _frame(figure, cells, columns=1 if is_narrow else 4)
     return figure
 
 

@@ -15,8 +15,10 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from privopt.arguments import member
 from privopt.lab.draw import style, ticks
 from privopt.lab.draw.maps import draw_map
+from privopt.lab.draw.sheet import LOOK, Sheet
 from privopt.lab.draw.style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Origin, Style
 from privopt.lab.judge.claims import Row, presentation, rows_of, span
 from privopt.lab.make.presentation import Line, Map, Panel, Plot
@@ -42,10 +44,21 @@ def plots(recorded: Recorded, folder: Path | str, origin: Origin = style.NOWHERE
     return written
 
 
+def plot_of(recorded: Recorded, name: str | None = None) -> Figure:
+    """The plot of a study that has this name, or its first."""
+    found = {plot.name: plot for plot in presentation(recorded).plots}
+    if not found:
+        raise ValueError(f"recorded must have a plot, got the study {recorded.about['name']}")
+    name = next(iter(found)) if name is None else name
+    member("name of a plot", name, found)
+    with mpl.rc_context(LOOK):
+        return _figure(found[name], rows_of(recorded))
+
+
 def _figure(plot: Plot, rows: Mapping[str, Sequence[Row]]) -> Figure:
     columns = min(_COLUMNS, len(plot.panels))
     height = -(-len(plot.panels) // columns)
-    figure = Figure(figsize=(8.2, 0.9 + 2.4 * height), layout="constrained")
+    figure = Sheet(figsize=(8.2, 0.9 + 2.4 * height), layout="constrained")
     grid = figure.subplots(height, columns, squeeze=False)
     for place in grid.flat[len(plot.panels) :]:
         place.set_axis_off()

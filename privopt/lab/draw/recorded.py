@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from privopt.arguments import member
 from privopt.lab.draw.comparison import comparison
+from privopt.lab.draw.plots import plot_of
 from privopt.lab.judge.results import cell_results, swept_axes
 from privopt.lab.make import records
 from privopt.lab.make.trials import Trial
@@ -53,21 +54,26 @@ class Recorded(records.Recorded):
                 found[name] = [told.get(name) for told in choices]
         return found.drop(columns=_HIDDEN).rename(columns=_NAMES)
 
-    def plot(self, axis: str | None = None) -> Figure:
+    def plot(self, name: str | None = None) -> Figure:
         """Every method along the swept axes, or along one, a row of panels for each family.
 
         Means at the worst strength of a family with 95 % intervals, 10-90 % of the runs, upper and
-        lower bounds, and the zero predictor. A study has the plots of its report instead.
+        lower bounds, and the zero predictor. Of a study, the first of its plots.
+
+        Parameters
+        ----------
+        name : str, optional
+            Of the axis, as ``"epsilon"``; of a study, of the plot, which is that of its file.
         """
         if self.is_study:
-            raise ValueError(f"recorded must be of an experiment, got the study {self._name}")
+            return plot_of(self, name)
         cells = [cell for cell in cell_results(self) if swept_axes([cell])]
         if not cells:
             raise ValueError(f"recorded must have an axis with runs, got {self._name}")
-        if axis is not None:
-            member("axis", axis, swept_axes(cells))
-            cells = [cell for cell in cells if axis in cell.axes]
-        return comparison(cells, axis)
+        if name is not None:
+            member("axis", name, swept_axes(cells))
+            cells = [cell for cell in cells if name in cell.axes]
+        return comparison(cells, name)
 
     @property
     def _name(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +12,8 @@ from matplotlib.figure import Figure
 from privopt.lab.draw import style
 from privopt.lab.draw.style import GREY, STYLE, Style
 
-LOOK: Any = {**STYLE, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0}
+_SMALL = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+LOOK: Any = {**STYLE, **dict.fromkeys(_SMALL, 8.0)}
 """The style of a sheet, which is set around making it."""
 
 _WIDTH, _LINE, _LETTERS = 8.2, 0.155, 129  # of the figure and a line of text in inches; letters
@@ -25,9 +25,7 @@ class Sheet(Figure):
     """A figure that a notebook shows, with pyplot or without."""
 
     def _repr_png_(self) -> bytes:
-        file = io.BytesIO()
-        self.savefig(file, format="png", dpi=_DOTS_PER_INCH)
-        return file.getvalue()
+        return style.paletted(self, _DOTS_PER_INCH)
 
 
 def sheet(

@@ -146,7 +146,7 @@ class Plot:
 class Column:
     """A column of a listing: ``text`` is a format such as ``"{noise:g}: {certified:.2f}"``.
 
-    An interval takes ``.2f`` and its like, and is rounded outwards. A ``check`` marks every entry.
+    An interval takes what a number takes, and is rounded outwards. A ``check`` marks every entry.
     """
 
     head: str
@@ -154,6 +154,10 @@ class Column:
     check: Check | str | None = None
 
     def __post_init__(self) -> None:
+        for _, name, spec, _ in string.Formatter().parse(self.text):
+            if name is not None and not any(_takes(value, spec or "") for value in (1, 1.0, "")):
+                rule = "must be a format of numbers or of texts"
+                raise ValueError(f"text of column {self.head!r} {rule}, got {spec!r} for {name}")
         if self.check is not None:
             object.__setattr__(self, "check", Check.of(self.check))
 
@@ -222,6 +226,14 @@ def _restored(name: str, told: Any) -> Any:
     if isinstance(told, dict):
         return _KINDS[name](**{inner: _restored(inner, value) for inner, value in told.items()})
     return told
+
+
+def _takes(value: float | str, spec: str) -> bool:
+    try:
+        format(value, spec)
+    except ValueError:
+        return False
+    return True
 
 
 def _compared(part: str, check: Check | str | None) -> list[tuple[str, str]]:

@@ -151,7 +151,7 @@ def _picture(picture: Picture | None, results: Path) -> str:
     source = f"{escape(picture.stem)}{picture.suffix}"
     image = f'<img src="{source}" alt="{escape(picture.alt)}"{_size(results / source)}>'
     if picture.narrow:
-        narrow = f"{escape(picture.narrow)}.svg"
+        narrow = f"{escape(picture.narrow)}{picture.suffix}"
         size = _size(results / narrow)
         image = (
             f'<picture><source media="(max-width: 40rem)" srcset="{narrow}"{size}>{image}</picture>'

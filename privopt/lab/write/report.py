@@ -100,8 +100,10 @@ def _origin(folder: Path, redraw: bool) -> Origin:
 
 def _comparison(results: Path) -> list[Picture]:
     """All methods on one problem, the figure of ``privopt compare``, where it is there."""
-    there = (results / f"{COMPARED}.png").is_file()
-    return [Picture(COMPARED, *COMPARISON, suffix=".png")] if there else []
+    wide, narrow = (f"{COMPARED}{form}" for form in ("", "_narrow"))
+    there = [stem for stem in (wide, narrow) if (results / f"{stem}.png").is_file()]
+    phone = narrow if narrow in there else ""
+    return [Picture(wide, *COMPARISON, suffix=".png", narrow=phone)] if wide in there else []
 
 
 def _leading(results: Path, sections: Sequence[Section], redraw: bool) -> list[Picture]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -251,9 +251,13 @@ class _Range(NamedTuple):
     upper: float
 
     def __format__(self, spec: str) -> str:
-        unit = Decimal(1).scaleb(-int(spec.strip(".f") or 0))
+        spec = spec.replace("d", ".0f") or ".0f"
         sides = ((self.lower, ROUND_FLOOR), (self.upper, ROUND_CEILING))
-        return " to ".join(
-            str(Decimal(end).quantize(unit, side)) if math.isfinite(end) else number(end)
-            for end, side in sides
-        )
+        return " to ".join(_rounded(end, spec, side) for end, side in sides)
+
+
+def _rounded(end: float, spec: str, side: str) -> str:
+    if not math.isfinite(end):
+        return number(end)
+    with localcontext(rounding=side):
+        return format(Decimal(end), spec)
