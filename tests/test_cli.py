@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from privopt import lab
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS
-from privopt.cli import console, experiments, steps
+from privopt.cli import console, device, steps
 from privopt.cli.commands import app
 from privopt.privacy import Fourier, Interval, Sampler
 from privopt.problems.datasets import VARIABLE
@@ -603,15 +603,47 @@ def test_report_needs_results(folder, judged):
     ],
 )
 def test_host_devices_are_the_cores_unless_the_user_says(monkeypatch, flags, devices, expected):
-    monkeypatch.setattr(experiments, "sys", SimpleNamespace(modules={}))
-    monkeypatch.setattr(experiments, "_cores", lambda: 3)
+    monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setattr(device, "_cores", lambda: 3)
     if flags is None:
         monkeypatch.delenv("XLA_FLAGS")
     else:
         monkeypatch.setenv("XLA_FLAGS", flags)
-    experiments.set_host_devices(devices)
+    device.prepare(devices, cache=False)
     assert os.environ["XLA_FLAGS"].split() == (expected or flags).split()
 
 
 def test_cores_are_counted():
-    assert 1 <= experiments._cores() <= os.cpu_count()
+    assert 1 <= device._cores() <= os.cpu_count()
+
+
+@pytest.mark.parametrize(
+    ("told", "cache", "expected"),
+    [(None, True, "home/privopt/programs-"), (None, False, None), ("mine", True, "mine")],
+)
+def test_programs_are_kept_unless_the_user_says(monkeypatch, told, cache, expected):
+    monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setattr(
+        device, "os", SimpleNamespace(environ=(found := {"XDG_CACHE_HOME": "home"}))
+    )
+    monkeypatch.setattr(device, "_cores", lambda: 3)
+    found |= {device._CACHE: told} if told else {}
+    device.prepare(None, cache)
+    folder = found.get(device._CACHE)
+    assert folder is None if expected is None else folder.startswith(expected)
+
+
+def test_a_second_process_compiles_nothing_again(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    environment |= {
+        "XDG_CACHE_HOME": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    code = (
+        "from privopt.cli.device import prepare; prepare(None, True)\n"
+        "from privopt.lab.make.programs import programs_read\n"
+        "import jax; jax.numpy.ones(3) + 1; print(programs_read() > 0)"
+    )
+    command = [sys.executable, "-c", code]
+    ran = [subprocess.run(command, env=environment, capture_output=True, text=True) for _ in "ab"]
+    assert [each.stdout.strip() for each in ran] == ["False", "True"], ran[0].stderr

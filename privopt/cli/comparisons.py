@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from privopt.cli.console import make_console, make_table, plain_errors
-from privopt.cli.experiments import set_host_devices
+from privopt.cli.device import Devices, KeepPrograms, prepare
 from privopt.spec import Budget, Relation
 
 
@@ -50,10 +50,8 @@ def compare(
     results: Annotated[
         Path, typer.Option(help="Folder of records and pictures; made if absent.")
     ] = Path("comparisons"),
-    devices: Annotated[
-        int | None,
-        typer.Option(min=1, help="Host devices; default one a core.", show_default=False),
-    ] = None,
+    devices: Devices = None,
+    cache: KeepPrograms = True,
 ) -> None:
     """Compare algorithms on one problem at one guarantee: a table, winners and a picture.
 
@@ -61,7 +59,7 @@ def compare(
 
     Example: **privopt compare logistic --axis epsilon --n 2000 --dim 20**
     """
-    set_host_devices(devices)
+    prepare(devices, cache)
     import jax
 
     from privopt import lab

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
@@ -16,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from privopt.cli.console import make_console, make_table, plain_errors
+from privopt.cli.device import Devices, KeepPrograms, prepare
 
 EXPERIMENTS = Path("experiments")
 SHIPPED = Path(__file__).parents[1] / "experiments"
@@ -23,8 +21,6 @@ SHIPPED = Path(__file__).parents[1] / "experiments"
 
 REFUTED = 3
 """The exit status of a refuted verdict; of a crash it is 1, and of bad input 2."""
-
-_DEVICES = "--xla_force_host_platform_device_count"
 
 
 class Profile(StrEnum):
@@ -84,14 +80,8 @@ def run(
     ] = 0,
     results: Results = Path("results"),
     report: Annotated[bool, typer.Option(help="Write figures and report at the end.")] = True,
-    devices: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Host devices to spread replicates over; default one a core, or XLA_FLAGS.",
-            show_default=False,
-        ),
-    ] = None,
+    devices: Devices = None,
+    cache: KeepPrograms = True,
 ) -> None:
     """Run experiments, judge them against the theorems, and write the report.
 
@@ -102,7 +92,7 @@ def run(
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
-    set_host_devices(devices)
+    prepare(devices, cache)
     from privopt import lab
 
     console = make_console()
@@ -122,10 +112,12 @@ def run(
         console.print(lab.verdict_table(verdicts if len(chosen) == 1 else telling))
         console.print(lab.tally(verdicts), soft_wrap=True)
         refused = sum(part.refused for part in swept)
+        read = sum(part.programs_read for part in swept)
         console.print(
             f"{sum(part.cells for part in swept)} cells, {sum(part.reused for part in swept)} of "
             f"them from earlier runs: {sum(part.run_seconds for part in swept):.1f} s running, "
             f"{sum(part.compile_seconds for part in swept):.1f} s compiling"
+            + (f", {read} programs kept from earlier runs" if read else "")
             + (f"; {refused} refused" if refused else "")
         )
         same = {name: part.as_committed for name, part in zip(judged, swept, strict=True)}
@@ -167,20 +159,3 @@ def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> None:
             + (f"; others: {others}" if others else ""),
             soft_wrap=True,
         )
-
-
-def set_host_devices(devices: int | None) -> None:
-    """One XLA host device a core, unless the user says otherwise. Must come before JAX."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    if "jax" in sys.modules or (devices is None and _DEVICES in flags):
-        return
-    count = devices or _cores()
-    kept = re.sub(rf"{_DEVICES}=\S*", "", flags)
-    os.environ["XLA_FLAGS"] = f"{kept} {_DEVICES}={count}".strip()
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -40,13 +40,12 @@ def new(
     Example: **privopt new mine --algorithm dp_sgd --family sphere_logistic**, then
     **privopt run mine**
     """
-    from privopt.algorithms import ALGORITHMS
+    from privopt import lab
     from privopt.arguments import member
-    from privopt.problems import FAMILIES
 
     with plain_errors(context, ValueError, OSError):
-        member("algorithm", algorithm, ALGORITHMS)
-        member("family", family, FAMILIES)
+        member("algorithm", algorithm, lab.algorithms())
+        member("family", family, lab.families())
         if not name.isidentifier():
             raise ValueError(f"NAME must be a Python name, such as my_experiment, got {name!r}")
         EXPERIMENTS.mkdir(exist_ok=True)

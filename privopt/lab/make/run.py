@@ -26,6 +26,7 @@ from privopt.lab.make.checks import unanswered
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.fingerprint import HOST, environment, fingerprint
 from privopt.lab.make.folder import clear_partial, open_results
+from privopt.lab.make.programs import programs_read
 from privopt.lab.make.records import (
     CELLS,
     RUNS,
@@ -57,6 +58,7 @@ class RunResult:
     refused: int  # beside them, whose plan was refused
     run_seconds: float  # of all cells, by whichever run made them
     compile_seconds: float
+    programs_read: int  # from JAX's persistent cache, by this run: none of their time is compiling
     as_committed: bool | None = None  # whether the tables equal the committed ones
 
 
@@ -105,6 +107,7 @@ def run(
     else:
         pieces, schemas = _cells(experiment, profile, int(seed), progress), (CELLS, RUNS)
         about = {**experiment.about(profile), "root_seed": int(seed)}
+    read_before = programs_read()
     kept, reused = resume(experiment.name, pieces, folder, progress)
     if isinstance(experiment, Study):
         for part, found in zip(experiment.parts, kept, strict=True):
@@ -124,6 +127,7 @@ def run(
         refused=len(pieces) - len(there),
         run_seconds=sum(found.run_seconds for _, found in there),
         compile_seconds=sum(found.compile_seconds for _, found in there),
+        programs_read=programs_read() - read_before,
         as_committed=as_committed,
     )
     before = [each["key"] for each in read_provenance(folder).get("per_cell", ())]
@@ -255,6 +259,7 @@ def _provenance(result: RunResult, cells: Sequence[tuple[Piece, Kept]]) -> Prove
         "reused": result.reused,
         "run_seconds": result.run_seconds,
         "compile_seconds": result.compile_seconds,
+        "programs_read": result.programs_read,
         "per_cell": [
             {
                 "cell": piece.label,
