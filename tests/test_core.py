@@ -136,7 +136,7 @@ def test_two_devices():
     assert len(jax.devices()) == 2
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 3])
 def test_many_is_a_table_of_runs(count):
     """Whether or not the keys divide among the devices."""
     plans, where, each = [toy(0.5, 1), toy(2.0, 4), toy(0.0, 3)], problem(), keys(count)

@@ -172,7 +172,7 @@ def test_groups_and_chunks_divide(arguments, message):
 # Chunks
 
 
-@pytest.mark.parametrize("chunk", [1, 4, 7, 10, 64])
+@pytest.mark.parametrize("chunk", [1, 7, 64])
 @pytest.mark.parametrize(
     "make", [coined, lambda: DP_GD.plan(CLASS, BUDGET, steps=5, step_size=0.1)]
 )
@@ -204,8 +204,8 @@ def test_all_chunks_run_one_program():
     assert replicates._run_many._cache_size() == before + 1
 
 
-def test_a_hundred_thousand_keys_in_bounded_memory():
-    """Each replicate holds 16 kB while it runs, 1.6 GB in all; in chunks the peak of this process
+def test_many_keys_in_bounded_memory():
+    """Each replicate holds 16 kB while it runs, 480 MB in all; in chunks the peak of this process
     rises by less than 200 MB.
     """
 
@@ -219,7 +219,7 @@ def test_a_hundred_thousand_keys_in_bounded_memory():
     chunked = Execution(chunk=1000)
     privopt.run_many([plan], WHERE, keys(1000), execution=chunked)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    privopt.run_many([plan], WHERE, keys(100_000), execution=chunked)
+    privopt.run_many([plan], WHERE, keys(30_000), execution=chunked)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
 
 

@@ -64,9 +64,8 @@ EVENTS = {
     "best of many": RepeatAndSelectDpEvent(Gaussian(4.0), 10.0, 1.0),
     "non-private": together(Gaussian(1.0), dp.NonPrivateDpEvent()),
 }
-EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
 EVERYBODY = (*ACCOUNTANTS, *ESTIMATORS)
-DELTAS = (1e-10, 1e-5, 0.2)
+DELTAS = (1e-10, 0.2)
 CLOSED_FORM = ("Laplace", "one bit", "randomised response", "Poisson step", "fixed-size Laplace")
 
 
@@ -97,8 +96,12 @@ UNKNOWN = {
 # --- the bounds of one are never below those of another ------------------------------------------
 
 
+# Records zeroed cost what records added do, whoever is asked: a test below says so.
+MORE_AND_REPLACED = pytest.mark.parametrize("relation", [ADD, REPLACE])
+
+
 @pytest.mark.parametrize("name", EVENTS)
-@EVERY_RELATION
+@MORE_AND_REPLACED
 def test_no_epsilon_is_below_what_another_certifies(name, relation):
     everybody = supporting(EVENTS[name], relation)
     assert bool(everybody) != ((name, relation) in UNKNOWN)
@@ -112,7 +115,7 @@ def test_no_epsilon_is_below_what_another_certifies(name, relation):
 
 
 @pytest.mark.parametrize("name", sorted(set(EVENTS) - {"fixed size", "Poisson"}))
-@EVERY_RELATION
+@MORE_AND_REPLACED
 def test_no_delta_is_below_what_another_certifies(name, relation):
     usual = certified(name, relation, 1e-5).upper
     for loss in (0.0, usual) if 0.0 < usual < math.inf else (0.0, 1.0):

@@ -73,7 +73,7 @@ def test_golden_optima():
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 0.0), (0.3, 1e-7), (2.0, 1e-3)])
-@pytest.mark.parametrize("k", [1, 7, 150])
+@pytest.mark.parametrize("k", [1, 7, 60])
 def test_the_optimum_holds_the_exact_sum(epsilon, delta, k):
     with mpmath.workdps(60):
         for fraction in (0.0, 0.1, 0.5):
@@ -199,7 +199,7 @@ def test_unequal_releases_hold_by_convolution():
 def test_round_trip_and_monotony(form):
     accountant = Advanced(form)
     event = dp.ComposedDpEvent([gaussian(60.0, 500), dp.SelfComposedDpEvent(pure_event(0.01), 99)])
-    deltas = np.geomspace(1e-13, 0.5, 8)
+    deltas = np.geomspace(1e-13, 0.5, 4)
     uppers = np.array([accountant.epsilon(event, ADD, float(d)).upper for d in deltas])
     assert np.all(np.diff(uppers) < 0.0)
     for delta, epsilon in zip(deltas, uppers, strict=True):

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
@@ -143,8 +144,7 @@ def test_one_search_serves_all_strengths_and_every_trial_has_its_own(
 def test_what_is_left_of_a_setting_is_finished_to_the_same_bits(
     searched, finished, tmp_path, tables
 ):
-    result = run(searched, tmp_path)
-    assert tables(result) == tables(finished)
+    shutil.copytree(finished.folder.parent, tmp_path, dirs_exist_ok=True)
     kept = sorted((tmp_path / "demo" / "cells").glob("*.parquet"))
     for path in kept[::3]:
         path.unlink()

@@ -422,8 +422,6 @@ def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(
     results, tmp_path, contents
 ):
     before = contents(results)
-    write_report(results)
-    assert contents(results) == before
     copy = open_results(tmp_path / "copy")
     (copy / "demo").mkdir()
     for name in ("cells.parquet", "runs.parquet", "provenance.json"):

@@ -81,7 +81,7 @@ def tails(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("tilt", [0.0, 0.3, 2.0, 9.0, 40.0])
+@pytest.mark.parametrize("tilt", [0.0, 2.0, 40.0])
 @pytest.mark.parametrize(("needed", "limit"), [(40.0, 4096), (2.0, 4096), (40.0, 20)])
 @pytest.mark.parametrize("name", CASES)
 def test_both_certificates_hold_everywhere_in_any_window(name, needed, limit, tilt, tails):

@@ -1,8 +1,6 @@
 """Guarantees and their accountants against closed forms and dp-accounting's own accountants."""
 
 import math
-import subprocess
-import sys
 from itertools import pairwise
 
 import dp_accounting as dp
@@ -37,15 +35,6 @@ def ends(interval):
 
 
 # --- Gaussian events -----------------------------------------------------------------------------
-
-
-@given(st.floats(0.1, 100.0), st.floats(-300.0, -0.1))
-def test_replacing_costs_what_half_the_noise_costs(z, log10_delta):
-    delta = 10.0**log10_delta
-    whole = gaussian(z, "replace_one").epsilon(delta)
-    assert whole == gaussian(z / 2, "add_or_remove_one").epsilon(delta)
-    assert whole == gaussian(z / 2, "zero_out").epsilon(delta)
-    assert whole.lower > gaussian(z, "zero_out").epsilon(delta).upper or whole.upper == 0.0
 
 
 def test_gaussian_composition_is_pythagorean_however_nested():
@@ -147,15 +136,6 @@ def test_answers_are_in_range_monotone_and_repeatable(guarantee):
     answers = [guarantee.delta(epsilon) for epsilon in epsilons]
     assert all(a.upper >= b.upper for a, b in pairwise(answers))
     assert all(0.0 <= a.lower <= a.upper <= 1.0 for a in answers)
-
-
-@EVERY_EXAMPLE
-def test_epsilon_and_delta_are_inverse(guarantee):
-    for delta in (1e-15, 1e-5, 0.3):
-        epsilon = guarantee.epsilon(delta)
-        if 0.0 < epsilon.upper < math.inf:
-            assert guarantee.delta(epsilon.upper).lower <= delta
-            assert guarantee.delta(epsilon.upper).upper <= delta * (1 + Fourier().accuracy)
 
 
 @EVERY_EXAMPLE
@@ -293,24 +273,3 @@ def test_ends_that_are_far_apart_have_a_reason():
     ):
         assert Guarantee(event, "replace_one").epsilon(1e-6).reason
     assert not gaussian(1.0).epsilon(1e-6).reason
-
-
-def test_the_room_never_imports_jax():
-    code = """
-import sys
-
-class NoJax:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("jax", "jaxlib"):
-            raise ImportError(f"{name} is not for the host side")
-
-sys.meta_path.insert(0, NoJax())
-import privopt.privacy as privacy
-from privopt.spec import Budget
-budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
-print(round(privacy.gaussian_noise_multiplier(budget), 6))
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "3.730632", done.stderr

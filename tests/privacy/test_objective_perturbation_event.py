@@ -55,7 +55,7 @@ def exact_delta(eps, s, c):
 
 
 @pytest.mark.parametrize(("s", "c"), [(0.05, 0.0), (0.2, 0.2), (1.0, 0.5), (3.0, 0.0), (2.0, 2.0)])
-@pytest.mark.parametrize("eps", [0.0, 0.1, 0.45, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("eps", [0.0, 0.45, 3.0])
 def test_profile_is_the_hockey_stick_of_its_loss(eps, s, c):
     curve = Guarantee(ObjectivePerturbationDpEvent(1.0 / s, c), ADD)
     expected = exact_delta(eps, s, c)
@@ -312,7 +312,7 @@ def logistic_plane(records, regularisation, sigma, grid):
     )
 
 
-@pytest.mark.parametrize("angle", [0.0, 0.7, math.pi / 2, 2.2, math.pi])
+@pytest.mark.parametrize("angle", [0.7, math.pi / 2, math.pi])
 @pytest.mark.parametrize(("regularisation", "sigma"), [(1.0, 2.0), (0.2, 4.0)])
 def test_one_record_replaced_in_the_plane(angle, regularisation, sigma):
     half = (2.0 + 8 * sigma) / regularisation

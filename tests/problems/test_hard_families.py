@@ -16,8 +16,8 @@ def built(name, **changes):
     return family(name).build(**{"dim": 5, **SIZES, **changes})
 
 
-@pytest.mark.parametrize("strength", FAMILIES["linear"].strengths)
-@pytest.mark.parametrize(("n", "noise_ratio"), [(10, 0.3), (1000, 0.01), (999, 0.07), (10**6, 2.0)])
+@pytest.mark.parametrize("strength", FAMILIES["linear"].strengths[::2])
+@pytest.mark.parametrize(("n", "noise_ratio"), [(10, 0.3), (999, 0.07), (10**6, 2.0)])
 def test_linear_family_pulls_by_the_stated_strength(strength, n, noise_ratio):
     """The optimum is minus the mean of the data, reached at ``e_1``."""
     problem = built("linear", n=n, noise_ratio=noise_ratio, strength=strength)
@@ -40,7 +40,11 @@ def test_distance_family_keeps_its_minimiser_at_the_kink():
 
 @pytest.mark.parametrize(
     ("name", "strength"),
-    [(name, strength) for name in ("huber", "medians") for strength in FAMILIES[name].strengths],
+    [
+        (name, strength)
+        for name in ("huber", "medians")
+        for strength in FAMILIES[name].strengths[::2]
+    ],
 )
 @pytest.mark.parametrize(
     ("n", "dim", "noise_ratio"), [(1000, 5, 0.01), (640, 64, 0.3), (997, 3, 0.02)]
@@ -112,7 +116,7 @@ def records(name, n, dim=4):
     return problem, np.asarray(problem.data[0], np.float64)
 
 
-@pytest.mark.parametrize("n", [1, 2, 100, 1000])
+@pytest.mark.parametrize("n", [1, 2, 1000])
 def test_the_next_record_is_orthogonal_to_the_sum_of_all_before(n):
     problem, rows = records("orthogonal_linear", n)
     sums = np.cumsum(rows, axis=0)

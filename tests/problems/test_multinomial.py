@@ -127,7 +127,6 @@ CHOICES = {
     "dp_svrg": {"steps": 8, "batch_size": 10, "difference_clip": 0.5},
     "dp_ftrl": {"batch_size": 10},
     "output_perturbation": {"regularisation": 0.3},
-    "gradient_descent": {"steps": 8},
 }
 
 

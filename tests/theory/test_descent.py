@@ -94,11 +94,11 @@ def piecewise(rng, modulus, steepest=1.0):
 def test_no_piecewise_linear_risk_exceeds_it(output):
     """A search over risks on the line, up to four pieces, at step sizes of all orders.
 
-    Exact, as nothing is random: 3,000 risks an output, each at its worst subgradient at kinks.
+    Exact, as nothing is random: 1,500 risks an output, each at its worst subgradient at kinks.
     """
     rng, worst = np.random.default_rng(7), 0.0
     modulus = 0.2 if output == "weighted_average" else 0.0
-    for _ in range(3000):
+    for _ in range(1500):
         steps = int(rng.integers(1, 25))
         c = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0, strong_convexity=modulus)
         known = {"steps": steps, "noise_std": 0.0}

@@ -175,7 +175,7 @@ def back_into_the_ball(points, radius=1.0):
     return np.where(np.linalg.norm(points, axis=1) <= radius, 0.0, high)
 
 
-@pytest.mark.parametrize("dim", [3, 60, 5000])
+@pytest.mark.parametrize("dim", [3, 60, 1000])
 def test_costs_hold_for_noise_on_a_ball(dim):
     """Members of one to ``d`` numbers on the sphere, half-way or at the centre; five errors.
 
@@ -210,7 +210,7 @@ def test_costs_hold_for_noise_on_a_ball(dim):
             0.85 * noise.largest_few(sparsity) <= few.mean() <= 1.02 * noise.largest_few(sparsity)
         )
     assert tightest > 0.62
-    if dim == 5000:
+    if dim == 1000:
         assert noise.ball_threshold(1.0) < 0.55 * noise.largest
 
 
