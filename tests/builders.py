@@ -37,6 +37,12 @@ CHOICES = {  # one program each, whatever the numbers
     "projection_mechanism": {"noise": "gaussian"},
     "l1_recovery": {"measurements": 2},
 }
+ALIKE = {  # see the data by the mechanism of another, which stands for them where that is all
+    "gradient_descent": "dp_gd",
+    "noisy_adam": "dp_sgd",
+    "linf_output_perturbation": "output_perturbation",
+    "approximate_minima_perturbation": "objective_perturbation",
+}
 
 
 def experiment(**changes):

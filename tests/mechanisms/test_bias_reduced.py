@@ -44,10 +44,10 @@ def gradient(post=BODY, scale=NOISE, base=1):
     return BiasReducedGradient(query=query, n=N, base=base, post=post, scale=scale, steps=500)
 
 
-def step_of(mechanism, level, coins):
-    """A step at which the public level is that one."""
-    draw = jax.jit(lambda t: mechanism.law.draw(jax.random.fold_in(coins, t)))
-    return next(t for t in itertools.count() if draw(t) == level)
+@jax.jit
+def levels_of(law, coins):
+    """Of the first steps, of which some have each level."""
+    return jax.vmap(lambda t: law.draw(jax.random.fold_in(coins, t)))(jnp.arange(100))
 
 
 def by_level(mechanism, runs=RUNS):
@@ -62,8 +62,8 @@ def by_level(mechanism, runs=RUNS):
 
         return jax.vmap(one)(keys)
 
-    levels = range(mechanism.law.highest + 1)
-    return np.stack([answers(step_of(mechanism, level, coins)) for level in levels])
+    levels = np.asarray(levels_of(mechanism.law, coins)).tolist()
+    return np.stack([answers(levels.index(k)) for k in range(mechanism.law.highest + 1)])
 
 
 @pytest.fixture(scope="module")

@@ -67,16 +67,23 @@ def stream(noise, key=KEY, steps=STEPS, dtype=np.float64):
     return answered(noise, noise.begin(like), np.int32(0), steps, key, like)[0]
 
 
+@jax.jit
+def drawn(key, epochs, places):
+    """What is drawn in each of the steps; an epoch below 0 has the key of the run."""
+
+    def one(epoch, place):
+        own = jax.lax.cond(epoch < 0, lambda: key, lambda: jax.random.fold_in(key, epoch))
+        return draws.normal(jax.random.fold_in(own, place), (DIM,), np.float64)
+
+    return jax.vmap(one)(epochs, places)
+
+
 def map_of(noise, steps=STEPS):
     """``M`` of ``z = M xi``, row by row, exact up to round-off."""
-
-    def drawn(t):
-        epoch_key, place = KEY, t
-        if isinstance(noise, RestartedNoise):
-            epoch_key, place = jax.random.fold_in(KEY, t // noise.period), t % noise.period
-        return draws.normal(jax.random.fold_in(epoch_key, place), (DIM,), np.float64)
-
-    xi = np.stack([np.asarray(drawn(t)) for t in range(steps)])
+    epochs, places = np.full(steps, -1), np.arange(steps)
+    if isinstance(noise, RestartedNoise):
+        epochs, places = np.divmod(places, noise.period)
+    xi = np.asarray(drawn(KEY, epochs, places))
     z = np.asarray(stream(noise, steps=steps))
     found = np.linalg.lstsq(xi.T, z.T)[0].T
     np.testing.assert_allclose(found @ xi, z, atol=1e-11)
