@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import operations
 
 import privopt
 from privopt import problems
@@ -151,20 +152,9 @@ def test_a_guard_that_compares_with_the_minimiser_without_noise():
 
 def draws(run, where):
     """What loops and branches stand around each draw."""
-
-    def walk(jaxpr, inside=()):
-        for equation in jaxpr.eqns:
-            name = equation.primitive.name
-            if name == "random_unwrap":
-                yield inside
-            around = (*inside, name) if name in ("while", "cond", "scan") else inside
-            for value in equation.params.values():
-                for part in value if isinstance(value, list | tuple) else [value]:
-                    inner = getattr(part, "jaxpr", part)
-                    if hasattr(inner, "eqns"):
-                        yield from walk(inner, around)
-
-    return list(walk(jax.make_jaxpr(lambda key: run(where, key))(jax.random.key(0)).jaxpr))
+    program = jax.make_jaxpr(lambda key: run(where, key))(jax.random.key(0))
+    found = operations(program.jaxpr)
+    return [around for each, around in found if each.primitive.name == "random_unwrap"]
 
 
 @pytest.mark.parametrize(

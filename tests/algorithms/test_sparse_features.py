@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
-from builders import ALIKE, CHOICES, DIM, N
+from builders import ALIKE, CHOICES, DIM, N, largest
 
 import privopt
 from privopt import problems
@@ -196,18 +196,6 @@ def test_ready_made_features_and_float32():
 
 
 # --- memory ---------------------------------------------------------------------------------------
-
-
-def largest(jaxpr):
-    """Numbers in the largest array that a program makes, whatever loops it is in."""
-    sizes = [0]
-    for equation in jaxpr.eqns:
-        sizes += [math.prod(getattr(out.aval, "shape", ())) for out in equation.outvars]
-        for value in jax.tree.leaves(equation.params, is_leaf=lambda v: hasattr(v, "eqns")):
-            nested = getattr(value, "jaxpr", value)
-            if hasattr(nested, "eqns"):
-                sizes.append(largest(nested))
-    return max(sizes)
 
 
 def test_no_program_makes_an_array_of_rows_times_dimensions():

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import operations
 from scipy import stats
 
 from privopt.convex import EmpiricalRisk, L1L2Ball, WholeSpace
@@ -168,18 +169,6 @@ def test_second_moments_are_below_their_bounds(found):
     assert np.linalg.norm(mean - records().mean(0)) < moments.bias.value
 
 
-def primitives(jaxpr):
-    for equation in jaxpr.eqns:
-        yield equation
-        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=is_jaxpr):
-            if is_jaxpr(value):
-                yield from primitives(getattr(value, "jaxpr", value))
-
-
-def is_jaxpr(value):
-    return hasattr(value, "eqns") or hasattr(value, "jaxpr")
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_runs_that_share_levels_compute_one_branch(shared):
     """A switch stays a switch; with levels of their own, runs compute every branch."""
@@ -190,7 +179,7 @@ def test_runs_that_share_levels_compute_one_branch(shared):
 
     many = jax.vmap(one, (0, None if shared else 0))
     jaxpr = jax.make_jaxpr(many)(keys, keys[0] if shared else keys)
-    found = (e for e in primitives(jaxpr.jaxpr) if e.primitive.name == "cond")
+    found = (e for e, _ in operations(jaxpr.jaxpr) if e.primitive.name == "cond")
     switches = [len(each.params["branches"]) for each in found]
     assert (mechanism.law.highest + 1 in switches) is shared
 

@@ -217,7 +217,7 @@ def spent(epsilon_lower_bound):
     """``(sizes, weaker) -> epsilon`` that an attack on Poisson batches proves to be spent.
 
     Neighbours of two sizes, whose last record alone has a gradient, of the clip norm; at most 16
-    may come, in batches of four. 20,000 runs a side.
+    may come, in batches of four. 40,000 runs a side.
     """
     query = ClippedGradient(CLIP, 16.0, 1)
     loose = Budget(epsilon=1.0, delta=1e-3, relation="add_or_remove_one")
@@ -234,7 +234,7 @@ def spent(epsilon_lower_bound):
         features[-1] = last
         public = ProblemClass(n=size, dim=1, lipschitz=1.0, radius=1.0)
         where = problems.linear(features, problem_class=public).objective
-        return releases(where, oracle.scale / weaker, keys(20_000, seed))
+        return releases(where, oracle.scale / weaker, keys(40_000, seed))
 
     def attack(smaller, larger, weaker=1.0):
         one, other = scores(smaller, 0.0, 1, weaker), scores(larger, 1.0, 2, weaker)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import operations
 
 from privopt import mechanisms, statistics
 from privopt.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -126,19 +127,6 @@ def test_new_numbers_keys_and_data_are_no_new_program(name):
     assert len(traces) == 1
 
 
-def primitives(jaxpr, inside=()):
-    """Every primitive, with the loops and branches around it."""
-    for equation in jaxpr.eqns:
-        name = equation.primitive.name
-        yield name, inside
-        around = (*inside, name) if name in ("while", "cond", "scan") else inside
-        for value in equation.params.values():
-            for part in value if isinstance(value, list | tuple) else [value]:
-                inner = getattr(part, "jaxpr", part)
-                if hasattr(inner, "eqns"):
-                    yield from primitives(inner, around)
-
-
 DRAWS = {"propose test release": 2}
 
 
@@ -146,7 +134,7 @@ DRAWS = {"propose test release": 2}
 def test_noise_is_drawn_a_fixed_number_of_times_and_nothing_branches_on_data(name):
     """No redraw, no retry: every draw lies outside all loops, and no branch or open loop exists."""
     program = jax.make_jaxpr(MECHANISMS[name][1])(made(name), KEY, records())
-    found = list(primitives(program.jaxpr))
+    found = [(each.primitive.name, inside) for each, inside in operations(program.jaxpr)]
     drawn = [inside for primitive, inside in found if primitive == "random_unwrap"]
     assert len(drawn) == DRAWS.get(name, 1)
     assert all(inside == () for inside in drawn)
