@@ -168,7 +168,7 @@ def spent(epsilon_lower_bound):
     """``weaker -> epsilon`` that the likelihood ratio of whole transcripts proves to be spent.
 
     Four records in two blocks, four steps, banded noise; the gradient of record 2 is of the clip
-    norm or zero. 40,000 runs a side.
+    norm or zero. 10^5 runs a side.
     """
     batches = cyclic(1.0, n=4, cycle=2, steps=4, capacity=2)
     mechanism = PrivateGradient.calibrated(ClippedGradient(1.0, 4.0, 1), BUDGET, 4, batches, BAND)
@@ -190,7 +190,7 @@ def spent(epsilon_lower_bound):
     def scores(gradient, seed, weaker):
         features = np.array([0.0, 0.0, gradient, 0.0])[:, None]
         where = problems.linear(features, problem_class=public).objective
-        keys = jax.random.split(jax.random.key(seed), 40_000)
+        keys = jax.random.split(jax.random.key(seed), 100_000)
         scale = mechanism.scale / weaker
         whitened = np.asarray(transcripts(where, scale, keys)) @ encoder.T / scale
         columns = -encoder[:, [0, 2]] / scale  # a linear loss descends
