@@ -5,7 +5,7 @@ one run of more coordinates than steps, without any statistics.
 """
 
 import math
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -67,23 +67,22 @@ def stream(noise, key=KEY, steps=STEPS, dtype=np.float64):
     return answered(noise, noise.begin(like), np.int32(0), steps, key, like)[0]
 
 
-@jax.jit
-def drawn(key, epochs, places):
-    """What is drawn in each of the steps; an epoch below 0 has the key of the run."""
+@cache
+def drawn(steps, period):
+    """What is drawn in each of the steps, of which every ``period`` have a key of their own."""
 
-    def one(epoch, place):
-        own = jax.lax.cond(epoch < 0, lambda: key, lambda: jax.random.fold_in(key, epoch))
+    def one(t):
+        own, place = KEY, t
+        if period is not None:
+            own, place = jax.random.fold_in(KEY, t // period), t % period
         return draws.normal(jax.random.fold_in(own, place), (DIM,), np.float64)
 
-    return jax.vmap(one)(epochs, places)
+    return np.asarray(jax.jit(partial(jax.lax.map, one))(jnp.arange(steps)))
 
 
 def map_of(noise, steps=STEPS):
     """``M`` of ``z = M xi``, row by row, exact up to round-off."""
-    epochs, places = np.full(steps, -1), np.arange(steps)
-    if isinstance(noise, RestartedNoise):
-        epochs, places = np.divmod(places, noise.period)
-    xi = np.asarray(drawn(KEY, epochs, places))
+    xi = drawn(steps, noise.period if isinstance(noise, RestartedNoise) else None)
     z = np.asarray(stream(noise, steps=steps))
     found = np.linalg.lstsq(xi.T, z.T)[0].T
     np.testing.assert_allclose(found @ xi, z, atol=1e-11)
