@@ -1,5 +1,7 @@
 """What many tests build."""
 
+import math
+
 from scipy import stats
 
 from privopt.convex import Oracle
@@ -36,6 +38,12 @@ CHOICES = {  # one program each, whatever the numbers
     "exponential_mechanism": {},
     "projection_mechanism": {"noise": "gaussian"},
     "l1_recovery": {"measurements": 2},
+}
+ALIKE = {  # see the data by the mechanism of another, which stands for them where that is all
+    "gradient_descent": "dp_gd",
+    "noisy_adam": "dp_sgd",
+    "linf_output_perturbation": "output_perturbation",
+    "approximate_minima_perturbation": "objective_perturbation",
 }
 
 
@@ -75,3 +83,22 @@ def dominating_pairs(event, relation):
 
     release = release_of(event)
     return None if release is None else release.pairs(relation)
+
+
+def operations(jaxpr, around=()):
+    """Every equation of a program with the names of the loops and branches around it."""
+    for equation in jaxpr.eqns:
+        yield equation, around
+        name = equation.primitive.name
+        inside = (*around, name) if name in ("while", "cond", "scan") else around
+        for value in equation.params.values():
+            for part in value if isinstance(value, tuple | list) else (value,):
+                nested = getattr(part, "jaxpr", part)
+                if hasattr(nested, "eqns"):
+                    yield from operations(nested, inside)
+
+
+def largest(jaxpr):
+    """Numbers in the largest array that a program makes, whatever loops it is in."""
+    made = (out.aval for equation, _ in operations(jaxpr) for out in equation.outvars)
+    return max(math.prod(getattr(aval, "shape", ())) for aval in made)

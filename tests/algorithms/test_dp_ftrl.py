@@ -53,13 +53,17 @@ def onto_ball(point):
 # --- the loop -------------------------------------------------------------------------------------
 
 
+@jax.jit
+def drawn(key, t):
+    return draws.normal(jax.random.fold_in(key, t), (DIM,), np.float64)
+
+
 def tree_of(key, steps):
     """``Z_1 .. Z_T``: nodes by first and last step, each with the draw of the step it ends in."""
     nodes = {}
     for last in range(1, steps + 1):
-        drawn = draws.normal(jax.random.fold_in(key, last - 1), (DIM,), np.float64)
         length = max(2**j for j in range(10) if last % 2**j == 0)
-        nodes[last - length + 1, last] = np.asarray(drawn)
+        nodes[last - length + 1, last] = np.asarray(drawn(key, last - 1))
     for prefix in range(1, steps + 1):
         total, left = np.zeros(DIM), prefix
         while left:
@@ -72,7 +76,7 @@ def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
     """One record at a time; all sums from their beginning."""
     features, labels = where
     mechanism, eta = planned.params.mechanism, planned.params.descent.step_sizes.scale
-    draw = mechanism.batches.draws_of(stream(key, "batches"), len(labels))
+    draw = jax.jit(mechanism.batches.draws_of(stream(key, "batches"), len(labels)))
     steps, noise_key = mechanism.steps, stream(key, "noise")
     one_pass, clip = steps // epochs, mechanism.query.clip
     point, points, start = np.zeros(DIM), [np.zeros(DIM)], np.zeros(DIM)
@@ -82,9 +86,9 @@ def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
             tree_key = jax.random.fold_in(noise_key, t // one_pass) if restart else noise_key
             tree = tree_of(tree_key, one_pass if restart else steps)
         block = mechanism.batches.block
-        rows, taken = (each[t % block] for each in draw(jnp.asarray(t // block)))
+        rows, taken = (np.asarray(each)[t % block] for each in draw(t // block))
         total = np.zeros(DIM)
-        for row in np.asarray(rows)[np.asarray(taken)]:
+        for row in rows[taken]:
             x, y = features[row], labels[row]
             g = -y * x / (1.0 + math.exp(y * (x @ point)))
             total += g * min(1.0, clip / np.linalg.norm(g))

@@ -7,7 +7,7 @@ import dp_accounting as dp
 import jax
 import numpy as np
 import pytest
-from builders import Answers
+from builders import Answers, operations
 from dp_accounting import pld
 
 import privopt
@@ -233,28 +233,17 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
 # --- the shape of the program ---------------------------------------------------------------------
 
 
-def loops(jaxpr, depth=0):
-    """``(depth, shapes made)`` of every equation, ``depth`` counting the loops of steps around it.
-
-    Loops over the words of a draw are scans, and those of a method are none.
-    """
-    for equation in jaxpr.eqns:
-        inner = depth + (equation.primitive.name == "while")
-        for value in equation.params.values():
-            for nested in value if isinstance(value, tuple | list) else (value,):
-                nested = getattr(nested, "jaxpr", nested)
-                if hasattr(nested, "eqns"):
-                    yield from loops(nested, inner)
-        yield depth, [getattr(out.aval, "shape", ()) for out in equation.outvars]
-
-
 def visits_all(algorithm, params, objective, records):
     """How deep loops go in runs mapped over numbers and keys, and whether all records do."""
     keys = jax.random.split(jax.random.key(0), 4)
     static = plan().static
     one = jax.vmap(lambda p, k: algorithm(static, p, objective, k, Execution()), (None, 0))
     many = jax.vmap(one, (0, None))
-    found = list(loops(jax.make_jaxpr(many)(params, keys).jaxpr))
+    program = jax.make_jaxpr(many)(params, keys).jaxpr
+    found = [  # a scan is over the words of a draw, a while over the steps of a method
+        (around.count("while"), [getattr(out.aval, "shape", ()) for out in each.outvars])
+        for each, around in operations(program)
+    ]
     deepest = max(depth for depth, _ in found)
     innermost = [shape for depth, shapes in found if depth == deepest for shape in shapes]
     return deepest, any(records in shape for shape in innermost)

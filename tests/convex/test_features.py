@@ -25,7 +25,7 @@ N, DIM = 12, 30
 MATRIX = scipy.sparse.random_array((N, DIM), density=0.2, rng=RNG, format="csr")
 ARRAY = MATRIX.toarray()
 SPARSE, DENSE = as_features(MATRIX), as_features(ARRAY)
-POINTS, SHARES = jnp.asarray(RNG.normal(size=(3, DIM))), jnp.asarray(RNG.normal(size=(3, N)))
+POINTS, SHARES = RNG.normal(size=(3, DIM)), RNG.normal(size=(3, N))
 both = pytest.mark.parametrize("features", [SPARSE, DENSE], ids=["sparse", "dense"])
 TOLERANCE = {"rtol": 1e-13, "atol": 1e-14}
 
@@ -34,17 +34,24 @@ TOLERANCE = {"rtol": 1e-13, "atol": 1e-14}
 def test_products_norms_rows_and_blocks_are_those_of_the_array(features):
     assert features.shape == (N, DIM)
     assert features.dtype == ARRAY.dtype
-    matvec, rmatvec = features.products()
-    for k in range(3):
-        for found in (features.matvec(POINTS[k]), matvec(POINTS[k])):
-            np.testing.assert_allclose(found, ARRAY @ POINTS[k], **TOLERANCE)
-        for found in (features.rmatvec(SHARES[k]), rmatvec(SHARES[k])):
-            np.testing.assert_allclose(found, SHARES[k] @ ARRAY, **TOLERANCE)
-    for k in (1, 3):
-        np.testing.assert_allclose(features.matvec(POINTS[:k]), POINTS[:k] @ ARRAY.T, **TOLERANCE)
-        np.testing.assert_allclose(features.rmatvec(SHARES[:k]), SHARES[:k] @ ARRAY, **TOLERANCE)
-        several = jax.vmap(matvec)(POINTS[:k])
-        np.testing.assert_allclose(several, POINTS[:k] @ ARRAY.T, **TOLERANCE)
+
+    @jax.jit
+    def products(features, points, shares):
+        matvec, rmatvec = features.products()
+        several = [points[:k] for k in (1, 3)]
+        at_points = [features.matvec(points[0]), matvec(points[0])]
+        at_points += map(features.matvec, several)
+        at_points += map(jax.vmap(matvec), several)
+        at_shares = [features.rmatvec(shares[0]), rmatvec(shares[0])]
+        return at_points, [*at_shares, *(features.rmatvec(shares[:k]) for k in (1, 3))]
+
+    at_points, at_shares = products(features, POINTS, SHARES)
+    for found, count in zip(at_points, (0, 0, 1, 3, 1, 3), strict=True):
+        points = POINTS[:count] if count else POINTS[0]
+        np.testing.assert_allclose(found, points @ ARRAY.T, **TOLERANCE)
+    for found, count in zip(at_shares, (0, 0, 1, 3), strict=True):
+        shares = SHARES[:count] if count else SHARES[0]
+        np.testing.assert_allclose(found, shares @ ARRAY, **TOLERANCE)
     np.testing.assert_allclose(features.norms(), np.linalg.norm(ARRAY, axis=1), **TOLERANCE)
     np.testing.assert_array_equal(features.block(3, 4), ARRAY[3:7])
     rows = jnp.array([5, 0, 5])
@@ -174,11 +181,11 @@ def test_what_is_no_sparse_matrix_is_refused_on_the_host(make, message):
 def test_a_single_row_is_one_of_the_same_class():
     """As a loss sees it under vmap, with a vector and with a matrix of parameters."""
     for features in (SPARSE, DENSE):
-        scores = jax.vmap(lambda row: row.matvec(POINTS))(features)
+        scores = jax.vmap(lambda row: row.matvec(jnp.asarray(POINTS)))(features)
         np.testing.assert_allclose(scores, ARRAY @ POINTS.T, **TOLERANCE)
         loss = GeneralisedLinear(Logistic())
         labels = jnp.ones(N)
-        losses = jax.vmap(loss, (None, 0))(POINTS[0], (features, labels))
+        losses = jax.vmap(loss, (None, 0))(jnp.asarray(POINTS[0]), (features, labels))
         np.testing.assert_allclose(losses, np.log1p(np.exp(-ARRAY @ POINTS[0])), **TOLERANCE)
 
 

@@ -26,7 +26,7 @@ from privopt.convex import (
 from privopt.convex.bounding_ellipsoid import bound_low_part
 
 LEVEL = 1e-6
-DRAWS = 6_000
+DRAWS = 4_000
 WRONG = (0.77, 1.3)
 
 
@@ -81,7 +81,7 @@ def accepted(sample, cdf):
 def test_line_against_quadrature(numbers):
     draw = sampled(
         jax.random.key(1), kinks, jnp.asarray(numbers), Box(-1.0, 1.0), dim=1, radius=1.0,
-        draws=20_000,
+        draws=10_000,
     )  # fmt: skip
     sample = np.asarray(draw.point[:, 0])
     grid = np.unique(
@@ -200,7 +200,7 @@ def test_acceptance_does_not_collapse(dim):
     """Mean proposals of 500 draws from sharpness 1 to 1e6, for a cone, a tilt and a bowl."""
     most = {1: 2.5, 2: 12.0, 3: 120.0}[dim]
     for shape in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.1, 1.0)):
-        for k in (1.0, 1e2, 1e4, 1e6):
+        for k in (1.0, 1e3, 1e6):
             draw = sampled(
                 jax.random.key(4), norm_about, k * jnp.asarray(shape), L2Ball(1.0), dim=dim,
                 radius=1.0, draws=500,

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import operations
 from scipy import stats
 
 from privopt.convex import EmpiricalRisk, L1L2Ball, WholeSpace
@@ -44,10 +45,10 @@ def gradient(post=BODY, scale=NOISE, base=1):
     return BiasReducedGradient(query=query, n=N, base=base, post=post, scale=scale, steps=500)
 
 
-def step_of(mechanism, level, coins):
-    """A step at which the public level is that one."""
-    draw = jax.jit(lambda t: mechanism.law.draw(jax.random.fold_in(coins, t)))
-    return next(t for t in itertools.count() if draw(t) == level)
+@jax.jit
+def levels_of(law, coins):
+    """Of the first steps, of which some have each level."""
+    return jax.vmap(lambda t: law.draw(jax.random.fold_in(coins, t)))(jnp.arange(100))
 
 
 def by_level(mechanism, runs=RUNS):
@@ -62,8 +63,8 @@ def by_level(mechanism, runs=RUNS):
 
         return jax.vmap(one)(keys)
 
-    levels = range(mechanism.law.highest + 1)
-    return np.stack([answers(step_of(mechanism, level, coins)) for level in levels])
+    levels = np.asarray(levels_of(mechanism.law, coins)).tolist()
+    return np.stack([answers(levels.index(k)) for k in range(mechanism.law.highest + 1)])
 
 
 @pytest.fixture(scope="module")
@@ -168,18 +169,6 @@ def test_second_moments_are_below_their_bounds(found):
     assert np.linalg.norm(mean - records().mean(0)) < moments.bias.value
 
 
-def primitives(jaxpr):
-    for equation in jaxpr.eqns:
-        yield equation
-        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=is_jaxpr):
-            if is_jaxpr(value):
-                yield from primitives(getattr(value, "jaxpr", value))
-
-
-def is_jaxpr(value):
-    return hasattr(value, "eqns") or hasattr(value, "jaxpr")
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_runs_that_share_levels_compute_one_branch(shared):
     """A switch stays a switch; with levels of their own, runs compute every branch."""
@@ -190,7 +179,7 @@ def test_runs_that_share_levels_compute_one_branch(shared):
 
     many = jax.vmap(one, (0, None if shared else 0))
     jaxpr = jax.make_jaxpr(many)(keys, keys[0] if shared else keys)
-    found = (e for e in primitives(jaxpr.jaxpr) if e.primitive.name == "cond")
+    found = (e for e, _ in operations(jaxpr.jaxpr) if e.primitive.name == "cond")
     switches = [len(each.params["branches"]) for each in found]
     assert (mechanism.law.highest + 1 in switches) is shared
 

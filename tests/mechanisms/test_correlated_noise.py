@@ -5,7 +5,7 @@ one run of more coordinates than steps, without any statistics.
 """
 
 import math
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -67,16 +67,22 @@ def stream(noise, key=KEY, steps=STEPS, dtype=np.float64):
     return answered(noise, noise.begin(like), np.int32(0), steps, key, like)[0]
 
 
+@cache
+def drawn(steps, period):
+    """What is drawn in each of the steps, of which every ``period`` have a key of their own."""
+
+    def one(t):
+        own, place = KEY, t
+        if period is not None:
+            own, place = jax.random.fold_in(KEY, t // period), t % period
+        return draws.normal(jax.random.fold_in(own, place), (DIM,), np.float64)
+
+    return np.asarray(jax.jit(partial(jax.lax.map, one))(jnp.arange(steps)))
+
+
 def map_of(noise, steps=STEPS):
     """``M`` of ``z = M xi``, row by row, exact up to round-off."""
-
-    def drawn(t):
-        epoch_key, place = KEY, t
-        if isinstance(noise, RestartedNoise):
-            epoch_key, place = jax.random.fold_in(KEY, t // noise.period), t % noise.period
-        return draws.normal(jax.random.fold_in(epoch_key, place), (DIM,), np.float64)
-
-    xi = np.stack([np.asarray(drawn(t)) for t in range(steps)])
+    xi = drawn(steps, noise.period if isinstance(noise, RestartedNoise) else None)
     z = np.asarray(stream(noise, steps=steps))
     found = np.linalg.lstsq(xi.T, z.T)[0].T
     np.testing.assert_allclose(found @ xi, z, atol=1e-11)

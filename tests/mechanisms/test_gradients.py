@@ -106,7 +106,8 @@ def test_noise_has_the_scale_and_not_another(name):
     """Of clipped sums that vanish: a normal's shape and its variance, each at level 1e-6."""
     nothing = problems.logistic(np.zeros((N, DIM)), np.ones(N), problem_class=facts())
     oracle = ORACLES[name]
-    sample = answers(oracle, nothing.objective, keys(20_000)).ravel() / oracle.scale
+    found = [answers(oracle, nothing.objective, keys(seed=seed)) for seed in range(5)]
+    sample = np.ravel(found) / oracle.scale  # 60,000
     assert stats.kstest(sample, "norm").pvalue > 1e-6
     for factor, accepted in ((1.0, True), (0.97, False), (1.03, False)):
         below = stats.chi2.cdf(np.sum((factor * sample) ** 2), sample.size)
@@ -188,17 +189,9 @@ def test_the_divisor_and_the_noise_do_not_know_how_many_came():
     exact = answers(still(oracle), same.objective, keys())[:, 0]
     sizes = np.round(-exact * 6.0 / CLIP)
     np.testing.assert_allclose(exact, -sizes * CLIP / 6.0, atol=1e-12)
-    assert (
-        stats.chisquare(
-            np.bincount(sizes.astype(int), minlength=N + 1)[2:12],
-            f_exp=(
-                stats.binom.pmf(np.arange(2, 12), N, 0.25)
-                * np.bincount(sizes.astype(int), minlength=N + 1)[2:12].sum()
-                / stats.binom.pmf(np.arange(2, 12), N, 0.25).sum()
-            ),
-        ).pvalue
-        > 1e-6
-    )
+    counts = np.bincount(sizes.astype(int), minlength=N + 1)[2:12]
+    law = stats.binom.pmf(np.arange(2, 12), N, 0.25)
+    assert stats.chisquare(counts, f_exp=law * counts.sum() / law.sum()).pvalue > 1e-6
     noise = answers(oracle, same.objective, keys())[:, 0] - exact
     for size in (4, 6, 8):
         assert stats.kstest(noise[sizes == size] / 0.05, "norm").pvalue > 1e-6
@@ -278,33 +271,30 @@ def test_counts_are_records():
         )
 
 
+@partial(jax.jit, static_argnames="steps")
+def asked_at_each(oracle, objective, key, steps):
+    bound = oracle.oracle(objective, key)
+    return jax.vmap(lambda t: bound.ask((), t, jnp.zeros(N))[0])(jnp.arange(steps))
+
+
+def taken(batches, steps, records=N, seed=0):
+    """How often each record counts, as a gradient without noise sees it: shape ``(steps, N)``."""
+    public = ProblemClass(n=records, dim=N, lipschitz=2.0, radius=5.0)
+    losses = problems.linear(np.eye(records, N), problem_class=public).objective
+    oracle = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0)
+    found = asked_at_each(oracle, losses, jax.random.key(seed), steps)
+    return -np.asarray(found) * batches.divisor(float(N))
+
+
 def test_every_record_is_in_one_batch_of_a_pass():
-    features = np.eye(N, N)
-    facts_wide = ProblemClass(n=N, dim=N, lipschitz=2.0, radius=5.0)
-    where = problems.linear(features, problem_class=facts_wide)
-    query = ClippedGradient(10.0, float(N), N)
-    oracle = gradient(ShuffledBatches(5, N), query, scale=0.0)  # five does not divide 24
-    bound = oracle.oracle(where.objective, jax.random.key(0))
-    seen = []
-    for t in range(10):
-        answer, _ = bound.ask((), jnp.asarray(t), jnp.zeros(N))
-        seen.append(np.asarray(-answer * N / 5))
-    first, second = np.array(seen[:5]), np.array(seen[5:])
-    np.testing.assert_allclose(first.sum(axis=0), 1.0, rtol=1e-6)  # the divisor is a float32
-    np.testing.assert_allclose(second.sum(axis=0), 1.0, rtol=1e-6)
-    assert not np.array_equal(first, second)
+    seen = taken(ShuffledBatches(5, N), 10)  # five does not divide 24
+    for each in (seen[:5], seen[5:]):
+        np.testing.assert_allclose(each.sum(axis=0), 1.0, rtol=1e-6)  # the divisor is a float32
+    assert not np.array_equal(seen[:5], seen[5:])
 
 
 def test_fixed_batches_have_their_size():
-    where = problems.linear(
-        np.eye(N, N), problem_class=ProblemClass(n=N, dim=N, lipschitz=2.0, radius=5.0)
-    )
-    query = ClippedGradient(10.0, float(N), N)
-    bound = gradient(FixedSizeBatches(7, N), query, scale=0.0).oracle(
-        where.objective, jax.random.key(0)
-    )
-    answer, _ = bound.ask((), jnp.asarray(0), jnp.zeros(N))
-    assert np.sum(np.abs(np.asarray(answer)) > 0.0) == 7
+    assert np.all(np.sum(taken(FixedSizeBatches(7, N), 4) > 0.0, axis=1) == 7)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -355,16 +345,9 @@ def test_shuffled_passes_get_no_amplification():
 
 
 def ordered(*args, records=N, seed=0, **options):
-    """What a gradient without noise sees: shape ``(steps, N)`` of zeros and ones."""
+    """One pass more than there are."""
     batches = OrderedBatches.of(*args, **options)
-    public = ProblemClass(n=records, dim=N, lipschitz=2.0, radius=5.0)
-    losses = problems.linear(np.eye(records, N), problem_class=public).objective
-    bound = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0).oracle(
-        losses, jax.random.key(seed)
-    )
-    steps = jnp.arange((batches.epochs + 1) * batches.period)
-    ask = jax.jit(jax.vmap(lambda t: bound.ask((), t, jnp.zeros(N))[0]))
-    return np.asarray(-ask(steps) * batches.batch_size)
+    return taken(batches, (batches.epochs + 1) * batches.period, records, seed)
 
 
 def test_one_pass_in_order_is_one_release():
@@ -436,23 +419,28 @@ def test_the_number_of_passes_compiles_nothing():
 @pytest.mark.parametrize("name", sorted(set(ORACLES) - {"all_records"}))
 def test_a_block_of_draws_is_the_draws_of_its_steps(name):
     """What the loop draws at once for many steps is what a step draws for itself, to the bit."""
-    bound = ORACLES[name].oracle(problem().objective, jax.random.key(3))
-    assert bound.block == ORACLES[name].batches.block
+    batches = ORACLES[name].batches
+    assert ORACLES[name].oracle(problem().objective, jax.random.key(3)).block == batches.block
+
+    @jax.jit
+    def both_ways(oracle, objective, t):
+        bound = oracle.oracle(objective, jax.random.key(3))
+        drawn = bound.draw(t // bound.block)
+        batch = jax.tree.map(lambda leaf: leaf[t % bound.block], drawn)
+        return [bound.ask((), t, jnp.asarray(POINT), *own)[0] for own in ([], [batch])]
+
     for block in (0, 2):
-        drawn = bound.draw(jnp.asarray(block))
-        for t in {block * bound.block, (block + 1) * bound.block - 1}:
-            given = (), jnp.asarray(t), jnp.asarray(POINT)
-            batch = jax.tree.map(lambda leaf, t=t: leaf[t % bound.block], drawn)
-            np.testing.assert_array_equal(bound.ask(*given)[0], bound.ask(*given, batch)[0])
+        for t in {block * batches.block, (block + 1) * batches.block - 1}:
+            np.testing.assert_array_equal(*both_ways(ORACLES[name], problem().objective, t))
 
 
 def test_poisson_draws_do_not_depend_on_the_block(monkeypatch):
     batches, rows = PoissonBatches(0.25, 6.0, 24, N), {}
     for block in (1, 3, 16):
         monkeypatch.setattr(PoissonBatches, "block", block)
-        draw = batches.draws_of(jax.random.key(0), N)
-        parts = [draw(jnp.asarray(k))[0] for k in range(-(-16 // block))]
-        rows[block] = np.concatenate(parts)[:16]
+        draw = jax.jit(jax.vmap(batches.draws_of(jax.random.key(0), N)))
+        found = draw(jnp.arange(-(-16 // block)))[0]
+        rows[block] = np.concatenate(found)[:16]
     np.testing.assert_array_equal(rows[1], rows[3])
     np.testing.assert_array_equal(rows[1], rows[16])
 
@@ -465,18 +453,10 @@ def test_no_record_counts_twice_whatever_the_number_of_places(name, places):
     if name == "shuffled":
         changed["batches"] = min(places, BATCHES[name].batches)
     batches = dataclasses.replace(BATCHES[name], **changed)
-    wide = ProblemClass(n=N, dim=N, lipschitz=2.0, radius=5.0)
-    where = problems.linear(np.eye(N, N), problem_class=wide)
-    oracle = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0)
-    bound = oracle.oracle(where.objective, jax.random.key(0))
-    divisor, seen = batches.divisor(float(N)), np.zeros(N)
-    for t in range(12):
-        answer, _ = bound.ask((), jnp.asarray(t), jnp.zeros(N))
-        counts = -np.asarray(answer) * divisor
-        np.testing.assert_allclose(counts, counts.round(), atol=1e-6)
-        assert counts.max() <= 1.0 + 1e-6
-        seen += counts.round()
-    assert seen[: places // 2].sum() > 0.0
+    counts = taken(batches, 12)
+    np.testing.assert_allclose(counts, counts.round(), atol=1e-6)
+    assert counts.max() <= 1.0 + 1e-6
+    assert counts.round()[:, : places // 2].sum() > 0.0
 
 
 @pytest.mark.parametrize(

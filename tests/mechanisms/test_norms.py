@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 
 import privopt
 from privopt import convex, problems
@@ -24,6 +25,10 @@ def lengths(rows, norm):
     return np.linalg.norm(rows, norm.order, axis=-1)
 
 
+def half_square(w, x):
+    return 0.5 * jnp.sum((w - x) ** 2)
+
+
 def risks(rows):
     """One of each kind of loss, on rows as features or as points."""
     labels = np.where(np.arange(len(rows)) % 3, 1.0, -1.0).astype(rows.dtype)
@@ -35,7 +40,7 @@ def risks(rows):
         (logistic, (rows, labels)),
         (logistic, (sparse, labels)),
         (distance, rows),
-        (lambda w, x: 0.5 * jnp.sum((w - x) ** 2), rows),
+        (Partial(half_square), rows),
         (convex.Separable(convex.Sine()), sparse),
     ):
         yield convex.EmpiricalRisk(loss, data, None, convex.WholeSpace())
@@ -49,6 +54,13 @@ def gradients(rows):
     return logistic, logistic, point - rows, point - rows, np.asarray(sines.array)
 
 
+@jax.jit
+def mean_and_half(query, risk):
+    """The mean of all clipped gradients, and the sum of every other."""
+    half = jnp.arange(0, N, 2)
+    return query.gradient_of(risk)(POINT), query.batch_sums_of(risk)(POINT, half, jnp.ones(N // 2))
+
+
 @norms
 @pytest.mark.parametrize("gamma", [None, 0.2])
 def test_clipped_means_equal_the_naive_loop(norm, gamma):
@@ -58,11 +70,16 @@ def test_clipped_means_equal_the_naive_loop(norm, gamma):
     for risk, found in zip(risks(rows), gradients(rows), strict=True):
         sizes = lengths(found, norm)[:, None]
         factors = np.minimum(1.0, 0.75 / sizes) if gamma is None else 0.75 / (sizes + gamma)
-        clipped, half = found * factors, jnp.arange(0, N, 2)
-        means = query.gradient_of(risk)(POINT), clipped.sum(axis=0) / N
-        np.testing.assert_allclose(*means, rtol=1e-12, atol=1e-13)
-        sums = query.batch_sums_of(risk)(POINT, half, jnp.ones(half.size)), clipped[::2].sum(axis=0)
-        np.testing.assert_allclose(*sums, rtol=1e-12, atol=1e-13)
+        clipped, (mean, half) = found * factors, mean_and_half(query, risk)
+        np.testing.assert_allclose(mean, clipped.sum(axis=0) / N, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(half, clipped[::2].sum(axis=0), rtol=1e-12, atol=1e-13)
+
+
+@jax.jit
+def alone(query, risk, point, places):
+    """The sum of each of these records by itself."""
+    one = jnp.ones(1, point.dtype)
+    return jax.vmap(lambda place: query.batch_sums_of(risk)(point, place[None], one))(places)
 
 
 @norms
@@ -78,9 +95,7 @@ def test_no_record_moves_a_mean_further_than_is_charged_in_any_norm(norm, dtype)
     for risk in risks(jnp.asarray(rows)):
         if risk.points is not None and norm is Norm.L2:
             continue  # its own attack is in test_clipping
-        sums = jax.jit(jax.vmap(query.batch_sums_of(risk), (None, 0, 0)))
-        alone, ones = jnp.arange(len(rows))[:, None], jnp.ones((len(rows), 1), dtype)
-        each = sums(POINT.astype(dtype), alone, ones)
+        each = alone(query, risk, POINT.astype(dtype), np.arange(len(rows)))
         assert np.isfinite(each).all()
         for other in Norm:
             largest[other] = max(largest[other], lengths(np.asarray(each, float), other).max() / N)

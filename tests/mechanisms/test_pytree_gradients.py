@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import largest
 
 from privopt import problems
 from privopt.convex import EmpiricalRisk, WholeSpace
@@ -183,18 +184,6 @@ def test_sums_do_not_depend_on_the_microbatch(kind):
     first, *others = (summed(kind, data, 0.5, None, weights, size) for size in (512, 7, 1))
     for other in others:
         assert_trees_close(other, first, rtol=1e-11, atol=1e-13)
-
-
-def largest(jaxpr):
-    """Numbers in the largest array that a program makes, whatever loops it is in."""
-    sizes = [0]
-    for equation in jaxpr.eqns:
-        sizes += [math.prod(getattr(out.aval, "shape", ())) for out in equation.outvars]
-        for value in jax.tree.leaves(equation.params, is_leaf=lambda v: hasattr(v, "eqns")):
-            nested = getattr(value, "jaxpr", value)
-            if hasattr(nested, "eqns"):
-                sizes.append(largest(nested))
-    return max(sizes)
 
 
 @pytest.mark.parametrize("kind", ["whole", "batch"])

