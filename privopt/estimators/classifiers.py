@@ -141,7 +141,7 @@ class LinearSVC(_Binary):
     [False, True]
     """
 
-    default_radius: ClassVar[float] = 10.0
+    default_radius: ClassVar[float] = 50.0
     preferred: ClassVar[str] = "dp_gd"
 
     def _facts(self, n: int, columns: int) -> ProblemClass:
@@ -174,7 +174,7 @@ class MultinomialRegression(_Classifier):
     [0, 1, 2]
     """
 
-    default_radius: ClassVar[float] = 10.0
+    default_radius: ClassVar[float] = 50.0
     preferred: ClassVar[str] = "dp_gd"
 
     def predict_proba(self, X: Any) -> np.ndarray:

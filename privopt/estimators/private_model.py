@@ -49,7 +49,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         have norm at most 1; public. Default: the class's ``default_radius``.
     algorithm : str or Algorithm
         One of ``ALGORITHMS``, or an algorithm of your own. By default the class's ``preferred``, of
-        at most 1,000 steps.
+        at most 300 steps.
     options : dict, optional
         Choices for the plan, such as ``{"steps": 200}``.
 
@@ -172,6 +172,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.target_tags.required = True
+        for kind in (tags.classifier_tags, tags.regressor_tags):
+            if kind is not None:
+                kind.poor_score = True  # of few records, at which scikit-learn's checks look
         return tags
 
 

@@ -10,9 +10,10 @@ from privopt.arguments import described, member
 from privopt.core import Algorithm, Plan
 from privopt.spec import Budget, ProblemClass
 
-MAX_STEPS = 1000  # of a recommended method; more would cost minutes and change little
+MAX_STEPS = 300  # of a recommended method; more cost minutes and change little
 
-ROOT = "recommended"
+_PURE = {"objective_perturbation": "objective_perturbation", "dp_gd": "output_perturbation"}
+"""What stands for a preferred method where ``delta = 0``."""
 
 
 def planned(
@@ -28,10 +29,11 @@ def planned(
     chosen = dict(options or {})
     if isinstance(algorithm, Algorithm):
         return algorithm.plan(problem_class, budget, **chosen)
-    member("algorithm", algorithm, (ROOT, *ALGORITHMS))
-    if algorithm != ROOT:
+    member("algorithm", algorithm, ("recommended", *ALGORITHMS))
+    if algorithm != "recommended":
         return ALGORITHMS[algorithm].plan(problem_class, budget, **chosen)
-    return _held(ALGORITHMS[preferred], problem_class, budget, chosen)
+    name = _PURE[preferred] if budget.delta == 0.0 else preferred
+    return _held(ALGORITHMS[name], problem_class, budget, chosen)
 
 
 def _held(
@@ -39,7 +41,8 @@ def _held(
 ) -> Plan:
     """At most so many steps, unless the user says how many."""
     plan = algorithm.plan(problem_class, budget, **chosen)
-    steps = getattr(plan.params.mechanism, "steps", 0)  # type: ignore[attr-defined]
+    mechanism: Any = plan.params.mechanism
+    steps = getattr(mechanism, "steps", 0)
     if steps > MAX_STEPS and "steps" not in chosen:
         return algorithm.plan(problem_class, budget, **{**chosen, "steps": MAX_STEPS})
     return plan

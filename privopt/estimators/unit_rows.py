@@ -52,16 +52,21 @@ class UnitRows:
             wide = found.astype(np.float64)
             norms = np.sqrt((wide * wide).sum(axis=1))
             within = 1.0 / np.maximum(norms, self.norm) / self.divisor
-        factors = np.where(np.isfinite(norms), within, 0.0)
-        constant = np.where(factors > 0.0, 1.0 / self.divisor, 0.0)[:, None]
+            factors = np.where(np.isfinite(norms), within, 0.0)
+            along = (
+                np.repeat(factors, np.diff(found.indptr))
+                if scipy.sparse.issparse(found)
+                else factors[:, None]
+            )
+            numbers = found.data if scipy.sparse.issparse(found) else found
+            scaled = np.where(along > 0.0, numbers * along, 0.0)
+        rows = scaled
         if scipy.sparse.issparse(found):
-            along = np.repeat(factors, np.diff(found.indptr))
-            rows = found.copy()
-            rows.data = np.where(along > 0.0, found.data * along, 0.0)
-            rows = scipy.sparse.hstack([rows, constant], format="csr") if self.intercept else rows
-        else:
-            rows = np.where(factors[:, None] > 0.0, found * factors[:, None], 0.0)
-            rows = np.hstack([rows, constant]) if self.intercept else rows
+            rows = scipy.sparse.csr_array((scaled, found.indices, found.indptr), found.shape)
+        if self.intercept:
+            constant = np.where(factors > 0.0, 1.0 / self.divisor, 0.0)[:, None]
+            stack = scipy.sparse.hstack if scipy.sparse.issparse(found) else np.hstack
+            rows = stack([rows, constant])
         return rows.astype(features.dtype)
 
     def coefficients(self, parameter: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ class Table:
         if self.norm != math.inf:
             largest = min(positive_number("norm", self.norm), largest)
         names = (each for name, column in self.columns.items() for each in column.names(name))
-        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "columns", dict(self.columns))
         object.__setattr__(self, "norm", largest)
         object.__setattr__(self, "names", tuple(names))
 

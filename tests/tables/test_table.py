@@ -32,7 +32,7 @@ FEATURES = [
 class Polars:
     """What privopt takes of a frame of polars: names, and columns that are arrays."""
 
-    columns = list(FRAME)
+    columns = tuple(FRAME)
 
     def __getitem__(self, name):
         return np.array(FRAME[name], object)
