@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from typer.testing import CliRunner
 
 from privopt import accounting, privacy
@@ -16,7 +17,7 @@ def run_examples(*numbers):
     """The names that examples define, one after the other: the reader's own copy and paste."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     names: dict = {}
     for number in numbers:
         exec(compile(examples[number], "README.md", "exec"), names)
@@ -32,8 +33,24 @@ def test_the_example_runs():
     assert names["problem"].risk(names["streamed"].released) < names["problem"].risk(np.zeros(20))
 
 
-def test_the_accounting_example_runs():
+def test_a_model_from_a_csv(tmp_path, monkeypatch):
+    """In at most 12 lines, and it learns."""
+    ages = np.tile(np.arange(20, 80), 100)
+    frame = pd.DataFrame({"age": ages, "sector": np.where(ages % 2, "private", "public")})
+    frame["income"] = np.where(ages > 50, "high", "low")
+    frame.to_csv(tmp_path / "people.csv")
+    monkeypatch.chdir(tmp_path)
     names = run_examples(2)
+    model, features = names["model"], names["table"].features(frame)
+    assert model.guarantee_.epsilon(1e-6).upper <= 1.0
+    assert model.score(features, frame["income"]) > 0.9
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)[2]
+    assert len([line for line in example.splitlines() if line]) <= 12
+
+
+def test_the_accounting_example_runs():
+    names = run_examples(3)
     certified, text = names["certified"], (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"# [{certified.lower:.4f}, {certified.upper:.4f}]" in text
     assert 2.3806 < certified.lower <= certified.upper < 2.3825
