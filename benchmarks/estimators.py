@@ -141,7 +141,7 @@ def table(record: dict) -> str:
         "replace-one. The default radii of privopt were chosen by accuracies on these sets, once",
         "for all epsilons and sets. The errors tell of the noise, on one public split.",
         "",
-        "| data | model | runs | epsilon | diffprivlib | pure | approximate | pure is at least it |",
+        "| data | model | runs | epsilon | diffprivlib | pure | approximate | pure at least that |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, rows in record["sets"].items():
