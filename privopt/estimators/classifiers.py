@@ -58,6 +58,11 @@ class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # of few records, at which its checks look
+        return tags
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Binary(_Classifier):
@@ -105,8 +110,8 @@ class LogisticRegression(_Binary):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, shape ``(records, 2)``."""
-        second = expit(self.decision_function(X))
-        return np.stack([1.0 - second, second], axis=1)
+        scores = self.decision_function(X)
+        return np.asarray(expit(np.stack([-scores, scores], axis=1)))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of each probability."""
