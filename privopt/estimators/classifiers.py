@@ -139,7 +139,7 @@ class LinearSVC(_Binary):
     >>> import jax, privopt
     >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
     >>> model = LinearSVC(
-    ...     budget=budget, data_norm=1.0, key=jax.random.key(0), options={"steps": 50}
+    ...     budget=budget, data_norm=1.0, key=jax.random.key(0), radius=5.0, options={"steps": 50}
     ... )
     >>> X = np.linspace(-1.0, 1.0, 5000)[:, None]
     >>> model.fit(X, X[:, 0] > 0.0).predict([[-0.8], [0.8]]).tolist()
@@ -172,7 +172,7 @@ class MultinomialRegression(_Classifier):
     >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
     >>> model = MultinomialRegression(
     ...     budget=budget, data_norm=1.0, key=jax.random.key(0), classes=range(3),
-    ...     options={"steps": 50},
+    ...     radius=5.0, options={"steps": 50},
     ... )
     >>> X = np.eye(3)[np.arange(6000) % 3]
     >>> model.fit(X, np.arange(6000) % 3).predict(np.eye(3)).tolist()

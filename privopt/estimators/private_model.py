@@ -184,6 +184,6 @@ def _remark(plan: Plan, constant: float) -> None:
         warnings.warn(
             f"the bound on the mean excess risk of {plan.algorithm.name} is {bound:.3g}, above "
             f"{constant:.3g}, the most that a public constant can have: nothing better is promised "
-            "for this budget and this many records",
+            "at this budget, radius, and number of records and steps",
             stacklevel=3,
         )

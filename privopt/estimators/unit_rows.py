@@ -28,7 +28,7 @@ class UnitRows:
 
     Examples
     --------
-    >>> UnitRows(5.0, intercept=False).of(np.array([[3.0, 4.0], [0.0, 50.0]])).tolist()
+    >>> UnitRows(5.0, intercept=False).of(np.array([[3.0, 4.0], [0.0, 50.0]])).round(4).tolist()
     [[0.6, 0.8], [0.0, 1.0]]
     """
 
