@@ -32,6 +32,7 @@ __all__ = [
     "convex",
     "core",
     "draws",
+    "estimators",
     "factorisations",
     "lab",
     "mechanisms",
@@ -47,6 +48,7 @@ __all__ = [
     "statistics",
     "stepper",
     "streams",
+    "tables",
     "theory",
     "tuned",
 ]
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         convex,
         core,
         draws,
+        estimators,
         factorisations,
         lab,
         mechanisms,
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
         spec,
         statistics,
         streams,
+        tables,
         theory,
     )
     from privopt.algorithms import ALGORITHMS
@@ -104,7 +108,7 @@ else:
         "ALGORITHMS": "algorithms",
     }
 
-    _OF_THE_LAB = {"matplotlib", "pandas", "pyarrow", "rich", "typer"}
+    _OF_THE_LAB = {"matplotlib", "pandas", "pyarrow", "rich", "sklearn", "typer"}
 
     def __getattr__(name):
         """Load the room that a public name lives in, on first use."""

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 from pages import ROOT, blocks, printed, text_of
 from typer.testing import CliRunner
 
@@ -13,7 +14,7 @@ from privopt.cli.commands import app
 def run_examples(*numbers):
     """The names that examples define, one after the other: the reader's own copy and paste."""
     examples, names = blocks("README.md"), {}
-    assert len(examples) == 3
+    assert len(examples) == 4
     for number in numbers:
         printed(examples[number], "README.md", names)
     return names
@@ -28,8 +29,22 @@ def test_the_example_runs():
     assert names["problem"].risk(names["streamed"].released) < names["problem"].risk(np.zeros(20))
 
 
-def test_the_accounting_example_runs():
+def test_a_model_from_a_csv(tmp_path, monkeypatch):
+    """In at most 12 lines, and it learns."""
+    ages = np.tile(np.arange(20, 80), 100)
+    frame = pd.DataFrame({"age": ages, "sector": np.where(ages % 2, "private", "public")})
+    frame["income"] = np.where(ages > 50, "high", "low")
+    frame.to_csv(tmp_path / "people.csv")
+    monkeypatch.chdir(tmp_path)
     names = run_examples(2)
+    model, features = names["model"], names["table"].features(frame)
+    assert model.guarantee_.epsilon(1e-6).upper <= 1.0
+    assert model.score(features, frame["income"]) > 0.9
+    assert len([line for line in blocks("README.md")[2].code.splitlines() if line]) <= 12
+
+
+def test_the_accounting_example_runs():
+    names = run_examples(3)
     certified, text = names["certified"], text_of("README.md")
     assert f"# [{certified.lower:.4f}, {certified.upper:.4f}]" in text
     assert 2.3806 < certified.lower <= certified.upper < 2.3825

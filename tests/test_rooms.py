@@ -33,18 +33,19 @@ ROOTS = "arguments draws streams release"
 GROUND = f"{ROOTS} spec convex"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
-UPPER = "audit comparison recommendation tuning lab/write"
+UPPER = "audit comparison estimators recommendation tuning lab/write"
 LAB = "lab/draw lab/judge lab/make"
 MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(10, f"{LIBRARY} reading {UPPER}", ""),  # the root
+    "privopt":    Room(10, f"{LIBRARY} reading tables {UPPER}", ""),  # the root
     "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} dp_accounting jax"),
     "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
     "lab/write":  Room(8, LAB, "rich"),
     "lab/draw":   Room(7, "arguments lab/judge lab/make", "PIL matplotlib numpy pandas"),
+    "estimators": Room(6, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
     "lab/judge":  Room(6, "lab/make", "numpy scipy"),
     "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
     "audit":      Room(5, LIBRARY, DEVICE),
@@ -52,6 +53,7 @@ ROOMS = {
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "reading":    Room(5, LIBRARY, DEVICE),
+    "tables":     Room(5, "arguments problems", "numpy scipy"),
     "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),
     "recommendation": Room(5, LIBRARY, "pyarrow"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX

@@ -58,8 +58,8 @@ MISTAKES = {
 def complaints(tmp_path_factory):
     """Kinds of complaint by file; one call, since most of its time goes into the imports."""
     folder = tmp_path_factory.mktemp("user")
-    first, steps, accounting = BLOCKS  # the second goes on where the first ends
-    texts = first, first + steps, accounting
+    first, steps, model, accounting = BLOCKS  # the second goes on where the first ends
+    texts = first, first + steps, model, accounting
     files = {f"readme_{i}.py": text for i, text in enumerate(texts)}
     files["user.py"] = USER
     files["mistakes.py"] = USER + "\n".join(MISTAKES)
@@ -79,8 +79,8 @@ def complaints(tmp_path_factory):
 
 
 def test_the_readme(complaints):
-    assert len(BLOCKS) == 3
-    assert [complaints[f"readme_{i}.py"] for i in range(len(BLOCKS))] == [[], [], []]
+    assert len(BLOCKS) == 4
+    assert [complaints[f"readme_{i}.py"] for i in range(len(BLOCKS))] == [[], [], [], []]
 
 
 def test_a_users_file(complaints):

@@ -39,7 +39,7 @@ from privopt.convex import (
 from privopt.spec import ProblemClass
 
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
-_MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")  # of Python, pandas and NumPy
+MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")  # of Python, pandas and NumPy
 
 
 def real(values: object, name: str) -> Array | NDArray[Any]:
@@ -70,7 +70,7 @@ def real(values: object, name: str) -> Array | NDArray[Any]:
 
 
 def _number(entry: Any, name: str) -> float:
-    if type(entry).__name__ in _MISSING:
+    if type(entry).__name__ in MISSING:
         return math.nan
     if not isinstance(entry, Real | np.bool_):
         raise ValueError(f"{name} must be numeric, got {described(entry)}")

@@ -116,6 +116,7 @@ class Provenance(TypedDict, total=False):
     reused: int
     run_seconds: float
     compile_seconds: float
+    programs_read: int
     per_cell: Sequence[Mapping[str, Value]]
 
 

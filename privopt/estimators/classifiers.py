@@ -1,0 +1,203 @@
+"""Classifiers: logistic regression, the linear support vector machine, softmax regression."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+
+from privopt.arguments import described
+from privopt.estimators.private_model import PrivateModel
+from privopt.problems import Problem, hinge, logistic, multinomial
+from privopt.spec import ProblemClass
+from privopt.tables.entries import entries_like
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
+    """Of public classes; a label that is none of them makes its record null."""
+
+    classes: Sequence[Hashable] | None = None
+
+    def _answers(self, y: Any) -> np.ndarray:
+        self.classes_ = np.array(self._named(y))
+        places = {value: place for place, value in enumerate(self._named(y))}
+        entries = entries_like(y, self._named(y), "y")
+        known = (entry if isinstance(entry, Hashable) else None for entry in entries)
+        return np.array([places.get(entry, math.nan) for entry in known], np.float64)
+
+    def _named(self, y: Any) -> tuple[Hashable, ...]:
+        """The public classes, in order; False and True for ``y`` of booleans."""
+        if self.classes is None:
+            if np.asanyarray(y).dtype.kind == "b":
+                return False, True
+            raise ValueError(
+                "classes must be given, as they are public and not read from y: (0, 1), ('no', "
+                "'yes'); got None, which stands for y of booleans alone"
+            )
+        given = self.classes.tolist() if isinstance(self.classes, np.ndarray) else self.classes
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ValueError(f"classes must be a sequence of labels, got {described(given)}")
+        if len(set(given)) < len(given) or len(given) < 2:
+            raise ValueError(f"classes must be two or more distinct labels, got {given!r}")
+        return tuple(given)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest class of each row."""
+        scores = self.decision_function(X)
+        places = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(int)
+        return np.asarray(self.classes_[places])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """``<x, w> + b`` of each row: positive for the second of two classes, or one a class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # of few records, at which its checks look
+        return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Binary(_Classifier):
+    """Of two classes; ``coef_`` has shape ``(1, columns)``."""
+
+    def _named(self, y: Any) -> tuple[Hashable, ...]:
+        named = super()._named(y)
+        if len(named) != 2:
+            raise ValueError(
+                f"classes must be two for {type(self).__name__}, got {named!r}; Only binary "
+                "classification is supported, and MultinomialRegression is for more"
+            )
+        return named
+
+    def _in_units(self, coefficients: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
+        return coefficients[None], np.atleast_1d(intercept)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogisticRegression(_Binary):
+    """Private logistic regression of two public classes.
+
+    The arguments are those of :class:`PrivateModel`, and ``classes``: the two labels, the negative
+    one first, which are public and never read from ``y``. They may be left out for booleans.
+
+    Examples
+    --------
+    >>> import jax, privopt
+    >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
+    >>> model = LogisticRegression(
+    ...     budget=budget, data_norm=1.0, key=jax.random.key(0), classes=("no", "yes")
+    ... )
+    >>> X = np.linspace(-1.0, 1.0, 5000)[:, None]
+    >>> model.fit(X, np.where(X[:, 0] > 0.0, "yes", "no")).predict([[-0.8], [0.8]]).tolist()
+    ['no', 'yes']
+    """
+
+    default_radius: ClassVar[float] = 50.0
+    preferred: ClassVar[str] = "objective_perturbation"
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, shape ``(records, 2)``."""
+        scores = self.decision_function(X)
+        return np.asarray(expit(np.stack([-scores, scores], axis=1)))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithm of each probability."""
+        scores = self.decision_function(X)
+        return -np.logaddexp(0.0, np.stack([scores, -scores], axis=1))
+
+    def _facts(self, n: int, columns: int) -> ProblemClass:
+        return ProblemClass(n=n, dim=columns, lipschitz=1.0, smoothness=0.25, radius=self._radius)
+
+    def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
+        return logistic(features, 2.0 * answers - 1.0, problem_class=facts)
+
+    def _constant_risk(self) -> float:
+        return math.log(2.0)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearSVC(_Binary):
+    """Private linear support vector machine: the hinge loss, of two public classes.
+
+    The arguments are those of :class:`LogisticRegression`.
+
+    Examples
+    --------
+    >>> import jax, privopt
+    >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
+    >>> model = LinearSVC(
+    ...     budget=budget, data_norm=1.0, key=jax.random.key(0), radius=5.0, options={"steps": 50}
+    ... )
+    >>> X = np.linspace(-1.0, 1.0, 5000)[:, None]
+    >>> model.fit(X, X[:, 0] > 0.0).predict([[-0.8], [0.8]]).tolist()
+    [False, True]
+    """
+
+    default_radius: ClassVar[float] = 50.0
+    preferred: ClassVar[str] = "dp_gd"
+
+    def _facts(self, n: int, columns: int) -> ProblemClass:
+        return ProblemClass(n=n, dim=columns, lipschitz=1.0, radius=self._radius)
+
+    def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
+        return hinge(features, 2.0 * answers - 1.0, problem_class=facts)
+
+    def _constant_risk(self) -> float:
+        return 1.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MultinomialRegression(_Classifier):
+    """Private softmax regression of any number of public classes.
+
+    The arguments are those of :class:`PrivateModel`, and ``classes``: the labels, which are public
+    and never read from ``y``.
+
+    Examples
+    --------
+    >>> import jax, privopt
+    >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
+    >>> model = MultinomialRegression(
+    ...     budget=budget, data_norm=1.0, key=jax.random.key(0), classes=range(3),
+    ...     radius=5.0, options={"steps": 50},
+    ... )
+    >>> X = np.eye(3)[np.arange(6000) % 3]
+    >>> model.fit(X, np.arange(6000) % 3).predict(np.eye(3)).tolist()
+    [0, 1, 2]
+    """
+
+    default_radius: ClassVar[float] = 50.0
+    preferred: ClassVar[str] = "dp_gd"
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, shape ``(records, classes)``."""
+        return np.asarray(softmax(self._scores(X), axis=1))
+
+    def _facts(self, n: int, columns: int) -> ProblemClass:
+        return ProblemClass(
+            n=n,
+            dim=columns * len(self.classes_),
+            lipschitz=math.sqrt(2.0),
+            smoothness=0.5,
+            radius=self._radius,
+        )
+
+    def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
+        places = range(len(self.classes_))
+        return multinomial(features, answers, classes=places, problem_class=facts)
+
+    def _constant_risk(self) -> float:
+        return math.log(len(self.classes_))

@@ -1,0 +1,131 @@
+"""Regressions: least squares, and a quantile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from privopt.arguments import real
+from privopt.estimators.private_model import PrivateModel
+from privopt.problems import Problem, quantile, squared
+from privopt.problems.declaration import real as numbers
+from privopt.spec import ProblemClass
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
+    """Of answers between public bounds, which the loss sees as numbers from -1 to 1."""
+
+    target_bounds: tuple[float, float]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """``<x, w> + b`` of each row, clamped to the bounds of the answers."""
+        return np.clip(self._scores(X), *self._bounds)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # of few records, at which its checks look
+        return tags
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        if not (isinstance(self.target_bounds, tuple | list) and len(self.target_bounds) == 2):
+            raise ValueError(
+                f"target_bounds must be a pair of public numbers, got {self.target_bounds!r}"
+            )
+        lower, upper = (real("target_bounds", bound) for bound in self.target_bounds)
+        if not (np.isfinite([lower, upper]).all() and lower < upper):
+            raise ValueError(
+                f"target_bounds must be finite, the lower first, got {self.target_bounds!r}"
+            )
+        return lower, upper
+
+    def _answers(self, y: Any) -> np.ndarray:
+        lower, upper = self._bounds
+        found = np.asarray(numbers(y, "y"), np.float64)
+        if found.ndim != 1:
+            raise ValueError(f"y must have 1 axes, got shape {found.shape}")
+        return 2.0 * (np.clip(found, lower, upper) - lower) / (upper - lower) - 1.0
+
+    def _in_units(self, coefficients: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
+        lower, upper = self._bounds
+        half = (upper - lower) / 2.0
+        return half * coefficients, half * intercept + (lower + upper) / 2.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearRegression(_Regressor):
+    """Private least squares.
+
+    The arguments are those of :class:`PrivateModel`, and ``target_bounds``: the public least and
+    largest answer. Answers are clamped to them, and so are predictions.
+
+    Examples
+    --------
+    >>> import jax, privopt
+    >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
+    >>> model = LinearRegression(
+    ...     budget=budget, data_norm=1.0, key=jax.random.key(0), target_bounds=(-10, 10)
+    ... )
+    >>> X = np.linspace(-1.0, 1.0, 5000)[:, None]
+    >>> bool(model.fit(X, 6.0 * X[:, 0]).score(X, 6.0 * X[:, 0]) > 0.9)
+    True
+    """
+
+    default_radius: ClassVar[float] = 2.0
+    preferred: ClassVar[str] = "objective_perturbation"
+
+    def _facts(self, n: int, columns: int) -> ProblemClass:
+        radius = self._radius
+        return ProblemClass(n=n, dim=columns, lipschitz=radius + 1.0, smoothness=1.0, radius=radius)
+
+    def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
+        return squared(features, answers, problem_class=facts)
+
+    def _constant_risk(self) -> float:
+        return 0.5
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class QuantileRegression(_Regressor):
+    """Private regression of a quantile: ``level`` of the answers lie below the prediction.
+
+    The arguments are those of :class:`LinearRegression`, and ``level``, between 0 and 1.
+
+    Examples
+    --------
+    >>> import jax, privopt
+    >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
+    >>> model = QuantileRegression(
+    ...     level=0.5, budget=budget, data_norm=1.0, key=jax.random.key(0),
+    ...     target_bounds=(-10, 10), options={"steps": 50},
+    ... )
+    >>> X = np.linspace(-1.0, 1.0, 5000)[:, None]
+    >>> bool(model.fit(X, 6.0 * X[:, 0]).score(X, 6.0 * X[:, 0]) > 0.9)
+    True
+    """
+
+    default_radius: ClassVar[float] = 2.0
+    preferred: ClassVar[str] = "dp_gd"
+
+    level: float = 0.5
+
+    def _facts(self, n: int, columns: int) -> ProblemClass:
+        slope = max(self._level, 1.0 - self._level)
+        return ProblemClass(n=n, dim=columns, lipschitz=slope, radius=self._radius)
+
+    def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
+        return quantile(features, answers, level=self._level, problem_class=facts)
+
+    def _constant_risk(self) -> float:
+        return max(self._level, 1.0 - self._level)
+
+    @property
+    def _level(self) -> float:
+        level = real("level", self.level)
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+        return level

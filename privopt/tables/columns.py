@@ -1,0 +1,157 @@
+"""What a column may be: a number between public bounds, or one of public categories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from privopt.arguments import described, real
+from privopt.problems.declaration import real as numbers
+from privopt.tables.entries import entries_like
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between public bounds, mapped to ``[-1, 1]``.
+
+    Numbers beyond the bounds are clamped to them. A missing number or NaN takes the place of
+    ``missing``, also public.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Public bounds, in the units of the column. They are never taken from the data. No routine
+        here releases private ones.
+    log : bool
+        Whether the logarithm is mapped, for numbers of many sizes; ``lower`` is then positive.
+    missing : float, optional
+        What a missing number counts as, in the units of the column; default the middle, mapped
+        to 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Number(0, 100).block(np.array([25.0, 120.0, np.nan]), "age").ravel().tolist()
+    [-0.5, 1.0, 0.0]
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+    log: bool = False
+    missing: float | None = None
+
+    def check(self, name: str) -> None:
+        """ValueError, naming the column, unless the declaration can be kept."""
+        if self.lower is None or self.upper is None:
+            raise ValueError(
+                f"column {name!r} must have public bounds, such as Number(0, 100): bounds that are "
+                "taken from the data release it, and no routine here makes them private"
+            )
+        lower = real(f"lower of column {name!r}", self.lower)
+        upper = real(f"upper of column {name!r}", self.upper)
+        if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+            raise ValueError(
+                f"column {name!r} must have finite bounds, the lower below the upper, got "
+                f"{lower!r} and {upper!r}"
+            )
+        if not isinstance(self.log, bool):
+            raise ValueError(f"log of column {name!r} must be True or False, got {self.log!r}")
+        if self.log and not lower > 0.0:
+            raise ValueError(
+                f"lower of column {name!r} must be positive where log is True, got {lower!r}"
+            )
+        if self.missing is not None:
+            missing = real(f"missing of column {name!r}", self.missing)
+            if not lower <= missing <= upper:
+                raise ValueError(
+                    f"missing of column {name!r} must lie within its bounds, got {missing!r}"
+                )
+
+    def names(self, name: str) -> list[str]:
+        """Of the features it becomes: one, its own."""
+        return [name]
+
+    def block(self, values: Any, name: str) -> np.ndarray:
+        """The features of a column, shape ``(records, 1)``, from -1 to 1."""
+        found = np.asarray(numbers(values, f"column {name!r}"), np.float64)
+        if found.ndim != 1:
+            raise ValueError(f"column {name!r} must have 1 axes, got shape {found.shape}")
+        scaled = self._scaled(found)
+        constant = 0.0 if self.missing is None else self._scaled(np.float64(self.missing))
+        return np.where(np.isnan(scaled), constant, scaled)[:, None]
+
+    def _scaled(self, values: Any) -> Any:
+        assert self.lower is not None
+        assert self.upper is not None
+        lower, upper = float(self.lower), float(self.upper)
+        values = np.clip(values, lower, upper)
+        if self.log:
+            values, lower, upper = np.log(values), math.log(lower), math.log(upper)
+        half = upper / 2.0 - lower / 2.0  # a difference of large bounds would be infinite
+        return np.clip((values / 2.0 - lower / 2.0) / half * 2.0 - 1.0, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of public categories: a one in the place of the category, zeros elsewhere.
+
+    A missing entry has zeros alone. So has one that is no category, or it has its one in a last
+    place for all others.
+
+    Parameters
+    ----------
+    categories : sequence
+        The public values, in order: texts, numbers or booleans. They are never read from the data.
+    other : bool
+        Whether there is a last place for what is none of them.
+
+    Examples
+    --------
+    >>> sector = Category(("private", "public"), other=True)
+    >>> sector.block(["public", "charity", None], "sector").toarray().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
+
+    categories: Sequence[Hashable]
+    other: bool = False
+
+    def check(self, name: str) -> None:
+        """ValueError, naming the column, unless the declaration can be kept."""
+        given = self.categories
+        if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
+            raise ValueError(
+                f"column {name!r} must have public categories, such as Category(('no', 'yes')), "
+                f"got {described(given)}"
+            )
+        if len(set(given)) < len(given):
+            raise ValueError(f"categories of column {name!r} must be distinct, got {given!r}")
+        if not isinstance(self.other, bool):
+            raise ValueError(f"other of column {name!r} must be True or False, got {self.other!r}")
+
+    def names(self, name: str) -> list[str]:
+        """Of the features it becomes: ``sector=public``."""
+        return [f"{name}={value}" for value in self.categories] + [f"{name}=*"] * self.other
+
+    def block(self, values: Any, name: str) -> scipy.sparse.csr_array:
+        """The features of a column, shape ``(records, places)``, at most one 1 a row."""
+        entries = entries_like(values, self.categories, f"column {name!r}")
+        places = {value: place for place, value in enumerate(self.categories)}
+        rest = len(places) if self.other else -1
+        found = np.array([_place(entry, places, rest) for entry in entries], np.int64)
+        kept = found >= 0
+        return scipy.sparse.csr_array(
+            (np.ones(int(kept.sum())), (np.flatnonzero(kept), found[kept])),
+            shape=(len(found), len(places) + self.other),
+        )
+
+
+def _place(entry: Any, places: dict[Hashable, int], rest: int) -> int:
+    """Of an entry among the categories; -1 if it is missing, or is none and has no place."""
+    if entry is None:
+        return -1
+    return places.get(entry, rest) if isinstance(entry, Hashable) else rest

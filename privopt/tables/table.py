@@ -1,0 +1,110 @@
+"""A declaration of columns, and the features that follow from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from privopt.arguments import described, positive_number, suggestion
+from privopt.tables.columns import Category, Number
+
+_ROUNDING = 2.0**-40  # of a norm, for tables of up to a million columns
+
+
+@dataclass(frozen=True)
+class Table:
+    """Public bounds and categories of columns: what makes a data frame features of known norm.
+
+    Parameters
+    ----------
+    columns : dict
+        Name of each column that is used -> :class:`Number` or :class:`Category`. Other columns of
+        a data frame are left out.
+    norm : float, optional
+        A smaller bound on rows: longer ones are scaled down to it. Public; default none.
+
+    Attributes
+    ----------
+    norm : float
+        The certified bound on the Euclidean norm of every row: with one unit a column, ``sqrt`` of
+        the number of columns, or what was asked for if that is less.
+    names : tuple of str
+        Of the features.
+
+    Formal guarantee
+    ----------------
+    Each row of features depends on one record alone, and its norm is at most ``norm``, whatever the
+    data are. No error depends on a value of the data; messages hold names, types and rules.
+
+    Examples
+    --------
+    >>> table = Table({"age": Number(0, 100), "sector": Category(("private", "public"))})
+    >>> table.names
+    ('age', 'sector=private', 'sector=public')
+    >>> table.features({"age": [25, None], "sector": ["public", "private"]}).tolist()
+    [[-0.5, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    >>> round(table.norm, 4)
+    1.4142
+    """
+
+    columns: Mapping[str, Number | Category]
+    norm: float = math.inf
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, Mapping) or not self.columns:
+            raise ValueError(
+                "columns must be a dict of columns, such as {'age': Number(0, 100)}, got "
+                f"{described(self.columns)}"
+            )
+        for name, column in self.columns.items():
+            if not isinstance(column, Number | Category):
+                raise ValueError(
+                    f"column {name!r} must be a Number with public bounds or a Category with "
+                    f"public categories, got {described(column)}"
+                )
+            column.check(name)
+        largest = math.sqrt(len(self.columns)) * (1.0 + _ROUNDING)
+        if self.norm != math.inf:
+            largest = min(positive_number("norm", self.norm), largest)
+        names = (each for name, column in self.columns.items() for each in column.names(name))
+        object.__setattr__(self, "columns", dict(self.columns))
+        object.__setattr__(self, "norm", largest)
+        object.__setattr__(self, "names", tuple(names))
+
+    def features(self, frame: Any, *, sparse: bool = False) -> Any:
+        """The features of a table of records, shape ``(records, len(names))``, in float64.
+
+        Parameters
+        ----------
+        frame : data frame or dict
+            Of pandas, of polars, or a dict of arrays: what has ``frame[name]`` for each column.
+        sparse : bool
+            Whether to return a ``scipy.sparse.csr_array``, for many categories.
+        """
+        blocks = [column.block(_column(frame, name), name) for name, column in self.columns.items()]
+        lengths = {name: block.shape[0] for name, block in zip(self.columns, blocks, strict=True)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns must be equally long, got {lengths}")
+        rows = scipy.sparse.hstack([scipy.sparse.csr_array(each) for each in blocks], format="csr")
+        norms = np.sqrt(rows.multiply(rows).sum(axis=1))
+        most = self.norm / (1.0 + _ROUNDING)
+        rows.data *= np.repeat(most / np.maximum(norms, most), np.diff(rows.indptr))
+        return rows if sparse else rows.toarray()
+
+
+def _column(frame: Any, name: str) -> Any:
+    """One column of a frame, or ValueError with the columns that are there."""
+    there = getattr(frame, "columns", None) if not isinstance(frame, Mapping) else list(frame)
+    if isinstance(frame, type) or there is None or not hasattr(frame, "__getitem__"):
+        raise ValueError(f"frame must be a data frame or a dict of columns, got {described(frame)}")
+    known = [str(each) for each in there]
+    if name not in known:
+        near = suggestion(name, known)
+        raise ValueError(f"frame must have the column {name!r}, got {', '.join(known)}{near}")
+    return frame[name]

@@ -1,0 +1,331 @@
+"""Private models: scikit-learn's manner, the library's guarantee, and no value in a message."""
+
+import pickle
+import warnings
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import privopt
+from privopt import problems
+from privopt.estimators import (
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    MultinomialRegression,
+    QuantileRegression,
+)
+from privopt.tables import Category, Number, Table
+
+pytestmark = pytest.mark.filterwarnings("ignore:the bound on the mean excess risk")
+
+BUDGET = privopt.Budget(epsilon=2.0, delta=1e-6, relation="replace_one")
+KEY = jax.random.key(3)
+COMMON = {"budget": BUDGET, "data_norm": 2.0, "key": KEY}
+STEPS = {"options": {"steps": 5}}
+BOUNDS = {"target_bounds": (-1.0, 3.0)}
+MODELS = {
+    "logistic": LogisticRegression(**COMMON, classes=(0, 1)),
+    "svc": LinearSVC(**COMMON, classes=(0, 1), **STEPS),
+    "multinomial": MultinomialRegression(**COMMON, classes=(0, 1, 2), **STEPS),
+    "linear": LinearRegression(**COMMON, **BOUNDS),
+    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25, **STEPS),
+}
+X = np.random.default_rng(5).normal(size=(80, 3)) * 1.5  # some rows are longer than 2
+Y = (np.arange(80) % 2, np.arange(80) % 3, X[:, 0] + 1.0)
+ANSWERS = dict(zip(MODELS, (Y[0], Y[0], Y[1], Y[2], Y[2]), strict=True))
+CLASSES = {"logistic": 2, "svc": 2, "multinomial": 3}
+
+
+def fitted(name, X=X, **arguments):
+    return clone(MODELS[name]).set_params(**arguments).fit(X, ANSWERS[name])
+
+
+def by_hand(name):
+    """What the model is, in the library's own words: coefficients, intercept and guarantee."""
+    model, y = MODELS[name], ANSWERS[name]
+    norms = np.linalg.norm(X, axis=1)
+    rows = X * (1.0 / np.maximum(norms, 2.0) / np.sqrt(2.0))[:, None]
+    rows = np.column_stack([rows, np.full(80, 1.0 / np.sqrt(2.0))])
+    y = (np.clip(y, -1.0, 3.0) + 1.0) / 2.0 - 1.0 if name in ("linear", "quantile") else y
+    R = model.default_radius
+    facts, build = {
+        "logistic": ({"lipschitz": 1.0, "smoothness": 0.25}, problems.logistic),
+        "svc": ({"lipschitz": 1.0}, problems.hinge),
+        "multinomial": ({"lipschitz": np.sqrt(2.0), "smoothness": 0.5}, problems.multinomial),
+        "linear": ({"lipschitz": R + 1.0, "smoothness": 1.0}, problems.squared),
+        "quantile": ({"lipschitz": 0.75}, problems.quantile),
+    }[name]
+    dim = 12 if name == "multinomial" else 4
+    declared = privopt.ProblemClass(n=80, dim=dim, radius=R, **facts)
+    besides = {"classes": range(CLASSES[name])} if name in CLASSES else {}
+    besides |= {"level": 0.25} if name == "quantile" else {}
+    problem = build(rows, y, problem_class=declared, **besides)
+    planner = privopt.ALGORITHMS[model.preferred].plan
+    plan = planner(declared, BUDGET, **(model.options or {}))
+    point = np.asarray(privopt.run(plan, problem, KEY).released)
+    half, centre = (2.0, 1.0) if name in ("linear", "quantile") else (1.0, 0.0)
+    coefficients = half * (point[..., :3] / (np.sqrt(2.0) * 2.0))
+    return coefficients, half * (point[..., 3] / np.sqrt(2.0)) + centre, plan
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_a_run_by_hand(name):
+    model, (coefficients, intercept, plan) = fitted(name), by_hand(name)
+    np.testing.assert_array_equal(model.coef_.reshape(coefficients.shape), coefficients)
+    np.testing.assert_array_equal(np.reshape(model.intercept_, np.shape(intercept)), intercept)
+    assert model.guarantee_ == model.plan_.guarantee == plan.guarantee
+    assert model.guarantee_.epsilon(1e-6).upper <= 2.0
+    assert model.plan_.problem_class == plan.problem_class
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_printed_copied_and_kept(name):
+    model = MODELS[name]
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(NotFittedError):
+        _ = model.guarantee_
+    assert clone(model).get_params() == model.get_params()
+    assert pickle.loads(pickle.dumps(model)).key is not None  # where jobs run beside each other
+    found = fitted(name)
+    kept = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(kept.predict(X), found.predict(X))
+    assert kept.guarantee_ == found.guarantee_
+    assert kept.key is None  # it would take the noise off
+    np.testing.assert_array_equal(fitted(name).predict(X), found.predict(X))  # one key, one noise
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sparse_rows_are_the_same_rows(name):
+    dense, sparse = fitted(name), fitted(name, X=scipy.sparse.csr_array(X))
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-5)
+    scores = sparse.predict(scipy.sparse.csr_array(X))
+    np.testing.assert_allclose(scores, sparse.predict(X), rtol=1e-12)
+
+
+def test_float32_stays_float32():
+    found = fitted("svc", X=X.astype(np.float32))
+    assert found.coef_.dtype == np.float32
+
+
+@pytest.mark.parametrize("changed", [50.0, 1e200, np.nan, np.inf, -np.inf])
+def test_a_long_row_counts_as_a_short_one_and_a_broken_one_as_none(changed):
+    """However far a record is off, it is scaled to the norm, or is null: like no record at all."""
+    data, nothing, far = X.copy(), X.copy(), changed == 50.0
+    data[7], nothing[7] = changed, np.sqrt(4.0 / 3.0) if far else np.nan
+    got, expected = fitted("logistic", X=data), fitted("logistic", X=nothing)
+    np.testing.assert_allclose(got.coef_, expected.coef_, rtol=1e-9)
+    assert np.isfinite(got.coef_).all()
+    assert not np.allclose(got.coef_, fitted("logistic").coef_, rtol=1e-9)
+
+
+def test_probabilities_and_scores_agree():
+    model = fitted("logistic")
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    np.testing.assert_allclose(model.predict_log_proba(X), np.log(chances), rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(X), (chances[:, 1] > 0.5).astype(int))
+    many = fitted("multinomial")
+    np.testing.assert_array_equal(many.predict(X), many.predict_proba(X).argmax(axis=1))
+    assert many.decision_function(X).shape == (80, 3)
+    assert fitted("linear").predict(100.0 * X).max() <= 3.0
+
+
+def test_classes_are_public_and_not_read():
+    """One class only in ``y`` is no error, the order is the user's, a stranger's record is null."""
+    model = clone(MODELS["logistic"]).set_params(classes=("yes", "no"))
+    texts = np.where(Y[0] == 1, "yes", "no")
+    assert model.fit(X, texts).classes_.tolist() == ["yes", "no"]
+    turned = clone(MODELS["logistic"]).fit(X, 1 - Y[0])
+    np.testing.assert_array_equal(model.coef_, turned.coef_)
+    assert model.fit(X, np.full(80, "no")).classes_.tolist() == ["yes", "no"]
+    strange, null = Y[0].copy(), X.copy()
+    strange[4], null[4] = 7, np.nan
+    found = clone(MODELS["logistic"]).fit(X, strange)
+    np.testing.assert_allclose(found.coef_, fitted("logistic", X=null).coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        Y[0] == 1,
+        Y[0].astype(float),
+        pd.Series(Y[0], dtype="Int64"),
+        pd.Series(Y[0] == 1, dtype="boolean"),
+        np.ma.array(Y[0], mask=False),
+        Y[0].tolist(),
+    ],
+    ids=lambda y: f"{type(y).__name__} {getattr(y, 'dtype', '')}",
+)
+def test_two_values_of_any_type(y):
+    found = clone(MODELS["logistic"]).fit(X, y)
+    np.testing.assert_array_equal(found.coef_, fitted("logistic").coef_)
+
+
+def test_booleans_need_no_classes():
+    model = clone(MODELS["logistic"]).set_params(classes=None).fit(X, Y[0] == 1)
+    assert model.predict(X).dtype == bool
+    np.testing.assert_array_equal(model.coef_, fitted("logistic").coef_)
+
+
+BAD = {
+    r"classes must be given, as they are public": ({"classes": None}, X, Y[0]),
+    r"classes must be two for LogisticRegression": ({"classes": (0, 1, 2)}, X, Y[0]),
+    r"classes must be two or more distinct": ({"classes": (0, 0)}, X, Y[0]),
+    r"classes must be a sequence": ({"classes": "01"}, X, Y[0]),
+    r"y must hold numbers, as \(0, 1\) are, got texts": ({}, X, np.full(80, "secret")),
+    r"y must hold texts": ({"classes": ("no", "yes")}, X, np.full(80, 31337)),
+    r"y must be of a type that can hold \(-1, 1\), got dtype uint8": (
+        {"classes": (-1, 1)}, X, Y[0].astype(np.uint8),
+    ),
+    r"y must be of a type that can hold \(-1, 1\), got dtype bool": (
+        {"classes": (-1, 1)}, X, Y[0] == 1,
+    ),
+    r"y must have 1 axes, got shape \(80, 1\)": ({}, X, Y[0][:, None]),
+    r"y must be given": ({}, X, None),
+    r"X and y must have equally many records, got 80 and 79": ({}, X, Y[0][1:]),
+    r"X must have 2 axes, got shape \(80,\)": ({}, np.full(80, 31337.0), Y[0]),
+    r"X must be numeric, got dtype str_": ({}, np.full((80, 2), "secret"), Y[0]),
+    r"X must be numeric, got an object of type str": (
+        {}, pd.DataFrame({"a": ["secret"] * 80, "b": [1.0] * 80}), Y[0],
+    ),
+    r"data_norm must be positive and finite, got 0": ({"data_norm": 0}, X, Y[0]),
+    r"budget must be a Budget, got an object of type float": ({"budget": 1.0}, X, Y[0]),
+    r"key must": ({"key": 3}, X, Y[0]),
+    r"radius must be positive and finite, got -1": ({"radius": -1}, X, Y[0]),
+    r"algorithm must be one of .* did you mean dp_sgd": ({"algorithm": "dpsgd"}, X, Y[0]),
+    r"options must be a dict": ({"options": [1]}, X, Y[0]),
+    r"fit_intercept must be True or False": ({"fit_intercept": 1}, X, Y[0]),
+    r"n must be the number of rows, 80": ({"n": 100}, X, Y[0]),
+    r"delta must be positive": (
+        {"algorithm": "dp_gd", "budget": privopt.Budget(epsilon=1, delta=0, relation="zero_out")},
+        X, Y[0],
+    ),
+    r"n must be given under add_or_remove_one": (
+        {"budget": privopt.Budget(epsilon=1, delta=1e-6, relation="add_or_remove_one")}, X, Y[0],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", BAD)
+def test_bad_input_is_refused_by_name_without_a_value(rule):
+    arguments, rows, answers = BAD[rule]
+    model = clone(MODELS["logistic"]).set_params(**arguments)
+    with pytest.raises(ValueError, match=rule) as refusal:
+        model.fit(rows, answers)
+    assert "secret" not in str(refusal.value)
+    assert "31337" not in str(refusal.value)
+    with pytest.raises(NotFittedError):  # a refused fit leaves no model
+        model.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rule"),
+    [
+        ((1.0,), "target_bounds must be a pair"),
+        ((2.0, 1.0), "target_bounds must be finite, the lower first"),
+        ((0.0, np.inf), "target_bounds must be finite"),
+    ],
+)
+def test_bounds_of_answers_are_public_numbers(bounds, rule):
+    with pytest.raises(ValueError, match=rule):
+        fitted("linear", target_bounds=bounds)
+
+
+def test_answers_beyond_the_bounds_are_clamped():
+    outside = np.where(Y[2] > 1.0, 1e9, Y[2])
+    bounded = np.where(Y[2] > 1.0, 3.0, Y[2])
+    found = [clone(MODELS["linear"]).fit(X, y).coef_ for y in (outside, bounded)]
+    np.testing.assert_array_equal(*found)
+
+
+def test_the_remark_speaks_of_public_numbers():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for data in (X, np.zeros_like(X)):
+            fitted("logistic", X=data)
+    first, second = (str(each.message) for each in told)
+    assert first == second
+    assert "nothing better is promised" in first
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        many = np.tile(X, (1000, 1))
+        clone(MODELS["logistic"]).set_params(radius=3.0).fit(many, np.tile(Y[0], 1000))
+
+
+def test_a_design_size_under_add_or_remove_one():
+    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
+    model = fitted("svc", budget=budget, n=100)
+    assert model.plan_.problem_class.n == 100
+
+
+def test_a_pipeline_from_columns_to_classes():
+    frame = pd.DataFrame({"age": 50.0 + 20.0 * X[:, 0], "sector": np.where(Y[0] == 1, "a", "b")})
+    table = Table({"age": Number(0, 100), "sector": Category(("a", "b"))})
+    model = clone(MODELS["logistic"]).set_params(data_norm=table.norm)
+    line = make_pipeline(FunctionTransformer(table.features), model).fit(frame, Y[0])
+    np.testing.assert_array_equal(
+        line.predict(frame), clone(model).fit(table.features(frame), Y[0]).predict(
+            table.features(frame)
+        ),
+    )  # fmt: skip
+    assert cross_val_score(line, frame, Y[0], cv=2).shape == (2,)
+
+
+@pytest.mark.parametrize("algorithm", ["output_perturbation", privopt.ALGORITHMS["phased_sgd"]])
+def test_another_algorithm(algorithm):
+    model = fitted("logistic", algorithm=algorithm)
+    assert model.plan_.algorithm is privopt.ALGORITHMS[getattr(algorithm, "name", algorithm)]
+
+
+def test_columns_keep_their_names():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = fitted("logistic", X=frame)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert model.n_features_in_ == 3
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["c", "b", "a"]])
+
+
+OTHER_CLASSES = "classes are public: those of the check are not the ones declared"
+EXPECTED = {
+    "check_complex_data": "the message is in our words: X must be numeric",
+    "check_dtype_object": "the type of an entry is told, and a ValueError as everywhere here",
+    "check_supervised_y_2d": "y of two axes is refused, not ravelled with a warning",
+    "check_supervised_y_no_nan": "an error would release a value: that record is null",
+    "check_classifiers_one_label": "noise: one class in y is no certainty",
+    "check_classifiers_classes": OTHER_CLASSES,
+    "check_classifiers_regression_target": "an error would release values: those records are null",
+    "check_classifier_not_supporting_multiclass": "labels of a third class are null records",
+}
+OF_SEVERAL = {
+    "check_estimator_sparse_array": OTHER_CLASSES,
+    "check_estimator_sparse_matrix": OTHER_CLASSES,
+    "check_classifiers_train": OTHER_CLASSES,
+    "check_decision_proba_consistency": OTHER_CLASSES,
+}
+CHECKED = [  # one of each kind, as a check compiles for each shape
+    clone(MODELS[name]).set_params(data_norm=1.0) for name in ("logistic", "quantile")
+]
+
+
+def expected_to_fail(model):
+    return EXPECTED | (OF_SEVERAL if isinstance(model, MultinomialRegression) else {})
+
+
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_to_fail)
+def test_scikit_learns_own_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scikit-learn, and the remark
+        check(estimator)
