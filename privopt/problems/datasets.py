@@ -95,7 +95,8 @@ def available() -> tuple[str, ...]:
 def missing(name: str) -> str | None:
     """What keeps a data set from being loaded, or None; files are looked for, not read."""
     try:
-        _paths(name)
+        if name in FILES:
+            _paths(name)
     except FileNotFoundError as error:
         return str(error)
     return None

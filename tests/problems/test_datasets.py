@@ -379,6 +379,15 @@ def test_available_lists_the_files_that_are_there(folder):
     assert available() == ("breast_cancer", "digits", "mushrooms")
 
 
+def test_what_is_missing_is_told_without_reading_a_file(folder, monkeypatch):
+    assert {name for name in DATASETS if datasets.missing(name) is None} == set(SHIPPED)
+    write(folder, "a9a", []).write_bytes(b"no data")
+    assert datasets.missing("a9a") is None
+    monkeypatch.delenv("PRIVOPT_DATA")
+    assert "needs the environment variable PRIVOPT_DATA" in datasets.missing("a9a")
+    assert datasets.missing("digits") is None
+
+
 def test_every_data_set_is_listed_by_name():
     needing = set(FILES) | set(TEXTS) | set(MEASURED)
     assert list(DATASETS) == sorted(set(SHIPPED) | needing)
