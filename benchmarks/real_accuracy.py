@@ -13,8 +13,9 @@ sets at that guarantee; nothing is tuned.
 jax-privacy's DP-SGD runs at the numbers of privopt's oracle-tuned plan, its noise included: it is
 the same mechanism, so privopt's accountant speaks for both, under replace-one.
 
-``make performance`` installs both, each in its own environment. What is named is measured again;
-the rest stays as it was recorded.
+``make performance`` installs diffprivlib in an environment of its own, ``.venv/diffprivlib``, and
+jax-privacy beside privopt; one of its own is taken where there is one. What is named is measured
+again; the rest stays as it was recorded.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import json
 import os
 import runpy
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +67,8 @@ def started(peer: str, *arguments: str, **options: object) -> str:
     """What the peer's process answers."""
     module = peer.replace("-", "_")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    python = str(HERE.parent / ".venv" / module / "bin" / "python")
+    own = HERE.parent / ".venv" / module / "bin" / "python"
+    python = str(own) if own.exists() else sys.executable
     return subprocess.run(
         [python, "-m", f"peers.{module}_accuracy", *arguments],
         cwd=HERE, env=environment, stdout=subprocess.PIPE, check=True, text=True, **options,
