@@ -344,11 +344,6 @@ COMMON = (
     "NoisyAdam has no bound and DP-FTRL one of population risk, so neither is checked; others are "
     "where their bound is below the risk of the zero predictor, as elsewhere it could not fail. "
     "No privacy means the optimum over the same ball.\n\n"
-    "jax-privacy has no numbers of its own to start from. It runs DP-SGD as its documentation "
-    "writes it at the numbers of privopt's oracle-tuned plan, its noise too, which privopt charges "
-    "under replace-one; its own accountant speaks of adding or removing a record. It is the same "
-    "algorithm in other code, and should agree. Opacus is not measured: its PyTorch takes "
-    "gigabytes.\n\n"
 )
 logistic = Study(
     name="real_accuracy",
@@ -361,7 +356,12 @@ logistic = Study(
     "pure line. It is given the public bound on norms, and stands at its default C = 1 and at "
     "privopt's λ. It is not held to the ball, so it may be more accurate than the optimum there; "
     "its risk is that of its projection. Its solver stops at gradients of 1e-4, for which it does "
-    "not charge. Data that PRIVOPT_DATA does not hold are left out.",
+    "not charge. Data that PRIVOPT_DATA does not hold are left out.\n\n"
+    "jax-privacy has no numbers of its own to start from. It runs DP-SGD as its documentation "
+    "writes it at the numbers of privopt's oracle-tuned plan, its noise too, which privopt charges "
+    "under replace-one; its own accountant speaks of adding or removing a record. It is the same "
+    "algorithm in other code, and should agree. Opacus is not measured: its PyTorch takes "
+    "gigabytes.",
     **shown([name for name in THERE if SETS[name].classes == 2], *CENSUS),
 )
 
