@@ -226,13 +226,13 @@ SHOWN = {
     "dp_sgd": ("DP-SGD", "orange", "dashes"),
     "noisy_adam": ("NoisyAdam", "purple", "line"),
     "dp_ftrl": ("DP-FTRL, one pass", "green", "dashes"),
-    "tuned": ("DP-SGD, oracle-tuned", "orange", "line"),
+    "tuned": ("DP-SGD, tuned step size", "orange", "line"),
     "peer_sgd": ("jax-privacy, same numbers", "blue", "dots"),
 }
 PANELS = {
     "solved once, nothing tuned": ("peer", "peer_twin", *ONCE),
     "step by step, nothing tuned": DEFAULTS,
-    "step by step, oracle-tuned": ("tuned", "peer_sgd"),
+    "200 steps, oracle-tuned step size": ("tuned", "peer_sgd"),
 }
 REFERENCES = {
     "": (Line("free", "no privacy", "grey"), Line("majority", "largest class", "grey", "dashes")),
@@ -335,8 +335,8 @@ COMMON = (
     "are (ε, 1e-6)-differentially private under replace-one; the one called pure is (ε, 0). "
     "Theory-set means default numbers, of which nothing is tuned. Oracle-tuned means 200 "
     "steps of the best step size of 1/4, 1, 4, 16 and 64 by 3 pilot runs on the records "
-    "themselves, which no budget pays for; batches hold 512 records, or a quarter of all. There "
-    "is no intercept. What bounds a record is public: each picture says by which rule of one row "
+    "themselves, which no budget pays for; batches hold 512 records, or a quarter of all. Where ε "
+    "is large, 200 steps are too few, and the default's thousand do better. There is no intercept. What bounds a record is public: each picture says by which rule of one row "
     "it is scaled, √14 being the root of the number of attributes. Approximate minima lie "
     "on objective perturbation where the two agree. Lines are means over runs, bands their 95 % "
     "intervals on one public split: they tell of the noise, not of the luck of the records. Plans "
