@@ -1,14 +1,21 @@
-"""diffprivlib on the records of the experiment real_accuracy, at the same guarantee.
+"""Other libraries on the records of the experiment real_accuracy, at the same guarantee.
 
     PRIVOPT_DATA=... .venv/bin/python benchmarks/real_accuracy.py [breast_cancer] [a9a] ...
+        [--peer diffprivlib] [--peer jax-privacy]
 
-Its objective perturbation is pure epsilon-DP where one record is replaced: the noise has norm
-``Gamma(d, 2/epsilon')`` and ``2 log(1 + 1/(4 n lambda))`` is kept for the curvature, both of which
-Chaudhuri, Monteleoni and Sarwate (2011) prove for two sets that differ in one entry. The bound on
-norms is public (``data_norm=1``) and there is no intercept, the same model as privopt's. It is run
-at its default ``C = 1`` and at ``C = 1/(n lambda)`` with the lambda that privopt's theory sets at
-that guarantee; nothing is tuned. ``make performance`` installs it. Data sets that are named are
-measured again; the others stay as they were recorded.
+diffprivlib's objective perturbation is pure epsilon-DP where one record is replaced: the noise has
+norm ``Gamma(d, 2/epsilon')`` and ``2 log(1 + 1/(4 n lambda))`` is kept for the curvature, both of
+which Chaudhuri, Monteleoni and Sarwate (2011) prove for two sets that differ in one entry. The
+bound on norms is public (``data_norm=1``) and there is no intercept, the same model as privopt's.
+It is run at its default ``C = 1`` and at ``C = 1/(n lambda)`` with the lambda that privopt's theory
+sets at that guarantee; nothing is tuned.
+
+jax-privacy's DP-SGD runs at the numbers of privopt's oracle-tuned plan, its noise included: it is
+the same mechanism, so privopt's accountant speaks for both, under replace-one.
+
+``make performance`` installs diffprivlib in an environment of its own, ``.venv/diffprivlib``, and
+jax-privacy beside privopt; one of its own is taken where there is one. What is named is measured
+again; the rest stays as it was recorded.
 """
 
 from __future__ import annotations
@@ -18,46 +25,73 @@ import json
 import os
 import runpy
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-PEER = Path(__file__).parent / "peers" / "diffprivlib_accuracy.py"
-PYTHON = ROOT / ".venv" / "diffprivlib" / "bin" / "python"
-EXPERIMENT = runpy.run_path(str(ROOT / "experiments" / "compared" / "real_accuracy.py"))
+HERE = Path(__file__).parent
+EXPERIMENT = runpy.run_path(str(HERE.parent / "experiments" / "compared" / "real_accuracy.py"))
 
 
-def inverse_regularisations(name: str, epsilon: float) -> dict[str, float]:
-    """Its default, and for two classes that of privopt's plan."""
-    found = {"C = 1": 1.0}
-    if name in EXPERIMENT["BINARY"]:
-        plan = EXPERIMENT["plan_of"](name, "pure", "objective_perturbation", epsilon)
+def inverse_regularisations(name: str, epsilon: float) -> Iterator[tuple[str, dict]]:
+    """Of diffprivlib: its default, and for two classes that of privopt's plan."""
+    yield "peer", {"C": 1.0}
+    if EXPERIMENT["SETS"][name].classes == 2:
+        plan = EXPERIMENT["plan_of"](name, "pure", epsilon)
         regularisation = plan.params.mechanism.tilt.query.regularisation
-        found["C of privopt"] = 1.0 / (plan.problem_class.n * regularisation)
-    return found
+        yield "peer_twin", {"C": 1.0 / (plan.problem_class.n * regularisation)}
 
 
-def fits(python: str, name: str, seeds: int) -> list[dict]:
-    """One record an epsilon and setting."""
+def tuned_numbers(name: str, epsilon: float) -> Iterator[tuple[str, dict]]:
+    """Of jax-privacy: those of privopt's oracle-tuned plan."""
+    params = EXPERIMENT["plan_of"](name, "tuned", epsilon).params
+    mechanism = params.mechanism
+    numbers = {
+        "steps": mechanism.steps,
+        "batch_size": min(EXPERIMENT["BATCH"], EXPERIMENT["problem"](name).problem_class.n // 4),
+        "capacity": mechanism.batches.capacity,
+        "step_size": float(params.descent.step_sizes.scale),
+        "clip": float(mechanism.query.clip),
+        "noise_scale": float(mechanism.scale),
+    }
+    yield "peer_sgd", {"numbers": numbers}
+
+
+PEERS = {"diffprivlib": inverse_regularisations, "jax-privacy": tuned_numbers}
+
+
+def started(peer: str, *arguments: str, **options: object) -> str:
+    """What the peer's process answers."""
+    module = peer.replace("-", "_")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    found = []
+    own = HERE.parent / ".venv" / module / "bin" / "python"
+    python = str(own) if own.exists() else sys.executable
+    return subprocess.run(
+        [python, "-m", f"peers.{module}_accuracy", *arguments],
+        cwd=HERE, env=environment, stdout=subprocess.PIPE, check=True, text=True, **options,
+    ).stdout  # fmt: skip
+
+
+def fits(peer: str, name: str) -> Iterator[dict]:
+    """One record an epsilon and method."""
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "data.npz")
         data = EXPERIMENT["split"](name)._asdict()
         np.savez(file, **{key: np.asarray(value, np.float64) for key, value in data.items()})
-        for epsilon in EXPERIMENT["EPSILONS"]:
-            radius = EXPERIMENT["problem"](name).problem_class.radius
-            for setting, C in inverse_regularisations(name, epsilon).items():
-                asked = {"epsilon": epsilon, "C": C, "radius": radius}
-                answer = subprocess.run(
-                    [python, "-P", str(PEER), file],
-                    input=json.dumps({**asked, "seeds": list(range(seeds))}),
-                    capture_output=True, check=True, text=True, env=environment,
-                )  # fmt: skip
-                found.append({"setting": setting, **asked, **rounded(answer.stdout)})
-    return found
+        of = EXPERIMENT["SETS"][name]
+        asked = [
+            {"method": method, "epsilon": epsilon, **numbers}
+            for epsilon in EXPERIMENT["EPSILONS"]
+            for method, numbers in PEERS[peer](name, epsilon)
+        ]
+        common = {"radius": of.radius, "seeds": list(range(of.runs))}
+        lines = "".join(json.dumps(each | common) + "\n" for each in asked)
+        answers = started(peer, file, input=lines).splitlines()
+        for each, answer in zip(asked, answers, strict=True):
+            yield each | rounded(answer)
 
 
 def rounded(answer: str) -> dict:
@@ -71,13 +105,17 @@ def rounded(answer: str) -> dict:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="data sets; all that are there")
-    parser.add_argument("--python", default=str(PYTHON), help="that has diffprivlib")
+    parser.add_argument("--peer", action="append", choices=PEERS, help="both")
     given = parser.parse_args()
     file = EXPERIMENT["PEERS"]
-    record = json.loads(file.read_text()) if file.exists() else {"sets": {}}
-    versions = subprocess.check_output([given.python, "-P", str(PEER)], text=True)
-    record["command"], record["peer"] = "python benchmarks/real_accuracy.py", json.loads(versions)
-    for name in given.names or EXPERIMENT["NAMES"]:
-        record["sets"][name] = fits(given.python, name, EXPERIMENT["RUNS"].get(name, 10))
-        file.write_text(json.dumps(record) + "\n")
-        print(name)
+    record = json.loads(file.read_text()) if file.exists() else {"sets": {}, "peers": {}}
+    record["command"] = "python benchmarks/real_accuracy.py"
+    for peer in given.peer or PEERS:
+        record["peers"][peer] = json.loads(started(peer))
+        for name in given.names or EXPERIMENT["THERE"]:
+            found = list(fits(peer, name))
+            again = {each["method"] for each in found}
+            kept = [each for each in record["sets"].get(name, []) if each["method"] not in again]
+            record["sets"][name] = kept + found
+            file.write_text(json.dumps(record) + "\n")
+            print(peer, name, flush=True)

@@ -15,7 +15,7 @@ from privopt.convex import (
 )
 from privopt.problems.catalogue import FAMILIES, family
 from privopt.problems.dataset import Dataset
-from privopt.problems.datasets import DATASETS
+from privopt.problems.datasets import DATASETS, available
 from privopt.problems.drawn import (
     one_way_marginals,
     sphere_classification,
@@ -65,6 +65,7 @@ __all__ = [
     "SquaredDistance",
     "TwoKinks",
     "absolute",
+    "available",
     "distance",
     "family",
     "hinge",

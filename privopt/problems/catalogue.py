@@ -187,3 +187,8 @@ def family(name: str) -> Family:
     if not found.hard:
         _dataset(name.removesuffix("_logistic"))
     return found
+
+
+def missing_data(name: str) -> str | None:
+    """What keeps a family's data from being loaded, or None; files are looked for, not read."""
+    return None if FAMILIES[name].hard else datasets.missing(name.removesuffix("_logistic"))

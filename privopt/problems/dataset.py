@@ -23,8 +23,9 @@ class Dataset:
 
     ``features`` (n, d), an array or a ``scipy.sparse.csr_array``, and ``labels`` (n,), -1 or +1,
     are float64 and read-only. Rows have Euclidean norm at most ``row_norm_bound`` and, where that
-    is given, at most ``sparsity`` entries; both are declared, never measured. ``notes`` says what
-    +1 means and how the features were scaled. Values are checked by :meth:`check`, never when one
+    is given, at most ``sparsity`` entries; both are declared, never measured. ``classes`` (n,) are
+    the labels as published, where there are more than two. ``notes`` says what +1 means and how
+    the features were scaled. Values are checked by :meth:`check`, never when one
     is made.
 
     Examples
@@ -42,6 +43,7 @@ class Dataset:
     notes: str
     row_norm_bound: float = 1.0
     sparsity: int | None = None
+    classes: FloatArray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if scipy.sparse.issparse(self.features):
@@ -57,6 +59,12 @@ class Dataset:
         if labels.shape != features.shape[:1]:
             raise ValueError(f"labels must have shape {features.shape[:1]}, got {labels.shape}")
         positive_number("row_norm_bound", self.row_norm_bound)
+        if self.classes is not None:
+            classes = np.array(real(self.classes, "classes"), dtype=np.float64)
+            if classes.shape != labels.shape:
+                raise ValueError(f"classes must have shape {labels.shape}, got {classes.shape}")
+            parts.append(classes)
+            object.__setattr__(self, "classes", classes)
         for array in (*parts, labels):
             array.setflags(write=False)
         object.__setattr__(self, "features", features)
@@ -98,7 +106,10 @@ class Dataset:
         # NumPy keeps the raw bits of a bit generator fixed across versions, unlike `permutation`.
         bits = np.random.PCG64(PERMUTATION_SEED).random_raw(rows)
         chosen = np.argsort(bits, kind="stable")[: int(n)]
-        return replace(self, features=self.features[chosen], labels=self.labels[chosen])
+        classes = None if self.classes is None else self.classes[chosen]
+        return replace(
+            self, features=self.features[chosen], labels=self.labels[chosen], classes=classes
+        )
 
 
 def row_norms(features: FloatArray | scipy.sparse.csr_array) -> FloatArray:

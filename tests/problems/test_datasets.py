@@ -18,20 +18,30 @@ import sklearn.datasets
 
 from privopt.problems import datasets
 from privopt.problems.datasets import DATASETS, Dataset, available, load
+from privopt.problems.sources import SOURCES
 
 SHIPPED = {"breast_cancer": (569, 30), "digits": (1_797, 64)}
 # name: path, rows, columns, labels in the file (-, +), divisor, dropped columns
 FILES = {
     "a9a": ("a9a/a9a.gz", 32_561, 123, (-1, 1), math.sqrt(14), 0),
+    "a9a_test": ("a9a/a9a.t.gz", 16_281, 123, (-1, 1), math.sqrt(14), 0),
     "breast_cancer_original": ("breast-cancer/breast-cancer.gz", 683, 10, (2, 4), 30.0, 1),
     "mushrooms": ("mushrooms/mushrooms.gz", 8_124, 112, (0, 1), math.sqrt(21), 0),
     "phishing": ("phishing/phishing.gz", 11_055, 68, (0, 1), 1.0, 0),
     "w8a": ("w8a/w8a.gz", 49_749, 300, (-1, 1), 1.0, 0),
 }
-POSITIVE = {"a9a": 7_841, "breast_cancer": 212, "breast_cancer_original": 239, "digits": 891,
-            "mushrooms": 3_916, "phishing": 6_157, "w8a": 1_479}  # fmt: skip
+POSITIVE = {"a9a": 7_841, "a9a_test": 3_846, "breast_cancer": 212, "breast_cancer_original": 239,
+            "digits": 891, "mushrooms": 3_916, "phishing": 6_157, "w8a": 1_479}  # fmt: skip
 # name: rows of the parts, columns, how many are positive
 TEXTS = {"rcv1": ((1_000, 500), 47_236, 704), "sector": ((6_412, 3_207), 55_197, 4_826)}
+# name: rows, columns once measured, how many are positive; in formats of their own
+MEASURED = {
+    "covertype": (20_000, 54, 6_022),
+    "kddcup99": (494_021, 122, 396_743),
+    "kddcup99_test": (311_029, 122, 250_436),
+    "mnist": (60_000, 196, 29_492),
+    "mnist_test": (10_000, 196, 4_926),
+}
 # Without PRIVOPT_DATA the sets that need files are not parameters: nothing is skipped.
 LOADABLE = [name for name in available() if name not in TEXTS]
 
@@ -65,14 +75,18 @@ def example(**changes):
 @pytest.mark.parametrize("name", LOADABLE)
 def test_loadable_sets_keep_their_promises(name):
     data = load(name)
-    _, rows, columns, *_, drop = FILES.get(name) or ("", *SHIPPED[name], 0)
+    if name in MEASURED:
+        rows, columns, positive = MEASURED[name]
+    else:
+        _, rows, columns, *_, drop = FILES.get(name) or ("", *SHIPPED[name], 0)
+        columns, positive = columns - drop, POSITIVE[name]
     assert data.name == name
-    assert data.features.shape == (rows, columns - drop)
+    assert data.features.shape == (rows, columns)
     assert data.labels.shape == (rows,)
     assert data.features.dtype == data.labels.dtype == np.float64
     assert np.isfinite(data.features).all()
     assert set(np.unique(data.labels)) == {-1.0, 1.0}
-    assert np.sum(data.labels == 1.0) == POSITIVE[name]
+    assert np.sum(data.labels == 1.0) == positive
     assert data.row_norm_bound == 1.0
     for dtype in (np.float64, np.float32):
         norms = np.linalg.norm(data.features.astype(dtype).astype(np.float64), axis=1)
@@ -180,6 +194,95 @@ def test_one_record_changes_one_row_of_a_shipped_set(monkeypatch, name):
     assert np.linalg.norm(after.features[7]) <= 1.0
 
 
+def small(monkeypatch, folder, name, rows, *contents):
+    """The data set of so many rows, whose files hold these bytes."""
+    of = SOURCES[name]._replace(rows=(rows,))
+    monkeypatch.setitem(SOURCES, name, of)
+    for path, content in zip(of.files, contents, strict=True):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(gzip.compress(content))
+
+
+def test_covertype_is_measured_by_public_ranges(folder, monkeypatch):
+    numbers = [2750, 90, 45, 3000, -1500, 0, 51, 255, 0, 2500]
+    measured = [0.5, 0.25, 0.5, 1.0, 0.0, 0.0, 0.2, 1.0, 0.0, 0.25]  # cut to the range beyond it
+    indicators = [0] * 44
+    indicators[3] = indicators[20] = 1
+    lines = [[*numbers, *indicators, label] for label in (2, 7)]
+    content = "".join(",".join(map(str, line)) + "\n" for line in lines).encode()
+    small(monkeypatch, folder, "covertype", 2, content)
+    data = load("covertype")
+    expected = np.array([*measured, *indicators])
+    expected *= (1.0 - 2.0**-20) / np.linalg.norm(expected)
+    np.testing.assert_allclose(data.features, [expected, expected], rtol=1e-15)
+    np.testing.assert_array_equal(data.labels, [1.0, -1.0])
+    np.testing.assert_array_equal(data.classes, [2.0, 7.0])
+
+
+def connection(**changes):
+    """A line of the KDD Cup: nothing happened, over TCP, to a service, with a flag."""
+    cells = dict.fromkeys(range(41), "0") | {1: "tcp", 2: "http", 3: "SF", 41: "normal."}
+    return ",".join((cells | {int(key[1:]): value for key, value in changes.items()}).values())
+
+
+def test_connections_are_logarithms_and_indicators_of_public_words(folder, monkeypatch):
+    lines = [
+        connection(),
+        connection(_0="5", _4="2000000000", _22="511", _24="0.25", _41="smurf."),
+        connection(_1="icmp", _2="of no list", _3="SH"),
+    ]
+    small(monkeypatch, folder, "kddcup99", 3, "\n".join(lines).encode())
+    data = load("kddcup99")
+    np.testing.assert_array_equal(data.labels, [-1.0, 1.0, -1.0])
+    words = {"tcp": 38, "icmp": 40, "http": 41 + 21, "SF": 111 + 9, "SH": 111 + 10}
+    expected = np.zeros((3, 122))
+    for row, known in enumerate((("tcp", "http", "SF"), ("tcp", "http", "SF"), ("icmp", "SH"))):
+        expected[row, [words[word] for word in known]] = 1.0
+    # Of the 41 columns the words' three are gone: 22 is the 19th number, 24 the 21st.
+    expected[1, 0] = math.log(6.0) / math.log(100_001.0)
+    expected[1, 1] = 1.0
+    expected[1, 19] = math.log(512.0) / math.log(513.0)
+    expected[1, 21] = math.log(1.25) / math.log(2.0)
+    expected *= (1.0 - 2.0**-20) / np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(data.features, expected, rtol=1e-14)
+
+
+def test_images_are_means_of_four_pixels_and_the_label_is_parity(folder, monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (3, 28, 28), dtype=np.uint8)
+    contents = bytes(16) + images.tobytes(), bytes(8) + bytes([4, 7, 0])
+    small(monkeypatch, folder, "mnist", 3, *contents)
+    data = load("mnist")
+    means = np.array([[images[0][r : r + 2, c : c + 2].mean() for c in range(0, 28, 2)]
+                      for r in range(0, 28, 2)]).ravel()  # fmt: skip
+    expected = means * (1.0 - 2.0**-20) / np.linalg.norm(means)
+    np.testing.assert_allclose(data.features[0], expected, rtol=1e-14)
+    np.testing.assert_array_equal(data.labels, [1.0, -1.0, 1.0])
+    np.testing.assert_array_equal(data.classes, [4.0, 7.0, 0.0])
+    part = data.subset(2)
+    np.testing.assert_array_equal(part.classes % 2 == 0, part.labels == 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "message"),
+    [
+        ("kddcup99", (b"0,tcp,http\n",), "is not a sound CSV file: .*number of fields"),
+        ("covertype", (b"0,1,2\n",), r"must be 1 x 54 \(rows x columns\), found 1 x 2"),
+        ("kddcup99", (connection(_0="nan").encode(),), "must hold finite values"),
+        ("kddcup99", (connection(_0="far").encode(),), "is not a sound CSV file: .*far"),
+        ("kddcup99", (b"",), "is not a sound CSV file: its first line is empty"),
+        ("covertype", (b"0," * 54 + b"8",), r"must hold labels 1 to 7, found \[8.0\]"),
+        ("mnist", (bytes(16 + 784), bytes(8 + 2)), "is not a sound IDX file: 784 pixels for 2"),
+        ("mnist", (bytes(16 + 784), bytes(8) + b"\n"), r"must hold labels 0 to 9, found \[10.0\]"),
+    ],
+)
+def test_an_unsound_table_is_refused_by_file_and_reason(
+    folder, monkeypatch, name, contents, message
+):
+    small(monkeypatch, folder, name, 1, *contents)
+    with pytest.raises(ValueError, match=rf"\.gz \(PRIVOPT_DATA\) {message}"):
+        load(name)
+
+
 def test_empty_rows_and_absent_last_columns_are_sound(folder):
     write(folder, "breast_cancer_original", ["2"] * 682 + ["4 2:10"])
     data = load("breast_cancer_original")
@@ -280,9 +383,19 @@ def test_available_lists_the_files_that_are_there(folder):
     assert available() == ("breast_cancer", "digits", "mushrooms")
 
 
+def test_what_is_missing_is_told_without_reading_a_file(folder, monkeypatch):
+    assert {name for name in DATASETS if datasets.missing(name) is None} == set(SHIPPED)
+    write(folder, "a9a", []).write_bytes(b"no data")
+    assert datasets.missing("a9a") is None
+    monkeypatch.delenv("PRIVOPT_DATA")
+    assert "needs the environment variable PRIVOPT_DATA" in datasets.missing("a9a")
+    assert datasets.missing("digits") is None
+
+
 def test_every_data_set_is_listed_by_name():
-    assert list(DATASETS) == sorted(set(SHIPPED) | set(FILES) | set(TEXTS))
-    assert set(datasets.FILES) == set(FILES) | set(TEXTS)
+    needing = set(FILES) | set(TEXTS) | set(MEASURED)
+    assert list(DATASETS) == sorted(set(SHIPPED) | needing)
+    assert set(datasets.FILES) == needing
 
 
 def test_subsets_nest_and_are_the_same_every_time():

@@ -13,7 +13,8 @@ from privopt.algorithms import ALGORITHMS
 from privopt.lab.make.cells import absent_families
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.study import Study
-from privopt.problems import FAMILIES, family
+from privopt.problems import FAMILIES
+from privopt.problems.catalogue import missing_data
 
 _DECLARED = re.compile(
     r"^\w+ = (?:\w+\.)?(?:Experiment|Study|replace)\((?:\s*\w+,)?\s*name=[\"'](\w+)[\"']",
@@ -116,16 +117,8 @@ def algorithms() -> dict[str, str]:
 
 
 def families() -> dict[str, tuple[str, str | None]]:
-    """Name -> (summary, what is missing or None)."""
-    return {name: (found.summary, _missing(name)) for name, found in FAMILIES.items()}
-
-
-def _missing(name: str) -> str | None:
-    try:
-        family(name)
-    except (FileNotFoundError, ValueError, OSError) as error:
-        return str(error)
-    return None
+    """Name -> (summary, what is missing or None); data are looked for and not read."""
+    return {name: (found.summary, missing_data(name)) for name, found in FAMILIES.items()}
 
 
 def _place(path: Path, error: Exception) -> str:
