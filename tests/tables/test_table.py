@@ -38,7 +38,9 @@ class Polars:
         return np.array(FRAME[name], object)
 
 
-@pytest.mark.parametrize("frame", [FRAME, pd.DataFrame(FRAME), Polars()], ids=str)
+@pytest.mark.parametrize(
+    "frame", [FRAME, pd.DataFrame(FRAME), Polars()], ids=["dict", "pandas", "polars"]
+)
 def test_every_rule_of_one_record(frame):
     table = Table(COLUMNS)
     np.testing.assert_allclose(table.features(frame), FEATURES, atol=1e-12)
