@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MOST_MAPS = 20_000
+MOST_MAPS = 15_000
 PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # read when JAX is imported, by subprocesses too
 
 # Programs are kept from one run to the next, and shared by the workers and what they start.
@@ -64,8 +64,10 @@ def _compiled_programs_are_freed():
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        gc.unfreeze()
         jax.clear_caches()
         gc.collect()
+    gc.freeze()  # or all that is kept would be looked through again and again
 
 
 class Demonstration(NamedTuple):
