@@ -36,6 +36,7 @@ CHOICES = {  # one program each, whatever the numbers
     "exponential_mechanism": {},
     "projection_mechanism": {"noise": "gaussian"},
     "l1_recovery": {"measurements": 2},
+    "sufficient_statistics": {},
 }
 
 
