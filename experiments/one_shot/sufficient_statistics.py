@@ -1,12 +1,12 @@
-"""Sufficient statistics on least squares: as hard as its noise, and beside other methods on easy data.
+"""Sufficient statistics on least squares as flat as the noise, and beside others on easy data.
 
 Of the hard family r = sqrt(d)/(n mu) stays below .03 and d r below 1/6: no share of the records is
-cut. The whole problem is then as large as r, and so is the best floor: between r/4 and 8 r.
+cut, and the whole problem scales with r. What is raised carries the exponents of theory's floor.
 """
 
 import math
 
-from privopt.lab import Axis, Experiment, Grid, Method, Setting, ladder
+from privopt.lab import Axis, Experiment, Grid, Method, Setting
 from privopt.problems import synthetic
 
 UNRAISED = {"floor": -math.inf}
@@ -25,26 +25,25 @@ sufficient_statistics = Experiment(
     ),
     algorithms=(
         Method("raised", "sufficient_statistics"),
-        Method("raised_best", "sufficient_statistics", search={"floor": ladder(0.0003, 0.3)}),
         Method("unraised", "sufficient_statistics", UNRAISED),
     ),
     families=("isotropic_squares",),
     base=Setting(n=64_000, dim=32, epsilon=0.5),
     axes=(
-        Axis("n", (16_000, 32_000, 64_000, 128_000, 256_000)),
+        Axis("n", (16_000, 64_000, 256_000)),
         Axis("dim", (16, 32, 64)),
-        Axis("epsilon", (0.125, 0.25, 0.5, 1.0, 2.0)),
+        Axis("epsilon", (0.125, 0.5, 2.0)),
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 300},
+    replicates={"full": 100},
 )
 
 # Gradient descent takes 300 steps rather than its theorem's thousands, which changes its bound by
 # little and what it measures by less.
 least_squares = Experiment(
     name="least_squares",
-    title="On least squares one noisy look at the second moments beats gradients, but where d is large",
+    title="On least squares one noisy look at second moments beats gradients unless d is large",
     description=(
         "Least squares on synthetic records with a planted parameter, |x| and |y| up to 1, |w| up "
         "to 2: sufficient statistics beside noisy gradients, phases, and perturbed minimisers, all "

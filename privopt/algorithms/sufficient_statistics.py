@@ -11,7 +11,7 @@ from jax import Array
 from privopt.algorithms.choices import Static
 from privopt.arguments import real
 from privopt.convex import EmpiricalRisk
-from privopt.convex.quadratic import FLATTEST, minimise_quadratic
+from privopt.convex.quadratic import FLATTEST, eigenbasis, minimise_quadratic
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMoments, GaussianMechanism, NormLaplaceMechanism
 from privopt.spec import Budget, ProblemClass
@@ -156,7 +156,7 @@ def run(
     moments, clipped = mechanism.query.answer(objective, centre)
     noisy = mechanism.add_noise(stream(key, "noise"), moments)
     matrix, linear = mechanism.query.parts(noisy, dim)
-    eigenvalues, vectors = jnp.linalg.eigh(matrix)
+    eigenvalues, vectors = eigenbasis(matrix)
     eigenvalues = eigenvalues + jnp.maximum(params.floor - eigenvalues[0], 0.0)
     found = minimise_quadratic(eigenvalues, vectors, linear, constraint, centre)
     return Run(jnp.where(jnp.isfinite(found).all(), found, centre), Secret(moments, clipped))

@@ -11,7 +11,7 @@ from privopt.core.runs import Source
 from privopt.spec import Premises, ProblemClass, Relation
 
 REMEDIES = {
-    "ball": "use a Euclidean ball (convex.L2Ball), or plan for any set (projection='linf', floor=0)",
+    "ball": "use a Euclidean ball (convex.L2Ball), or plan for any (projection='linf', floor=0.0)",
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
     "mean": "use squared distances to records that are vectors (problems.squared_distance)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
