@@ -31,12 +31,12 @@ sufficient_statistics = Experiment(
     base=Setting(n=64_000, dim=32, epsilon=0.5),
     axes=(
         Axis("n", (16_000, 32_000, 64_000, 256_000)),
-        Axis("dim", (32, 64, 96, 128)),
+        Axis("dim", (24, 36, 54, 80)),
         Axis("epsilon", (0.125, 0.25, 0.5, 2.0)),
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 100},
+    replicates={"full": 400},
 )
 
 # Gradient descent takes 300 steps rather than its theorem's thousands, which changes its bound by

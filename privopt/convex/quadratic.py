@@ -17,7 +17,7 @@ _ERROR = 1e-12  # relative, of accelerated descent
 FLATTEST = 1e-8  # of the largest curvature: the least that descent can count on
 
 
-@jax.custom_batching.sequential_vmap
+@jax.custom_batching.sequential_vmap  # type: ignore[untyped-decorator]
 def eigenbasis(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors of a symmetric matrix.
 
@@ -84,7 +84,8 @@ def _over_ball(eigenvalues: Array, linear: Array, radius: Number) -> Array:
 
     def point(more: Array) -> Array:
         curvature = gaps + more
-        return jnp.where(curvature > 0.0, linear / jnp.where(curvature > 0.0, curvature, 1.0), 0.0)
+        flat = jnp.where(linear == 0.0, 0.0, jnp.inf)  # however far: longer than any radius
+        return jnp.where(curvature > 0.0, linear / jnp.where(curvature > 0.0, curvature, 1.0), flat)
 
     def is_long(more: Array) -> Array:
         return jnp.linalg.norm(point(more)) > radius

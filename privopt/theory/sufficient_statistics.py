@@ -41,10 +41,11 @@ def sufficient_statistics_rate(
     that of ``E``: ``E lambda <= f + nu`` with ``nu = sigma sqrt(2(d + 1))``, by the same comparison
     for ``-v^T E v`` alone.
 
-    ``noise_std`` is ``sigma``, ``weight`` ``w``, and ``floor`` ``f``, at least 0, or minus infinity
-    for ``lambda = 0``. ``balanced`` says whether ``f`` is ``nu``; else it is fixed. A vector of
-    noise that is not ``gaussian`` has a uniform direction too, and its mean length is that of
-    Gaussian noise of this ``sigma``, of order ``d^2/(n epsilon)``.
+    ``noise_std`` is ``sigma``, ``weight`` ``w``, and ``floor`` ``f``, minus infinity for ``lambda
+    = 0``; below 0 it counts as 0 here, and the quadratic may not be convex. ``balanced`` says
+    whether ``f`` is ``nu``; else it is fixed. A vector of noise that is not ``gaussian`` has a
+    uniform direction too, and its mean length is that of Gaussian noise of this ``sigma``, of order
+    ``d^2/(n epsilon)``.
 
     Source: Wang 2018 for the method with an adaptive ridge; the bound is derived here.
 
@@ -64,10 +65,12 @@ def sufficient_statistics_rate(
     noise = radius * roots * noise_std
     terms = [Term("noise", noise * math.sqrt(1.0 / weight**2 + 0.5 * radius**2), powers)]
     bound = "R sigma sqrt((d + 1)(1/w^2 + R^2/2))"
-    convex = floor > -math.inf
-    if convex:
+    raised, convex = floor > -math.inf, floor >= 0.0
+    if raised:
         terms.append(Term("ridge", noise * radius / math.sqrt(2.0), powers))
-        terms.append(Term("floor", 0.5 * radius**2 * floor, powers if balanced else FIXED))
+        terms.append(
+            Term("floor", 0.5 * radius**2 * max(floor, 0.0), powers if balanced else FIXED)
+        )
         bound += " + R^2 sigma sqrt(2(d + 1))" if balanced else " + R^2 (nu + f)/2"
     ratio = "sqrt(d)/(n mu)" if gaussian else "d^(3/2)/(n epsilon)"
     return Rate(
@@ -79,8 +82,8 @@ def sufficient_statistics_rate(
         cap=largest_excess(problem_class),
         whole_class=False,
         requires=frozenset({"squares"} if convex else {"squares", "ball"}),
-        regime=f"{ratio} <= 1/4" if balanced or not convex else "f fixed, and below noise/20",
-        tight_on="isotropic_squares" if gaussian and (balanced or not convex) else None,
+        regime=f"{ratio} <= 1/4" if balanced or not raised else "f fixed, and below noise/20",
+        tight_on="isotropic_squares" if gaussian and (balanced or not raised) else None,
     )
 
 

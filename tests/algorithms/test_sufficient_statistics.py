@@ -20,6 +20,7 @@ from privopt.streams import stream
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
 FACTS = privopt.ProblemClass(n=300, dim=4, lipschitz=3.0, radius=2.0, smoothness=1.0)
+TINY = privopt.Budget(epsilon=0.02, delta=1e-6, relation="replace_one")
 SURE = privopt.Budget(epsilon=1e6, delta=1e-6, relation="replace_one")
 plan_of = privopt.ALGORITHMS["sufficient_statistics"].plan
 
@@ -53,7 +54,7 @@ def quadratic_over_ball(matrix, linear, radius):
     return vectors @ point(found)
 
 
-@pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "pure"])
+@pytest.mark.parametrize("budget", [BUDGET, PURE, TINY], ids=["gaussian", "pure", "tiny"])
 @pytest.mark.parametrize("choices", [{}, {"floor": 0.0}, {"floor": -math.inf}, {"weight": 0.3}])
 @pytest.mark.parametrize("centre", [0.0, 0.25])
 def test_the_naive_twin_agrees(budget, choices, centre):
