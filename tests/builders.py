@@ -38,6 +38,7 @@ CHOICES = {  # one program each, whatever the numbers
     "exponential_mechanism": {},
     "projection_mechanism": {"noise": "gaussian"},
     "l1_recovery": {"measurements": 2},
+    "sufficient_statistics": {},
 }
 ALIKE = {  # see the data by the mechanism of another, which stands for them where that is all
     "gradient_descent": "dp_gd",

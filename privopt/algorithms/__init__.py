@@ -19,6 +19,7 @@ from privopt.algorithms.objective_perturbation import OBJECTIVE_PERTURBATION
 from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
 from privopt.algorithms.phased_sgd import PHASED_SGD
 from privopt.algorithms.projection_mechanism import PROJECTION_MECHANISM
+from privopt.algorithms.sufficient_statistics import SUFFICIENT_STATISTICS
 from privopt.arguments import Catalogue, instance
 from privopt.core import Algorithm
 
@@ -45,6 +46,7 @@ _REGISTERED = Catalogue(
             EXPONENTIAL_MECHANISM,
             PROJECTION_MECHANISM,
             L1_RECOVERY,
+            SUFFICIENT_STATISTICS,
         )
     ),
 )

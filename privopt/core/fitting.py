@@ -11,10 +11,11 @@ from privopt.core.runs import Source
 from privopt.spec import Premises, ProblemClass, Relation
 
 REMEDIES = {
-    "ball": "use a Euclidean ball (convex.L2Ball), or plan for any set (projection='linf')",
+    "ball": "use a Euclidean ball (convex.L2Ball), or plan for any (projection='linf', floor=0.0)",
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
     "mean": "use squared distances to records that are vectors (problems.squared_distance)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
+    "squares": "use squared losses of linear predictions (problems.squared)",
     "unit_modulus": "declare smoothness= in its ProblemClass for a modulus above 1",
 }
 

@@ -22,6 +22,7 @@ from privopt.mechanisms.noise import IndependentNoise, Noise, TreeNoise, correla
 from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
+from privopt.mechanisms.second_moments import ClippedMoments
 from privopt.mechanisms.sparse_minimiser import SparseMinimiser, published_laplace_scale
 from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
@@ -32,6 +33,7 @@ __all__ = [
     "BiasReducedGradient",
     "ClippedGradient",
     "ClippedMean",
+    "ClippedMoments",
     "ClippedRisk",
     "CompressedMean",
     "CyclicPoissonBatches",

@@ -18,6 +18,7 @@ from privopt.problems.models import (
     huber,
     linear,
     regularised_distance,
+    squared,
     squared_distance,
 )
 from privopt.problems.problem import Problem
@@ -152,6 +153,24 @@ def _huber(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
     )
 
 
+def _isotropic_squares(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """``(<x, w> - y)^2/2`` with ``x = e_j`` for a share ``s = strength * noise_ratio``, else 0.
+
+    ``F(w) = s |w - e_1|^2/2`` over the unit ball: a curvature as small as the noise in it, and a
+    minimiser as far from the centre as there is. ``s`` is ``1/d`` at most. ``|x|, |y| <= 1``.
+    """
+    share = round(n * min(1.0 / dim, strength * noise_ratio))
+    features = np.concatenate([np.eye(dim), np.zeros((1, dim))])
+    return squared(
+        features,
+        features[:, 0],
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=2.0, smoothness=1.0),
+        counts=np.append(np.full(dim, share), n - dim * share),
+        minimiser=np.eye(dim)[0],
+        name="isotropic_squares",
+    )
+
+
 def _surplus(
     n: int, dim: int, noise_ratio: float, strength: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -258,6 +277,12 @@ HARD_FAMILIES = (
         "rounded medians of swept surplus: tight for objective perturbation",
         _huber,
         strengths=(1.5, 2.1, 3.0, 4.2, 6.0),
+    ),
+    Family(
+        "isotropic_squares",
+        "least squares of swept curvature: tight for sufficient statistics",
+        _isotropic_squares,
+        strengths=(1.0, 1.4, 2.0, 2.8, 4.0, 5.6),
     ),
 )
 STREAMS = (  # for regret, where the order of the records counts

@@ -24,6 +24,7 @@ from privopt.convex import (
     PublicTerm,
     Pytree,
     ScalarLoss,
+    Squared,
 )
 from privopt.problems.declaration import (
     Shaped,
@@ -215,6 +216,7 @@ class Problem:
         ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
         without kinks. ``"ball"``: a Euclidean ball. ``"mean"``: squared distances to points, so
         that the minimiser is their mean; ``"unit_modulus"``: of a modulus of at most 1.
+        ``"squares"``: squared losses of linear predictions.
         """
         loss: Any = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
@@ -222,6 +224,8 @@ class Problem:
         found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
         if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
             found.add("linear_model")
+        if linear and type(scalar) is Squared and not np.any(scalar.width):
+            found.add("squares")
         if isinstance(self.objective.constraint, L2Ball):
             found.add("ball")
         if has_mean(self.objective):

@@ -18,6 +18,7 @@ _NEEDS = {
     "linear_model": "losses of one linear prediction",
     "smoothing": "losses with a Moreau envelope",
     "mean": "means of records",
+    "squares": "squared losses of linear predictions",
 }
 
 

@@ -64,4 +64,5 @@ def provided(loss: str, problem_class: ProblemClass) -> frozenset[str]:
     if LOSSES[loss] is None:
         return _OF_A_MEAN
     smooth = {"linear_model"} if problem_class.smoothness is not None else set()
-    return _OF_A_PREDICTION | smooth
+    squares = {"squares"} if isinstance(LOSSES[loss], Squared) else set()
+    return _OF_A_PREDICTION | smooth | squares

@@ -48,6 +48,9 @@ from privopt.theory.sparse_laws import SPARSE_LAWS, SPARSE_ORDERS, only
 from privopt.theory.sparse_means import Body, l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.stability import descent_population_rate, descent_population_step_size
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule, batch_moments
+from privopt.theory.sufficient_statistics import (
+    sufficient_statistics_rate, sufficient_statistics_weight,
+)  # fmt: skip
 from privopt.theory.variance_reduction import (
     gradient_difference, variance_reduced_period, variance_reduced_rate, variance_reduced_step_size,
 )  # fmt: skip
@@ -71,6 +74,6 @@ __all__ = [
     "perturbed_objective_regularisation", "phase_sizes", "phased_descent_step_size", "phased_rate",
     "projected_descent_rate", "projected_descent_steps", "projected_gradient",
     "projection_mechanism_rate", "pure_balanced_minimiser", "smoothed_pure_balanced_minimiser",
-    "smoothing_width", "variance_reduced_period", "variance_reduced_rate",
-    "variance_reduced_step_size",
+    "smoothing_width", "sufficient_statistics_rate", "sufficient_statistics_weight",
+    "variance_reduced_period", "variance_reduced_rate", "variance_reduced_step_size",
 ]  # fmt: skip

@@ -27,6 +27,8 @@ WHOLE = dataclasses.replace(SPARSE, radius=math.inf)
 MEANS = dataclasses.replace(CURVED, radius=1.0, strong_convexity=1.0, sparsity=2)
 LINE = dataclasses.replace(CLASS, dim=2)
 
+SQUARES = dataclasses.replace(CLASS, lipschitz=3.0, smoothness=1.0, radius=2.0)
+
 
 def budget(relation="replace_one", delta=1e-5):
     return privopt.Budget(epsilon=1.0, delta=delta, relation=relation)
@@ -69,6 +71,8 @@ CASES = {
     "projection_mechanism, pure": (MEANS, budget(delta=0.0), {}),
     "l1_recovery": (MEANS, budget(), {"measurements": 2}),
     "l1_recovery, given": (MEANS, budget(), {"matrix": np.eye(2, 3)}),
+    "sufficient_statistics": (SQUARES, budget(), {}),
+    "sufficient_statistics, pure": (SQUARES, budget(delta=0.0), {"floor": 0.1}),
 }  # fmt: skip
 
 
@@ -226,8 +230,21 @@ def accelerated(convexity, smoothness, start, steps):
     return math.sqrt(2.0 * start * rate**steps / convexity)
 
 
+def farthest_moments(query, relation):
+    """By a search: the longest records at every angle, with opposite labels; or one and none."""
+    angles = np.linspace(0.0, math.pi, 20_001) if relation is Relation.REPLACE_ONE else [None]
+    one, pulled = query.feature_clip**2, query.weight * query.label_clip * query.feature_clip
+    if angles[0] is None:
+        return math.hypot(one, pulled) / query.size
+    cosine = np.cos(angles)
+    squares = 2.0 * one**2 * (1.0 - cosine**2) + 2.0 * pulled**2 * (1.0 + cosine)
+    return math.sqrt(squares.max()) / query.size
+
+
 def solved(query, facts, relation):
     """``(moved, error)`` of a regularised minimiser, by the facts that are declared."""
+    if type(query).__name__ == "ClippedMoments":
+        return farthest_moments(query, relation), 0.0
     if not 0.0 < query.regularisation + facts.strong_convexity < math.inf:
         return math.inf, math.inf
     width, own = query.smoothing or 0.0, facts.strong_convexity

@@ -1,0 +1,198 @@
+"""Second moments of features and of features with labels, every record clipped: one vector."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from privopt.arguments import instance, positive_number
+from privopt.convex import EmpiricalRisk, Features
+from privopt.convex.vectors import scaled_rows
+from privopt.mechanisms.clipping import is_exact
+from privopt.spec import Premises, ProblemClass, Relation
+
+_UNIT = 2.0**-53  # of float64: the relative error of one operation
+_ROUND_OFF = 1e-6  # relative, of a clip
+_CLIPPED = 1.0 - 2.0**-20  # a factor below it is no matter of the record's own rounding
+_BLOCK = 1024  # rows whose zeros are in memory at once
+_EXTREME = 1e30  # of a clip: its square and its round-off are numbers of float32
+
+
+class ClippedMoments(NamedTuple):
+    """``(1/n) (sum_i vec(x_i x_i^T), w sum_i r_i x_i)`` for ``|x_i| <= X``, ``|r_i| <= Y``.
+
+    ``vec`` is the upper triangle with what is off the diagonal times ``sqrt(2)``, so that norms
+    are Frobenius'. The residual ``r_i = y_i - <x_i, c>`` is that at a public centre ``c``. Each
+    record is clipped by itself: features shortened to ``X``, then the residual cut at ``Y``; one
+    that is not finite counts as 0. All of it is float64, and ``n`` is the public design size.
+
+    A record is ``m = (x x^T, w r x)``, and ``|m|^2 = |x|^4 + w^2 r^2 |x|^2``. Two of them are at
+    most ``sqrt(2) (X^2 + w^2 Y^2/2)`` apart, or ``2 w X Y`` if ``w Y > sqrt(2) X``. Proof: with
+    ``s, s'`` the lengths of ``x, x'`` and ``t`` their product, the square of the distance is
+    convex in ``(r, r')``, so that both are ``+-Y``, and flipping ``x'`` makes them opposites::
+
+        s^4 + s'^4 - 2 t^2 + w^2 Y^2 (s^2 + s'^2 + 2 t),    |t| <= s s'.
+
+    That is concave in ``t``, and largest at ``t = min(w^2 Y^2/2, s s')``; the value there grows
+    with ``s`` and with ``s'``. It is attained from two dimensions on. Without labels, ``w = 0``, a
+    replaced record costs ``sqrt(2)`` times a removed one, not twice.
+
+    ``feature_clip`` and ``label_clip`` are ``X`` and ``Y``, ``weight`` is ``w``, public, in units
+    of ``x`` over ``y``; ``size`` is ``n``; ``dim`` is for round-off.
+
+    Examples
+    --------
+    >>> query = ClippedMoments(1.0, 1.0, weight=1.0, size=1000.0, dim=5)
+    >>> [round(query.sensitivity(each), 6) for each in (Relation.ZERO_OUT, Relation.REPLACE_ONE)]
+    [0.001414, 0.002121]
+    """
+
+    feature_clip: float
+    label_clip: float
+    weight: float
+    size: float
+    dim: int
+
+    @classmethod
+    def of(
+        cls, problem_class: ProblemClass, *, label_clip: float | None = None, weight: float = 1.0
+    ) -> ClippedMoments:
+        """The query for a class of squared losses; ``X`` and ``Y`` are :func:`largest_record`'s."""
+        instance("problem_class", problem_class, ProblemClass)
+        if not problem_class.smoothness:
+            raise ValueError(
+                "smoothness must be positive for second moments, whose features it bounds by its "
+                f"root, got {problem_class.smoothness!r}"
+            )
+        features, labels = largest_record(problem_class)
+        if label_clip is None and math.isinf(labels):
+            raise ValueError("label_clip must be given where lipschitz is not declared, got None")
+        if label_clip is None and not labels > 0.0:
+            raise ValueError(
+                "label_clip must be given where lipschitz is at most radius times smoothness, "
+                f"{problem_class.radius * problem_class.smoothness:g}, which leaves nothing for "
+                "labels, got None"
+            )
+        labels = labels if label_clip is None else positive_number("label_clip", label_clip)
+        for name, value in (("feature_clip", features), ("label_clip", labels)):
+            if not 1.0 / _EXTREME <= value <= _EXTREME:
+                raise ValueError(f"{name} must lie in [1e-30, 1e30], got {value!r}")
+        weight = positive_number("weight", weight)
+        return cls(features, labels, weight, float(problem_class.n), problem_class.dim)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the vector has: ``d (d + 3)/2``."""
+        return self.dim * (self.dim + 3) // 2
+
+    def sensitivity(self, relation: Relation) -> float:
+        """As derived above over ``n``, or ``X sqrt(X^2 + w^2 Y^2)/n`` but for ``replace_one``.
+
+        Float64's round-off is charged: of norms, and of a sum in any order, which is within ``n^2
+        2^-53`` contributions of the exact one for either neighbour.
+        """
+        numbers = {name: positive_number(name, getattr(self, name)) for name in self._fields}
+        features, labels, weight, size, dim = numbers.values()
+        relation, pulled = Relation(relation), weight * labels
+        alone = features * math.hypot(features, pulled)
+        moved = alone
+        if relation is Relation.REPLACE_ONE:
+            near = pulled <= math.sqrt(2.0) * features
+            balanced = math.sqrt(2.0) * (features**2 + 0.5 * pulled**2)
+            moved = balanced if near else 2.0 * features * pulled
+        norms, order = 8.0 * (dim + 16.0) * _UNIT, 2.0 * size * (size + 16.0) * _UNIT
+        charged = moved * (1.0 + norms) + relation.multiple * alone * order
+        return charged / size * (1.0 + 8.0 * _UNIT)
+
+    def premises(self, relation: Relation) -> Premises:
+        """None of the records: clipping enforces all; round-off counts coordinates and records."""
+        del relation
+        return Premises(dim=self.dim, n=self.size, requires=frozenset({"squares"}))
+
+    def changes(self, problem_class: ProblemClass) -> bool:
+        """Whether it may answer with other moments than those of records as declared."""
+        features, labels = (each * (1.0 - _ROUND_OFF) for each in largest_record(problem_class))
+        short = self.feature_clip < features or self.label_clip < labels
+        return short or self.size != problem_class.n
+
+    def answer(self, objective: EmpiricalRisk, centre: Array) -> tuple[Array, Array]:
+        """The vector, shape ``(d (d + 3)/2,)``, and how many records were changed: secret."""
+        records = objective.linear
+        assert records is not None
+        features, labels = records.features, records.labels
+        if features.dtype != jnp.float64:
+            raise ValueError(f"objective must be float64 for second moments, got {features.dtype}")
+        sizes = features.norms()
+        factors = self.feature_clip / jnp.maximum(sizes, self.feature_clip)
+        found = labels - features.scaled(factors).matvec(centre)
+        usable = is_exact(sizes, factors) & jnp.isfinite(found)
+        residuals = jnp.where(usable, jnp.clip(found, -self.label_clip, self.label_clip), 0.0)
+        factors = jnp.where(usable, factors, 0.0)
+        ones = jnp.ones_like(labels)
+        counts = ones if objective.counts is None else objective.counts
+        moments = _sums(features, factors, residuals, counts) / self.size
+        upper, scales = triangle(features.shape[1])
+        vector = [moments[:, :-1][upper] * scales, self.weight * moments[:, -1]]
+        whole = (factors >= _CLIPPED) & (jnp.abs(found) * _CLIPPED <= self.label_clip)
+        return jnp.concatenate(vector), counts @ jnp.where(whole, 0.0, 1.0)
+
+    def parts(self, vector: Array, dim: int) -> tuple[Array, Array]:
+        """The symmetric matrix, shape ``(d, d)``, and the moments with residuals, of a vector."""
+        upper, scales = triangle(dim)
+        half = jnp.zeros((dim, dim), vector.dtype).at[upper].set(vector[:-dim] / scales)
+        return half + jnp.triu(half, 1).T, vector[-dim:] / self.weight
+
+
+def triangle(dim: int) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.float64]]:
+    """Where the upper triangle of a matrix lies, and by what its numbers count in a norm."""
+    rows, columns = np.triu_indices(dim)
+    return (rows, columns), np.where(rows == columns, 1.0, math.sqrt(2.0))
+
+
+def largest_record(problem_class: ProblemClass) -> tuple[float, float]:
+    """``X`` and ``Y``: the largest features and residual at the centre that the facts speak of.
+
+    A loss ``(<x, w> - y)^2/2`` is ``|x|^2``-smooth, and over the ball of radius ``R`` about the
+    centre its gradients are as long as ``|x| (R |x| + |r|)``. So ``X = sqrt(H)``, and ``L = X (R
+    X + Y)`` is read as the bound of a class with ``|r| <= Y``. (Shorter features could go with
+    longer residuals under the same ``L``.) ``Y`` is infinite where ``L`` or ``H`` is not declared,
+    and not positive where ``L <= R H``.
+
+    Examples
+    --------
+    >>> largest_record(ProblemClass(n=9, dim=2, lipschitz=3.0, radius=2.0, smoothness=1.0))
+    (1.0, 1.0)
+    """
+    if not problem_class.smoothness:
+        return math.inf, math.inf
+    features = math.sqrt(problem_class.smoothness)
+    if math.isinf(problem_class.lipschitz):
+        return features, math.inf
+    return features, problem_class.lipschitz / features - problem_class.radius * features
+
+
+def _sums(features: Features, factors: Array, residuals: Array, counts: Array) -> Array:
+    """``sum_i m_i x_i (x_i, r_i)^T`` with ``x_i`` times its factor, shape ``(d, d + 1)``."""
+    n, dim = features.shape
+    size = min(n, _BLOCK)
+
+    def add(block: Array | int, total: Array) -> Array:
+        start = jnp.minimum(block * size, n - size)
+
+        def part(numbers: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(numbers, start, size)
+
+        fresh = start + jnp.arange(size) >= block * size  # the last block overlaps
+        rows = scaled_rows(features.block(start, size), part(factors))
+        weights = jnp.where(fresh, part(counts), 0.0)
+        both = jnp.concatenate([rows, part(residuals)[:, None]], axis=1)
+        weighted = scaled_rows(rows, weights)
+        return total + jnp.matmul(weighted.T, both, precision=jax.lax.Precision.HIGHEST)
+
+    return jax.lax.fori_loop(0, -(-n // size), add, jnp.zeros((dim, dim + 1), features.dtype))

@@ -1,0 +1,156 @@
+"""Clipped second moments: their sensitivity by brute force, and under attack."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import privopt
+from privopt import problems
+from privopt.mechanisms import ClippedMoments
+from privopt.spec import Relation
+
+RUNS = 100_000
+FACTS = privopt.ProblemClass(n=3, dim=2, lipschitz=3.0, radius=2.0, smoothness=1.0)
+REPLACE = Relation.REPLACE_ONE
+LABELS = [0.0, 1.0, -1.0, 1e-45, 1e38, -1e308, np.inf, np.nan]
+
+
+def hostile_rows(dim):
+    rng = np.random.default_rng(0)
+    flat = [np.full(dim, size) for size in (0.0, 1.0, 1e38, 1e-45, 1e308, np.nan, -np.inf)]
+    axes = [*np.eye(dim), *-np.eye(dim), np.r_[1e308, 1e-308, np.zeros(dim - 2)]]
+    turned = [np.r_[math.cos(t), math.sin(t), np.zeros(dim - 2)] for t in np.linspace(0, 3.1, 40)]
+    wild = rng.normal(size=(6, dim)) * 10.0 ** rng.uniform(-300, 300, size=(6, 1))
+    return np.stack([*flat, *axes, *turned, *wild])
+
+
+def answers(query, features, labels, rest=2):
+    """The vector for each first record, beside the same others."""
+    dim = features.shape[1]
+    facts = dataclasses.replace(FACTS, n=rest + 1, dim=dim)
+    others = np.random.default_rng(1).normal(size=(rest, dim))
+    objective = problems.squared(
+        np.zeros((rest + 1, dim)), np.zeros(rest + 1), problem_class=facts
+    ).objective
+
+    @jax.jit
+    @jax.vmap
+    def of(row, label):
+        rows = jnp.concatenate([row[None], jnp.asarray(others)])
+        moved = jnp.concatenate([label[None], jnp.ones(rest)])
+        risk = dataclasses.replace(objective, data=(rows, moved))
+        return query.answer(risk, jnp.full(dim, 0.1))[0]
+
+    return np.asarray(of(jnp.asarray(features), jnp.asarray(labels)))
+
+
+@pytest.mark.parametrize("dim", [2, 5])
+@pytest.mark.parametrize("weight", [0.1, 1.0, 1.4, 3.0])
+@pytest.mark.parametrize(("feature_clip", "label_clip"), [(1.0, 1.0), (0.5, 2.0)])
+def test_no_record_moves_the_moments_further_than_is_charged(dim, weight, feature_clip, label_clip):
+    """All pairs of hostile records; some pair of opposite labels nearly attains what is charged."""
+    query = ClippedMoments(feature_clip, label_clip, weight, 3.0, dim)
+    rows = hostile_rows(dim)
+    found = answers(query, np.repeat(rows, len(LABELS), axis=0), np.tile(LABELS, len(rows)))
+    assert np.isfinite(found).all()
+    apart = np.linalg.norm(found[:, None] - found[None], axis=-1).max()
+    assert 0.99 * query.sensitivity(REPLACE) <= apart <= query.sensitivity(REPLACE)
+    null = found[np.isnan(np.repeat(rows[:, 0], len(LABELS)))][0]
+    alone = np.linalg.norm(found - null, axis=-1).max()
+    for relation in (Relation.ZERO_OUT, Relation.ADD_OR_REMOVE_ONE):
+        assert 0.99 * query.sensitivity(relation) <= alone <= query.sensitivity(relation)
+
+
+def test_random_records_are_no_further_apart_than_the_formula():
+    """A search in float64 over pairs of records, none of them longer than its clips."""
+    rng = np.random.default_rng(2)
+    for weight in (0.2, 0.9, 1.5, 4.0):
+        rows = rng.normal(size=(2, 20_000, 3))
+        rows *= rng.choice([0.3, 0.9, 1.0], (2, 20_000, 1)) / np.linalg.norm(
+            rows, axis=-1, keepdims=True
+        )
+        labels = rng.choice([-1.0, -0.5, 1.0], (2, 20_000))
+        moments = [
+            np.concatenate(
+                [np.einsum("ni,nj->nij", x, x).reshape(-1, 9), weight * y[:, None] * x], axis=1
+            )
+            for x, y in zip(rows, labels, strict=True)
+        ]
+        apart = np.linalg.norm(moments[0] - moments[1], axis=1).max()
+        query = ClippedMoments(1.0, 1.0, weight, 1.0, 3)
+        assert 0.97 * query.sensitivity(REPLACE) <= apart <= query.sensitivity(REPLACE)
+
+
+@pytest.mark.parametrize(("dtype", "delta"), [(np.float64, 0.0), (np.float32, 0.01)])
+def test_an_attack_on_whole_programs(epsilon_lower_bound, dtype, delta):
+    """The worst pair, likelihood ratios of what is released in between, 100,000 runs each.
+
+    The records are at angles with ``cos = w^2 Y^2/(2 X^2)`` and have opposite labels. What the run
+    itself releases says no more.
+    """
+    budget = privopt.Budget(epsilon=2.0, delta=delta, relation="replace_one")
+    planned = privopt.ALGORITHMS["sufficient_statistics"].plan(FACTS, budget, weight=1.0)
+    mechanism = planned.params.mechanism
+    keys = [jax.random.split(jax.random.key(seed), RUNS) for seed in (0, 1)]
+    pair = np.array([[1.0, 0.0], [0.5, math.sqrt(0.75)]])
+    moments, noisy, released = [], [], []
+    for row, label, seeds in zip(pair, (1.0, -1.0), keys, strict=True):
+        features = np.concatenate([row[None], np.zeros((2, 2))]).astype(dtype)
+        labels = np.array([label, 0.0, 0.0], dtype)
+        problem = problems.squared(features, labels, problem_class=FACTS)
+        found = privopt.run_many(
+            [planned], problem, seeds, execution=privopt.Execution(chunk=10_000)
+        )
+        moments.append(np.asarray(found.secret.moments[0, 0], np.float64))
+        released.append(np.asarray(found.released[0], np.float64))
+        noisy.append(np.asarray(jax.vmap(mechanism.add_noise, (0, None))(seeds, moments[-1])))
+    apart = np.linalg.norm(moments[0] - moments[1])
+    assert apart == pytest.approx(mechanism.query.sensitivity(REPLACE), rel=1e-5)
+    if delta:
+        scores = [each @ (moments[0] - moments[1]) for each in noisy]
+    else:
+        scores = [
+            np.linalg.norm(each - moments[1], axis=1) - np.linalg.norm(each - moments[0], axis=1)
+            for each in noisy
+        ]
+    found = epsilon_lower_bound(*scores, delta)
+    assert 0.75 * budget.epsilon < found <= budget.epsilon
+    way = released[0].mean(axis=0) - released[1].mean(axis=0)
+    assert epsilon_lower_bound(*(each @ way for each in released), delta) <= budget.epsilon
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_null_record_is_one_of_zeros(value):
+    """Whether its features or its label are not finite: the release is the same to the bit."""
+    plan = privopt.ALGORITHMS["sufficient_statistics"].plan
+    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="zero_out")
+    planned = plan(FACTS, budget)
+
+    def released(row, label):
+        features = np.array([row, [0.6, 0.0], [0.0, 0.8]])
+        problem = problems.squared(features, np.array([label, 1.0, -1.0]), problem_class=FACTS)
+        return privopt.run(planned, problem, jax.random.key(0)).released
+
+    plain = released([0.0, 0.0], 0.0)
+    np.testing.assert_array_equal(released([value, 0.5], 0.5), plain)
+    np.testing.assert_array_equal(released([0.5, 0.5], value), plain)
+
+
+def test_a_record_more_than_the_public_number_is_refused():
+    """Under add or remove too: round-off is charged for ``n`` records, and fewer are run."""
+    plan = privopt.ALGORITHMS["sufficient_statistics"].plan
+    planned = plan(FACTS, privopt.Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one"))
+    for n in (2, 3):
+        facts = dataclasses.replace(FACTS, n=n)
+        problem = problems.squared(np.eye(n, 2), np.ones(n), problem_class=facts)
+        assert np.isfinite(privopt.run(planned, problem, jax.random.key(0)).released).all()
+    facts = dataclasses.replace(FACTS, n=4)
+    problem = problems.squared(np.eye(4, 2), np.ones(4), problem_class=facts)
+    with pytest.raises(ValueError, match="at most 3, on which the plan rests, got 4"):
+        privopt.run(planned, problem, jax.random.key(0))
