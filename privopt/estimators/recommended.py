@@ -12,7 +12,10 @@ from privopt.spec import Budget, ProblemClass
 
 MAX_STEPS = 300  # of a recommended method; more cost minutes and change little
 
-_PURE = {"objective_perturbation": "objective_perturbation", "dp_gd": "output_perturbation"}
+_PURE = {
+    **{name: name for name in ("objective_perturbation", "sufficient_statistics")},
+    "dp_gd": "output_perturbation",
+}
 """What stands for a preferred method where ``delta = 0``."""
 
 

@@ -75,8 +75,8 @@ class LinearRegression(_Regressor):
     True
     """
 
-    default_radius: ClassVar[float] = 2.0
-    preferred: ClassVar[str] = "objective_perturbation"
+    default_radius: ClassVar[float] = 10.0
+    preferred: ClassVar[str] = "sufficient_statistics"
 
     def _facts(self, n: int, columns: int) -> ProblemClass:
         radius = self._radius
