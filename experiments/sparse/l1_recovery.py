@@ -13,6 +13,7 @@ import math
 from functools import cache
 
 import numpy as np
+from scipy import stats
 
 import privopt
 from privopt.lab import (
@@ -30,7 +31,6 @@ from privopt.lab import (
     replicate_keys,
     stream,
 )
-from privopt.lab.judge.estimates import exponent, least_squares
 from privopt.problems import family
 
 FEW = {"measurements": 90}
@@ -138,18 +138,36 @@ def values(profile):
         yield from ladder_of(name)(profile)
 
 
+def weights(axis):
+    """Of the logs of values, in the exponent that least squares fits to them."""
+    logs = np.log(np.asarray(axis))
+    logs = logs - logs.mean()
+    return logs / (logs @ logs)
+
+
+def decay(axis, samples):
+    """``a`` in ``mean = c x^-a``, and its 95 % interval: log means have the errors of means."""
+    shares = weights(axis)
+    terms = [float(w * math.log(float(v.mean()))) for w, v in zip(shares, samples, strict=True)]
+    errors = [
+        abs(w) * (float(v.std(ddof=1)) / (float(v.mean()) * math.sqrt(v.size)))
+        for w, v in zip(shares, samples, strict=True)
+    ]
+    found = -math.fsum(terms)
+    reach = float(stats.t.isf(0.025, RUNS - 1)) * math.hypot(*errors)
+    return found, privopt.Interval(found - reach, found + reach)
+
+
 def slopes(profile):
     """``a`` where the squared error falls like ``x^-a``, with a 95 % interval; of the order too."""
     del profile
     for name, places in LADDERS.items():
         axis = [n * epsilon for n, _, epsilon in places]
-        told = -least_squares(axis, [order(*place) for place in places])
+        told = -float(weights(axis) @ np.log([order(*place) for place in places]))
         row = {"label": NAMES[name], "order": told, "ladder": name}
         for method in METHODS:
-            samples = [[errors(method, RUNS, True, *place)] for place in places]
-            fitted = exponent(axis, samples, 0.05, [0]).estimate
-            row[method] = privopt.Interval(-fitted.upper, -fitted.lower)
-            row[f"{method}_decay"] = -fitted.value
+            samples = [errors(method, RUNS, True, *place) for place in places]
+            row[f"{method}_decay"], row[method] = decay(axis, samples)
         yield row
 
 
