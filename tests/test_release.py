@@ -200,6 +200,8 @@ def test_every_draw_of_a_mechanism_is_heard(monkeypatch):
             where = problem()
             if "mean" in planned.requires:
                 where = problems.squared_distance(where.data[0], problem_class=FACTS)
+            if "squares" in planned.requires:
+                where = problems.squared(*where.data, problem_class=FACTS)
             _, tape = taped(planned, where)
         assert [np.size(noise) for noise in tape["noise"]] == list(map(math.prod, drawn))
         assert len(drawn) >= 1

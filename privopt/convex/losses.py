@@ -22,6 +22,7 @@ from typing import ClassVar, Protocol, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from privopt.convex.features import FeaturesLike, as_features, shortened
@@ -162,7 +163,7 @@ class Squared:
 
     @property
     def curvature(self) -> float:
-        return 1.0 / (1.0 + float(jnp.min(jnp.asarray(self.width))))
+        return 1.0 / (1.0 + float(np.min(self.width)))  # on the host, also while a run is traced
 
     def value(self, prediction: Array, label: Array) -> Array:
         return 0.5 * (prediction - label) ** 2 / (1.0 + self.width)

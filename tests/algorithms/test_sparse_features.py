@@ -49,6 +49,8 @@ def test_every_algorithm_releases_what_its_dense_twin_does(name):
     twins = SPARSE, DENSE
     if "mean" in plan.requires:
         twins = (problems.squared_distance(x, problem_class=CLASS) for x in (CSR, FEATURES))
+    if "squares" in plan.requires:
+        twins = (problems.squared(x, LABELS, problem_class=CLASS) for x in (CSR, FEATURES))
     sparse, dense = (privopt.run(plan, problem, KEY) for problem in twins)
     np.testing.assert_allclose(sparse.released, dense.released, rtol=1e-10, atol=1e-10)
     assert float(jnp.max(jnp.abs(dense.released))) > 1e-3
