@@ -171,6 +171,11 @@ def tunable(algorithm: Algorithm) -> bool:
     return algorithm.private and algorithm.coins is None and algorithm.noise != "law"
 
 
+def is_tuned(algorithm: Algorithm) -> bool:
+    """Whether :func:`tuned` made it."""
+    return isinstance(algorithm.plan, _Planned)
+
+
 @dataclass(frozen=True)
 class _Planned:  # so that plans can be pickled and compared
     """``plan`` of a tuned algorithm."""

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import privopt
 from privopt import lab, problems
 from privopt.cli.commands import app
+from privopt.comparison.request import methods_of
 from privopt.comparison.winners import winners_of
 from privopt.lab.make.resume import Note, Started
 
@@ -111,6 +112,9 @@ def test_what_is_tuned_privately_pays_and_may_win():
     assert not told["output_perturbation_tuned"].tuned  # which would keep it from winning
     assert told["output_perturbation_tuned"].bound > told["output_perturbation"].bound
     assert "tuned privately" in found.setting
+    labels = [method.label for method in methods_of(None, None, None)]
+    assert "dp_gd" in labels
+    assert "output_perturbation_tuned" not in labels  # not asked for again
 
 
 def test_steps_may_be_the_axis():

@@ -41,7 +41,7 @@ from privopt import algorithms
 matplotlib.rcdefaults()
 %matplotlib inline
 jax.config.update("jax_enable_x64", False)
-for name in set(algorithms.ALGORITHMS) - algorithms._BUILT_IN:  # of the notebook before
+for name in set(algorithms.ALGORITHMS) - algorithms.BUILT_IN:  # of the notebook before
     algorithms._REGISTERED.pop(name)
 """
 

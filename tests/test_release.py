@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import privopt
-from privopt import core, draws, mechanisms, problems, statistics
+from privopt import algorithms, core, draws, mechanisms, problems, statistics
 from privopt.release import Released, Replay, Tape, release
 
 N, DIM = 12, 3  # few records are few steps of what runs through them once
@@ -186,7 +186,7 @@ def test_every_draw_of_a_mechanism_is_heard(monkeypatch):
     """As many draws are on the tape as are made, in every private algorithm that adds noise."""
     jax.clear_caches()  # a program that is kept would draw without a call
     others = {"gradient_descent", "exponential_mechanism"}  # no noise, and a law
-    for name in sorted(set(privopt.ALGORITHMS) - others):
+    for name in sorted(algorithms.BUILT_IN - others):
         drawn = []
 
         def counted(key, shape, dtype, *, draw, drawn=drawn):

@@ -55,7 +55,7 @@ ROOMS = {
     "reading":    Room(5, LIBRARY, DEVICE),
     "tables":     Room(5, "arguments problems", "numpy scipy"),
     "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),
-    "recommendation": Room(5, LIBRARY, "pyarrow"),
+    "recommendation": Room(6, f"{LIBRARY} tuning", "pyarrow"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(3, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),
     "mechanisms": Room(3, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),

@@ -62,12 +62,12 @@ def register(algorithm: Algorithm) -> Algorithm:
     are not. Cells are recorded under the code of their algorithm: one that changes is run again.
     """
     instance("algorithm", algorithm, Algorithm)
-    if algorithm.name in _BUILT_IN:
-        raise ValueError(f"name must not be one of {', '.join(sorted(_BUILT_IN))}")
+    if algorithm.name in BUILT_IN:
+        raise ValueError(f"name must not be one of {', '.join(sorted(BUILT_IN))}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", algorithm.name):
         raise ValueError(f"name must be of small letters and underscores, got {algorithm.name!r}")
     _REGISTERED[algorithm.name] = algorithm
     return algorithm
 
 
-_BUILT_IN = frozenset(_REGISTERED)
+BUILT_IN = frozenset(_REGISTERED)

@@ -18,7 +18,7 @@ from privopt.lab.make.experiment import Experiment
 from privopt.lab.make.method import Choice, Method
 from privopt.problems import FAMILIES, KINDS, Family, Problem, synthetic
 from privopt.spec import Budget
-from privopt.tuning import tunable, tuned
+from privopt.tuning import is_tuned, tunable, tuned
 
 VALUES: Mapping[str, tuple[float, ...]] = {
     "n": (500, 1000, 2000, 4000, 8000),
@@ -110,11 +110,16 @@ def budget_of(
 def methods_of(
     algorithms: Sequence[str | Method] | None, tune: str | None, max_steps: int | None
 ) -> tuple[Method, ...]:
-    """Every private algorithm by default; beside each its twin that is tuned, if asked for."""
+    """Every private algorithm by default; beside each its twin that is tuned, if asked for.
+
+    Tuned twins that are registered, here or by the caller, are compared where they are named.
+    """
     if isinstance(algorithms, str):
         algorithms = [algorithms]
     if algorithms is None:
-        algorithms = [name for name, each in ALGORITHMS.items() if each.private]
+        algorithms = [
+            name for name, each in ALGORITHMS.items() if each.private and not is_tuned(each)
+        ]
     if tune is not None:
         member("tune", tune, ["oracle", "private"])
     found: list[Method] = []

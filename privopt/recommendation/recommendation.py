@@ -18,6 +18,7 @@ from privopt.recommendation.screen import screen
 from privopt.recommendation.what_if import Reach, WhatIf, reach, what_ifs
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Quantity, Rate
+from privopt.tuning import is_tuned
 
 _CLOSE = 1.25  # how far from the best bound a method may be that is asked in its place
 SLOW = ("bias_reduced_sgd", "dp_svrg")
@@ -186,7 +187,7 @@ def recommend(
 
 
 def _private() -> tuple[str, ...]:
-    return tuple(name for name, each in ALGORITHMS.items() if each.private)
+    return tuple(name for name, each in ALGORITHMS.items() if each.private and not is_tuned(each))
 
 
 def _by_measured(each: Candidate) -> float:
