@@ -27,6 +27,7 @@ __all__ = [
     "__version__",
     "accounting",
     "algorithms",
+    "audit",
     "compare",
     "comparison",
     "convex",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from privopt import (
         accounting,
         algorithms,
+        audit,
         comparison,
         convex,
         core,

@@ -43,12 +43,12 @@ ROOMS = {
     "privopt":    Room(10, f"{LIBRARY} reading tables {UPPER}", ""),  # the root
     "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} dp_accounting jax"),
     "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
+    "audit":      Room(8, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
     "lab/write":  Room(8, LAB, "rich"),
     "lab/draw":   Room(7, "arguments lab/judge lab/make", "PIL matplotlib numpy pandas"),
     "estimators": Room(6, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
     "lab/judge":  Room(6, "lab/make", "numpy scipy"),
     "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
-    "audit":      Room(5, LIBRARY, DEVICE),
     "algorithms": Room(4, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),

@@ -213,7 +213,7 @@ linear = Study(
                 log="xy",
                 title="n = 1,024, s = 4, ε = 1",
                 lines=(
-                    Line("mean", "mean of the runs", "purple", "dots"),
+                    Line("mean", "mean of the runs", "purple", "points"),
                     Line("solved", "the equation", "orange"),
                     Line("bound", "bound at the same lambda", "grey"),
                 ),

@@ -1,4 +1,4 @@
-"""The commands of ``privopt``: list, new, run, report, recommend, compare, epsilon, noise.
+"""The commands of ``privopt``: list, new, run, report, recommend, compare, audit, epsilon, noise.
 
 JAX is imported only by the commands that need it, and after the number of host devices is set.
 """
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from privopt.cli.accounting import epsilon, noise
+from privopt.cli.audits import audit
 from privopt.cli.comparisons import compare
 from privopt.cli.experiments import list_, report, run
 from privopt.cli.new import new
@@ -56,5 +57,6 @@ app.command()(run)
 app.command()(report)
 app.command()(recommend)
 app.command()(compare)
+app.command()(audit)
 app.command()(epsilon)
 app.command()(noise)

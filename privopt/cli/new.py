@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from keyword import iskeyword
 from typing import Annotated
 
 import typer
@@ -46,7 +47,7 @@ def new(
     with plain_errors(context, ValueError, OSError):
         member("algorithm", algorithm, lab.algorithms())
         member("family", family, lab.families())
-        if not name.isidentifier():
+        if not name.isidentifier() or iskeyword(name):
             raise ValueError(f"NAME must be a Python name, such as my_experiment, got {name!r}")
         EXPERIMENTS.mkdir(exist_ok=True)
         path = EXPERIMENTS / f"{name}.py"

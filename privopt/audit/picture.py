@@ -1,0 +1,50 @@
+"""Audits as a picture: a row an algorithm, the guarantee as a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from privopt.audit.distinguishing import Audit
+from privopt.lab.draw.sheet import LOOK, sheet
+from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE, PAPER, save
+
+_ROW = 0.25  # inches
+_COLOURS = {"kept": BLUE, "blind": GREY, "refuted": ORANGE}
+
+
+def write_picture(audits: Sequence[Audit], title: str, stem: Path) -> None:
+    """``stem`` with the ending .png."""
+    save(lambda: picture(audits, title), stem, formats=(".png",))
+
+
+@mpl.rc_context(LOOK)
+def picture(audits: Sequence[Audit], title: str) -> Figure:
+    """Dots are attacks, rings the same attacks where the noise is halved."""
+    key = (
+        "dot: a certified lower bound on how far apart the released points of two neighbours are, "
+        "over what the guarantee allows; above 1 (line) it is refuted. Ring: the same with half of "
+        "the noise, which an attack worth its name finds above 1. Grey: the attack is blind, and "
+        "nothing is said."
+    )
+    figure, ((place,),) = sheet(
+        title, [], [key], panels=(1, 1), height=_ROW * len(audits) + 0.1, left=2.4, right=0.25
+    )
+    for row, each in enumerate(audits):
+        colour = _COLOURS[each.verdict]
+        place.plot([each.halved.ratio], [row], marker="o", ls="", color=colour, mfc=PAPER, ms=4.5)
+        place.plot([each.attack.ratio], [row], marker="o", ls="", color=colour, mec=PAPER, ms=6.5)
+    place.axvline(1.0, color=INK, lw=1.0, ls="-.")
+    place.set_yticks(range(len(audits)), [_name(each) for each in audits])
+    place.set_ylim(len(audits) - 0.5, -0.5)
+    place.set_xlim(left=0.0)
+    place.set_xlabel("found over claimed separation of the two laws")
+    return figure
+
+
+def _name(audit: Audit) -> str:
+    """With the verdict, where it is not the ordinary one: colour alone would not tell it."""
+    return audit.algorithm if audit.verdict == "kept" else f"{audit.algorithm} ({audit.verdict})"
