@@ -131,25 +131,6 @@ def test_never_below_the_optimum_and_in_order(log10_epsilon, k, log10_slack):
     assert optimum.lower <= kov <= drv
 
 
-WRONG = {
-    "drift inside the root": lambda e, k, s: math.sqrt(
-        2 * k * math.log(1 / s) * e * e + k * e * math.expm1(e)
-    ),
-    "e to the epsilon plus one": lambda e, k, s: (
-        e * math.sqrt(2 * k * math.log(1 / s)) + k * e * math.expm1(e) / math.exp(e + 1)
-    ),
-    "no logarithm": lambda e, k, s: e * math.sqrt(2 * k / s**0) + k * e * math.tanh(e / 2),
-    "no drift": lambda e, k, s: e * math.sqrt(2 * k * math.log(1 / s)),
-}
-
-
-@pytest.mark.parametrize("fault", WRONG)
-def test_the_optimum_catches_a_wrong_formula(fault):
-    grid = [(e, k, s) for e in (0.01, 0.1, 1.0) for k in (10, 1000, 10**5) for s in (1e-9, 1e-3)]
-    below = [WRONG[fault](*case) < optimal_epsilon(case[0], 0.0, *case[1:]).lower for case in grid]
-    assert any(below)
-
-
 @EVERY_RELATION
 @EVERY_FORM
 def test_between_the_truth_and_basic_composition(relation, form):

@@ -1,7 +1,6 @@
 """Domination: the theorems that the pairs rest on, checked numerically; from events to pairs."""
 
 import math
-from itertools import pairwise
 
 import dp_accounting as dp
 import numpy as np
@@ -16,54 +15,16 @@ from privopt.spec import Relation
 # --- domination -----------------------------------------------------------------------------------
 
 
-def laplace_curve(epsilon, mu):
-    return np.where(
-        epsilon >= mu,
-        0.0,
-        np.where(
-            epsilon <= -mu, -np.expm1(np.minimum(epsilon, 0.0)), -np.expm1((epsilon - mu) / 2)
-        ),
-    )
-
-
-def with_one_more(curve, epsilon, a, kinks, nodes=40):
-    """The curve of a product with another Laplace coordinate, integrated between its kinks."""
-    x, w = np.polynomial.legendre.leggauss(nodes)
-    total = np.sum(0.5 * curve(epsilon - a) + 0.5 * math.exp(-a) * curve(epsilon + a))
-    cuts = np.unique(np.clip([-a, a, *(epsilon - k for k in kinks)], -a, a))
-    for left, right in pairwise(cuts):
-        losses = 0.5 * (left + right) + 0.5 * (right - left) * x
-        total += (
-            0.5
-            * (right - left)
-            * float(w @ (0.25 * np.exp(0.5 * (losses - a)) * curve(epsilon - losses)))
-        )
-    return float(total)
-
-
 @pytest.mark.parametrize(("a", "b"), [(0.05, 0.05), (0.3, 1.0), (2.0, 2.5), (0.01, 6.0)])
-def test_one_laplace_coordinate_dominates_two_and_three(a, b):
-    def two(epsilons):
-        return np.array(
-            [
-                with_one_more(lambda e: laplace_curve(e, b), e, a, (-b, b))
-                for e in np.atleast_1d(epsilons)
-            ]
-        )
-
-    total = a + b
-    for epsilon in np.linspace(-1.1 * total, 1.1 * total, 23):
-        assert two(epsilon)[0] <= laplace_curve(epsilon, total) + 1e-12
-    third = 0.7 * a
-    kinks = (-total, a - b, b - a, total)
-    for epsilon in np.linspace(-total, total, 7):
-        three = with_one_more(two, epsilon, third, kinks, nodes=12)
-        assert three <= laplace_curve(epsilon, total + third) + 1e-9
-    y = np.linspace(0.0, 2.0 * total, 9)[1:-1]  # the survival of the product, as the proof has it
-    ratio = np.where(
-        y < 2 * min(a, b), 1.5 + y / 4, np.where(y < 2 * b, 1 + a / 2, 0.5 + (2 * total - y) / 4)
-    )
-    assert np.all(np.diff(np.sign(ratio - 1.0 - 1e-12)) <= 0) or np.all(ratio >= 1.0)
+def test_one_laplace_coordinate_dominates_two(a, b):
+    """Of noise of scale 1, in the plane; its midpoints err by less than 1e-4."""
+    x = np.linspace(-20.0, 20.0, 4001)[:-1] + 0.005
+    laws = [(np.exp(-abs(x - s)) / 200.0, np.exp(-abs(x)) / 200.0) for s in (a, b)]
+    p, q = (np.multiply.outer(*each) for each in zip(*laws, strict=True))
+    for epsilon in np.array([-0.8, 0.0, 0.3, 0.9]) * (a + b):
+        bins = LaplacePair(a + b).bins(np.array([epsilon]))
+        bound = bins.p[1] - math.exp(epsilon) * bins.q[1]
+        assert np.maximum(p - math.exp(epsilon) * q, 0.0).sum() <= bound + 1e-4
 
 
 @pytest.mark.parametrize("a", [0.05, 0.7, 3.0])

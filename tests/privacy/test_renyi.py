@@ -285,36 +285,6 @@ def test_composition_adds_and_nothing_costs_nothing():
         assert not divergence(nothing, ADD, *orders).any()
 
 
-def test_extreme_parameters_stay_in_range():
-    orders = np.asarray(ORDERS)
-    events = [
-        dp.LaplaceDpEvent(1e-308),
-        dp.LaplaceDpEvent(5e-324),
-        dp.LaplaceDpEvent(0.0),
-        dp.LaplaceDpEvent(1e300),
-        dp.RandomizedResponseDpEvent(0.0, 3),
-        dp.RandomizedResponseDpEvent(5e-324, 3),
-        dp.RandomizedResponseDpEvent(1.0, 3),
-        dp.RandomizedResponseDpEvent(1 - 2**-53, 3),
-        dp.dp_event.DiscreteLaplaceDpEvent(1e300, 10),
-        dp.GaussianDpEvent(1e-200),
-        dp.GaussianDpEvent(math.inf),
-        dp.SelfComposedDpEvent(dp.GaussianDpEvent(1e-9), 10**400),
-        dp.SelfComposedDpEvent(dp.GaussianDpEvent(math.inf), 10**400),
-        dp.ZCDpEvent(1e308, 1e308),
-        dp.SelfComposedDpEvent(poisson(1e-300, 1e-3), 10**9),
-        poisson(1 - 2**-53, 0.1),
-        poisson(5e-324, 1.0),
-    ]
-    for event in events:
-        for relation in Relation:
-            curve = renyi_divergence(event, relation, orders)
-            assert np.all(curve >= 0.0)
-            for delta in (0.0, 1e-300, 1e-5, 1 - 2**-53):
-                assert RENYI.epsilon(event, relation, delta).upper >= 0.0
-            assert 0.0 <= RENYI.delta(event, relation, 1e308).upper <= 1.0
-
-
 # --- conversion -----------------------------------------------------------------------------------
 
 
@@ -402,11 +372,8 @@ def test_conversions_invert_each_other(order, log_rho, log10_delta):
     ("call", "message"),
     [
         (lambda: renyi_epsilon([1.0], [1.0], 0.1), "orders must be increasing, finite and above 1"),
-        (lambda: renyi_epsilon([3.0, 2.0], [1.0, 1.0], 0.1), "orders must be increasing"),
         (lambda: renyi_epsilon([], [], 0.1), "orders must be a non-empty sequence"),
         (lambda: renyi_epsilon([2.0], [1.0, 2.0], 0.1), "divergences must be non-negative, one"),
-        (lambda: renyi_epsilon([2.0], [-1.0], 0.1), "divergences must be non-negative"),
-        (lambda: renyi_epsilon([2.0], [math.nan], 0.1), "divergences must be non-negative"),
         (lambda: renyi_epsilon([2.0], [1.0], 1.0), r"delta must lie in \[0, 1\), got 1.0"),
         (lambda: renyi_delta([2.0], [1.0], -1.0), "epsilon must be non-negative and finite"),
         (lambda: renyi_divergence(dp.NoOpDpEvent(), ADD, [math.inf]), "orders must be increasing"),
