@@ -73,31 +73,6 @@ def test_linear_losses_without_variance_have_no_longest_step():
     assert numbers == (StepRule(0.9 * size, decay=1.0), "last")
 
 
-def quadratic(facts, *, steps, step_size, noise_std):
-    """The exact risk on ``(H/2)|w - c|^2``, ``|c| = R``, nothing projected."""
-    shrink = 1.0 - step_size * facts.smoothness
-    powers = shrink ** np.arange(1, steps + 1)
-    bias = facts.radius * powers.mean()
-    # Noise of step s is in w_{s+1}, shrunk in w_{s+2}, and so on to w_{T+1}.
-    reach = np.cumsum(shrink ** np.arange(steps)) * step_size / steps
-    variance = facts.dim * noise_std**2 * np.sum(reach**2)
-    return 0.5 * facts.smoothness * (bias**2 + variance)
-
-
-def test_quadratics_obey_the_bound_exactly():
-    """A closed form on a grid that covers long and short steps, much noise and none."""
-    worst = 0.0
-    for smoothness, share, steps, noise in itertools.product(
-        np.geomspace(1e-3, 1e3, 13), (0.05, 0.3, 0.5, 0.9, 0.99), (1, 2, 7, 50), (0, 0.1, 1, 10)
-    ):
-        facts = cls(dim=3, smoothness=smoothness)
-        numbers = {"steps": steps, "step_size": share / smoothness, "noise_std": noise}
-        ratio = quadratic(facts, **numbers) / smooth_descent(facts, **numbers)
-        assert ratio <= 1.0
-        worst = max(worst, ratio)
-    assert worst > 0.3
-
-
 def two_point(gradient, value, *, start, steps, step_size, noise):
     """``E F`` on ``[-1, 1]`` over all signs of the noise, of the mean of ``w_2..w_{T+1}``.
 
