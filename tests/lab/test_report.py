@@ -353,15 +353,6 @@ def test_the_lead_holds_and_leaves_least_of_the_zero_predictors_risk(synthetic, 
     assert "beat the zero predictor" not in head
 
 
-def test_where_nothing_was_measured_the_page_says_so(synthetic, tmp_path):
-    table = synthetic(**REAL)
-    folder = open_results(tmp_path / "results")
-    keep(folder, table._replace(cells=table.cells.slice(0, 0), runs=table.runs.slice(0, 0)))
-    page = write_report(folder).read_text(encoding="utf-8")
-    assert "Nothing was measured" in page
-    assert "Nothing was judged." in page
-
-
 def test_names_of_files_are_told_in_words():
     assert [in_words(name) for name in ("dp_ftrl", "dp_ftrl_noises", "default_dp_sgd")] == [
         "DP-FTRL", "DP-FTRL noises", "Default DP-SGD",

@@ -52,11 +52,8 @@ def test_a_true_theorem_holds_on_every_axis_and_tells_what_could_have_made_it_fa
         assert verdict.power > 0.9
 
 
-@pytest.mark.parametrize("truth", [{"off": 0.3}, {"bend": 0.0}])
-def test_a_slope_that_its_controls_have_too_is_inherited(synthetic, truth):
-    for verdict in slopes(synthetic(spread=0.02, replicates=100, **truth)).values():
-        assert verdict.outcome is Outcome.INHERITED
-    told = tally(verdicts(synthetic(spread=0.02, replicates=100, **truth)))
+def test_a_slope_that_its_controls_have_too_is_inherited(synthetic):
+    told = tally(verdicts(synthetic(spread=0.02, replicates=100, off=0.3)))
     assert told == "0 of 3 exponents hold, 3 inherited; 1 of 1 bounds hold."
 
 
@@ -110,7 +107,6 @@ def test_a_violated_bound_is_refuted_and_its_worst_cell_named(synthetic, replace
 
 
 def test_one_replicate_is_undecided(synthetic):
-    assert slopes(synthetic(axes=N_ONLY, replicates=1))["n"].outcome is Outcome.UNDECIDED
     assert bound(synthetic(axes=N_ONLY, replicates=1)).outcome is Outcome.UNDECIDED
 
 

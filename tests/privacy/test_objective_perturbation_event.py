@@ -275,16 +275,6 @@ def test_a_determinant_left_out_would_be_found():
     assert found > 5 * without_it.delta(1.0).upper
 
 
-def test_replaced_noise_at_the_multiplier_of_one_record_would_be_found():
-    """Linear losses ``+-w``: the profile of ``zero_out`` is broken by a replacement."""
-    sigma = 3.0
-    left, right = (lambda w, x=x: stats.norm.logpdf(w + x, scale=sigma) for x in (1.0, -1.0))
-    found = divergence(left, right, 0.5, 60.0)
-    release = ObjectivePerturbationDpEvent(sigma, 0.0)
-    assert found > 2 * Guarantee(release, ZERO).delta(0.5).upper
-    assert found <= Guarantee(release, REPLACE).delta(0.5).upper
-
-
 # --- in the plane ---------------------------------------------------------------------------------
 
 

@@ -204,14 +204,6 @@ def test_linear_losses_obey_the_bound_at_the_best_step_and_attain_a_third(steps)
     assert worst > 1.0 / 3.0
 
 
-def test_the_first_point_is_not_bounded():
-    """The mean of ``w_1..w_T`` breaks the bound: it holds the start, which no step has moved."""
-    facts = cls(lipschitz=2.0, smoothness=0.01)
-    numbers = {"steps": 2, "step_size": 50.0, "noise_std": 0.0}
-    before = 2.0 * (1.0 - 0.5)  # of -2 w, whose first step ends at the minimiser, w = 1
-    assert before > smooth_descent(facts, **numbers) > 0.0
-
-
 @pytest.mark.parametrize(("n", "b"), [(4, 1), (5, 2), (6, 6), (7, 4)])
 def test_moments_without_replacement_over_all_batches(n, b):
     """Both bounds hold for any unit vectors, and each is attained."""
