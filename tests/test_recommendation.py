@@ -210,12 +210,6 @@ def test_a_vacuous_bound_predicts_nothing():
 # --- what would lower the bound -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("guess", [1e-3, 0.7, 1.4, 1.5, 80.0])
-@pytest.mark.parametrize(("edge", "answer"), [(math.sqrt(2), 1.5), (1.5, 1.5), (9.95, 10.0)])
-def test_the_smallest_number_of_two_digits(edge, answer, guess):
-    assert smallest(lambda x: x >= edge, guess, 1e-3, 100.0) == answer
-
-
 def test_the_ends_of_the_range():
     assert smallest(lambda x: x > 0, 5.0, 0.01, 100.0) == 0.01
     assert smallest(lambda x: x > 1e3, 5.0, 0.01, 100.0) is None

@@ -287,16 +287,6 @@ def test_checker_finds_planted_violations_and_accepts_what_the_table_allows():
     assert counts == [(each, 1) for each in FORBIDDEN] + [(each, 0) for each in ALLOWED]
 
 
-def test_relative_imports_resolve_as_python_does():
-    def resolved(source: str, module: str, package: bool) -> list[str]:
-        return [str(item) for item in imports(source, module, package)]
-
-    assert resolved("from .a import f", "p.q", package=True) == ["p.q.a.f"]
-    assert resolved("from .a import f", "p.q", package=False) == ["p.a.f"]
-    assert resolved("from .. import a", "p.q.r", package=False) == ["p.a"]
-    assert resolved("from ..a import f", "p.q.r", package=True) == ["p.q.a.f"]
-
-
 def test_checker_finds_a_circle():
     sources = {
         "privopt.convex": ("from privopt.convex.ball import Ball", True),

@@ -233,16 +233,6 @@ def test_a_control_shares_the_noise_of_the_measured_runs_and_is_compared_pair_by
     )
 
 
-def test_an_inherited_exponent_is_hardly_ever_told_apart(cells_of):
-    # With equal exponents the interval lies beyond the margin with probability below alpha = 0.1.
-    trials, told = 60, 0
-    for seed in range(trials):
-        both = cells_of(seed=seed) + cells_of(BENT, spread=0.4, seed=seed, **OTHER)
-        (_, bent) = controls(both, "n", 0.1)
-        told += bent.outcome == "told apart"
-    assert told <= most_allowed(trials, 0.1)
-
-
 def test_no_risk_without_noise_tells_apart(judged):
     zero, below_gap = judged(off={"scale": 0.0}), judged(off={"scale": 5e-4, "gap": 4e-3})
     slight, some = judged(off={"scale": 5e-5}), judged(off={"scale": 2e-3, "spread": 0.05})

@@ -57,20 +57,6 @@ def test_a_slope_that_its_controls_have_too_is_inherited(synthetic):
     assert told == "0 of 3 exponents hold, 3 inherited; 1 of 1 bounds hold."
 
 
-def test_a_refused_control_is_told_with_its_reason(synthetic, replaced):
-    table = synthetic(axes=N_ONLY, spread=0.1, replicates=200)
-    is_off = pc.equal(table.cells["trial"], Trial.NOISE_OFF)
-    off = table.cells.filter(is_off)["cell"].to_pylist()
-    kept = pc.invert(pc.is_in(table.runs["cell"], pa.array(off)))
-    table = replaced(table, "refused", lambda row: "no noise" if row["cell"] in off else None)
-    verdict = slopes(table._replace(runs=table.runs.filter(kept)))["n"]
-    assert verdict.outcome is Outcome.HOLDS
-    assert (verdict.controls[0].outcome, verdict.controls[0].detail) == (
-        "none",
-        "refused: no noise",
-    )
-
-
 def test_a_true_theorem_is_rarely_refuted(synthetic):
     # Each experiment refutes a true theorem with probability at most ALPHA; the count below is
     # passed with probability under 1e-6. Skewed risks, few replicates.
