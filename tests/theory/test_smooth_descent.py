@@ -23,7 +23,7 @@ from privopt.theory import (
     descent_steps,
     noisy_descent_on_squares,
 )
-from privopt.theory.descent import Descent, covering, last_iterate
+from privopt.theory.descent import Descent, covering, last_iterate, settled
 
 positive = st.floats(1e-3, 1e3)
 steps_of = st.integers(1, 10**6)
@@ -142,6 +142,12 @@ def test_strongly_convex_losses_have_a_bound_without_the_square_of_the_slope(mod
         step_sizes=rule.sizes(steps), weights=np.append(np.zeros(steps), 1.0),
     )  # fmt: skip
     assert 0.3 * rate.upper < law < rate.upper
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 30.0])
+def test_the_settling_moves_as_is_told(ratio):
+    (here, slope), (there, _) = settled(ratio), settled(ratio * (1.0 + 1e-6))
+    assert math.log(there / here) / 1e-6 == pytest.approx(slope, rel=1e-5)
 
 
 @given(st.floats(1e-3, 1.0), st.floats(1e-3, 10.0), st.floats(1.0, 300.0))
@@ -290,7 +296,7 @@ def test_a_given_step_or_output_is_kept_and_decides_the_other():
 
 @pytest.mark.parametrize("smoothness", [0.25, 0.3, 7.0])
 def test_without_noise_the_step_is_one_over_the_curvature(smoothness):
-    """``H R^2/(2 T)``, the limit of the theorem; on the line half of it is attained."""
+    """``H R^2/(2 T)``, the limit of the theorem."""
     facts = ProblemClass(n=10, dim=1, lipschitz=20.0, radius=1.0, smoothness=smoothness)
     known = {"steps": 40, "noise_std": 0.0}
     numbers = descent_numbers(facts, output=OutputRule.AVERAGE_AFTER_STEP, **known)
@@ -301,13 +307,3 @@ def test_without_noise_the_step_is_one_over_the_curvature(smoothness):
     curved = dataclasses.replace(facts, strong_convexity=0.1 * smoothness)
     bent = descent_rate(curved, **known, **descent_numbers(curved, **known)._asdict())
     assert 0.0 < bent.upper < rate.upper
-    worst = 0.0
-    for width in (0.01, 0.0123, 0.02, 0.1):  # of a Huber loss whose minimiser is the end
-        point, total = 0.0, 0.0
-        for _ in range(40):
-            point = min(1.0, point + min(1.0 - point, width))
-            total += point
-        gap = 1.0 - total / 40
-        risk = smoothness * (0.5 * gap**2 if gap < width else width * (gap - 0.5 * width))
-        worst = max(worst, risk / rate.upper)
-    assert 0.45 < worst <= 1.0
