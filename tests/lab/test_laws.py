@@ -104,7 +104,7 @@ def test_laws_are_asked_where_they_are_known_and_asked_for(cells_of):
     assert theorem_verdicts(known, ("bound",))[0].check == "bound"
 
 
-# --- what runs measure is what the law of their cell says, and not a few per cent of something else
+# --- what runs measure ----------------------------------------------------------------------------
 
 
 class Cell(NamedTuple):

@@ -180,7 +180,7 @@ def test_bad_arguments_are_named(call, message):
         call()
 
 
-# --- gaussian accounting of trees and of sampling that is none, beyond plain gaussian events ------
+# --- the accountant of trees and of sampling that is none -----------------------------------------
 
 ACCOUNTANT = GaussianDP()
 EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
@@ -195,9 +195,6 @@ def mu(event, relation=Relation.ZERO_OUT):
     lower, upper = ACCOUNTANT.distance(event, relation)
     assert lower <= upper <= lower * (1 + 1e-14)
     return upper
-
-
-# --- trees ---------------------------------------------------------------------------------------
 
 
 def test_golden_tree():

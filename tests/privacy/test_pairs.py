@@ -1,4 +1,4 @@
-"""Dominating pairs against 50 digits, and against closed forms."""
+"""Dominating pairs against 50 digits and closed forms, and the theorems that they rest on."""
 
 import math
 from itertools import pairwise
@@ -222,8 +222,6 @@ def test_the_mass_that_is_left_has_loss_zero():
         assert bins.p[at] == pytest.approx(bins.q[at], rel=1e-11)
     assert pair.attained == pair.sampled
 
-
-# --- domination -----------------------------------------------------------------------------------
 
 # --- domination -----------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ def test_a_size_that_a_kind_has_not_is_refused(kind, sizes, words):
         built(kind, **sizes)
 
 
-# --- synthetic problems ---------------------------------------------------------------------------
+# --- drawn by a key -------------------------------------------------------------------------------
 
 KEY = jax.random.key(0)
 MAKE = {
