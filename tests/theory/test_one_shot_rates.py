@@ -47,6 +47,9 @@ def test_output_perturbation_adds_up(balanced, gaussian, regularisation):
     power = 0.5 if balanced else 1.0
     per_norm = 0.5 if gaussian else 1.0
     assert rate.terms[0].powers == Powers(n=-power, dim=power * per_norm, epsilon=-power)
+    (solver,) = (term for term in rate.terms if term.name == "solver")
+    stiffer = Powers(n=-0.5, dim=-0.5 * per_norm, epsilon=0.5)
+    assert solver.powers == (stiffer if balanced else Powers(n=-1.0))
 
 
 @pytest.mark.parametrize("regularisation", [0.0, 0.4])
