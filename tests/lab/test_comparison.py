@@ -7,7 +7,6 @@ import pytest
 from matplotlib.text import Text
 
 from privopt.lab.draw.comparison import comparison
-from privopt.lab.draw.curves import _turns
 from privopt.lab.draw.figures import figures
 from privopt.lab.draw.grids import grid_cells, grid_figure
 from privopt.lab.judge.results import cell_results
@@ -73,14 +72,6 @@ def test_every_method_has_a_colour_and_a_name_of_its_own(synthetic):
     edges = np.array(sorted((box.y0, box.y1) for box in boxes))
     assert np.all(edges[1:, 0] > edges[:-1, 1] - 2.0)  # names lie apart
     assert "thin and grey: others" in figure.texts[-1].get_text()
-
-
-def test_lines_that_coincide_take_turns():
-    line, other = np.array([1.0, 2.0]), np.array([1.0, 3.0])
-    (first, last), alone = (_turns([line, other, 1.001 * line], 6.0, 2.0)[k] for k in (0, 2)), 1
-    assert first == (0.0, (6.0, 10.0))
-    assert last == (8.0, (6.0, 10.0))
-    assert _turns([line, other], 6.0, 0.0)[alone] == (0.0, None)  # solid
 
 
 def test_a_grid_is_drawn_by_its_constants(synthetic, replaced, tmp_path):

@@ -171,13 +171,6 @@ def test_no_damage_goes_unseen(cell):
     assert seen > len(sound) / 4
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
-def test_a_cut_cell_is_damaged(cell, share):
-    cell.write_bytes(cell.read_bytes()[: int(share * cell.stat().st_size)])
-    with pytest.raises(records.DamagedCellError, match=KEY):
-        records.read_cell(cell, has_four)
-
-
 def test_another_cells_file_is_damaged(cell):
     other = cell.with_name("1" * 64 + ".parquet")
     cell.rename(other)

@@ -12,9 +12,10 @@ from builders import experiment
 from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Grid, Setting, Trial, cells, read, replicate_keys, stream
+from privopt.lab.judge.results import cell_results
 from privopt.lab.make import bench, job
 from privopt.lab.make.resume import compile_clock
-from privopt.lab.make.trials import BEND, block_of
+from privopt.lab.make.trials import BEND, block_of, group_of
 from privopt.problems import family
 
 RUN = sys.modules[lab.run.__module__]
@@ -269,3 +270,39 @@ def test_a_refused_control_is_a_row_with_its_reason(sloped, tmp_path, monkeypatc
     for row in read(result.folder).cells.to_pylist():
         assert (row["refused"] is not None) == (row["trial"] == "noise off")
         assert row["upper"] is None or math.isfinite(row["upper"])
+
+
+# --- groups of replicates that share coins: run together, and resampled as one --------------------
+
+COINS = experiment(
+    name="coins",
+    algorithms={"bias_reduced_sgd": {"steps": 4, "base": 8, "body": "none"}, "dp_gd": {"steps": 4}},
+    base=Setting(n=32, dim=2, epsilon=1.0),
+    replicates={"quick": 48, "full": 480},
+)
+
+
+@pytest.mark.parametrize(("replicates", "block"), [(1000, 250), (48, 48), (600, 150), (12, 10)])
+def test_a_block_holds_sixteen_groups_or_single_replicates(replicates, block):
+    group = group_of(replicates, block)
+    assert block % group == replicates % group == 0
+    assert group == 1 or block // group >= 16
+
+
+def test_groups_are_run_recorded_and_resampled(tmp_path):
+    declared = cells(COINS, "quick")
+    assert {cell.method: cell.group for cell in declared} == {"bias_reduced_sgd": 3, "dp_gd": 1}
+    result = lab.run(COINS, profile="quick", seed=0, results=tmp_path)
+    recorded = read(result.folder)
+    assert recorded.about["groups"] == {"bias_reduced_sgd": 3}
+    values = recorded.runs["value"].to_numpy().reshape(-1, 48)
+    by_method = {row["method"]: values[row["cell"]] for row in recorded.cells.to_pylist()}
+    found = {cell.method: cell.values for cell in cell_results(recorded)}
+    assert found["dp_gd"].shape == (48,)
+    expected = by_method["bias_reduced_sgd"].reshape(16, 3).mean(axis=1)
+    np.testing.assert_allclose(found["bias_reduced_sgd"], expected, rtol=1e-12)
+
+
+def test_without_coins_nothing_is_said_of_groups():
+    plain = replace(COINS, algorithms={"dp_gd": {"steps": 4}})
+    assert "groups" not in plain.about("quick")

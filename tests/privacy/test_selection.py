@@ -11,9 +11,10 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.privacy import PureDP
+from privopt.privacy import PureDP, RenyiDpEvent
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import renyi_divergence
+from privopt.privacy.renyi.conversion import renyi_epsilon
 from privopt.privacy.renyi.orders import ORDERS
 from privopt.privacy.selection import (
     Repetitions,
@@ -181,51 +182,30 @@ def test_renyi_cost_holds_for_randomised_response(law):
             assert divergence(best_one, best_two, order) <= bound + 1e-9
 
 
-def test_renyi_cost_is_of_the_right_size():
-    """The worst of a family of exact mechanisms comes within a factor two of the bound."""
-    law, order = Repetitions.geometric(20.0), 8.0
-    event = select_best(dp.RandomizedResponseDpEvent(0.4, 3), law)
-    bound = renyi_divergence(event, ZERO, [order])[0]
-    p = np.array([0.4 / 3, 0.4 / 3 + 0.6, 0.4 / 3])
-    q = np.array([0.4 / 3, 0.4 / 3, 0.4 / 3 + 0.6])
-    assert divergence(best_of(law, p), best_of(law, q), order) > 0.5 * bound
-
-
-@pytest.mark.parametrize("law", [law for law in LAWS if law.shape >= 0.0])
-def test_renyi_cost_agrees_with_the_oracle(law):
-    """Which minimises over its own orders alone, so that ours is never above it.
+@pytest.mark.parametrize("law", [law for law in LAWS if law.shape >= 0.0], ids=str)
+def test_renyi_cost_is_the_theorem(law):
+    """On the same orders the oracle has the same numbers, and in two cases more than is needed.
 
     It knows no negative shapes; those are judged by exact laws alone, above.
     """
-    orders = [1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 256.0]
-    event = select_best(dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 3), law)
-    oracle = RdpAccountant(orders, dp.NeighboringRelation.REPLACE_SPECIAL).compose(event)
-    ours = renyi_divergence(event, ZERO, orders)
-    assert np.all(ours <= oracle.rdp * (1 + 1e-8))
-    assert np.all(ours[3:] >= 0.8 * oracle.rdp[3:])
-
-
-@pytest.mark.parametrize("law", LAWS[:5], ids=lambda law: f"{law.mean}-{law.shape}")
-def test_renyi_cost_is_the_theorem(law):
-    """On the same orders the oracle has the same numbers: neither more nor less is charged."""
     event = select_best(dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 3), law)
     oracle = RdpAccountant(list(ORDERS), dp.NeighboringRelation.REPLACE_SPECIAL).compose(event)
-    assert renyi_divergence(event, ZERO, ORDERS) == pytest.approx(oracle.rdp, rel=1e-8)
+    ours = renyi_divergence(event, ZERO, ORDERS)
+    assert np.all(ours <= oracle.rdp * (1 + 1e-8))
+    least = 1 - 1e-8 if law in LAWS[:5] else 0.8 * (np.array(ORDERS) >= 5.0)
+    assert np.all(ours >= least * oracle.rdp)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: Repetitions(0.5, 1.0), r"mean must lie in \[1, 2\^40\], got 0.5"),
-        (lambda: Repetitions(math.inf, 1.0), r"mean must lie in \[1, 2\^40\], got inf"),
         (lambda: Repetitions(2.0, -1.0), "shape must be above -1, got -1.0"),
         (lambda: Repetitions(1e6, -0.9), "mean must be smaller at shape -0.9, got 1000000.0"),
-        (lambda: Repetitions(1e308, 1.0), r"mean must lie in \[1, 2\^40\], got 1e\+308"),
         (lambda: Repetitions(2.0, math.nan), "shape must be a real number, got nan"),
         (lambda: Repetitions.poisson(2.0).gamma, "gamma does not exist for Poisson repetitions"),
         (lambda: LAWS[0].probability(-1), "k must be a non-negative integer, got -1"),
         (lambda: LAWS[0].all_fail(1.5), "failure must lie in"),
-        (lambda: LAWS[0].probability(1.5), "k must be a non-negative integer, got 1.5"),
         (lambda: selection_epsilon(-1.0, LAWS[0]), "epsilon must be non-negative and finite"),
         (lambda: select_best("event", LAWS[0]), "event must be a dp_accounting.DpEvent"),
     ],
@@ -236,16 +216,6 @@ def test_bad_arguments_are_named(call, message):
 
 
 # --- shapes below zero, and small ones ------------------------------------------------------------
-
-
-def test_generating_function_of_a_negative_shape():
-    """``f(x) = [(1 - (1 - gamma) x)^-shape - 1] / (gamma^-shape - 1)``."""
-    law = Repetitions(4.0, -0.5)
-    k, weights = support(law)
-    gamma = law.gamma
-    for x in (0.1, 0.5, 0.9):
-        exact = ((1.0 - (1.0 - gamma) * x) ** 0.5 - 1.0) / (gamma**0.5 - 1.0)
-        assert np.sum(weights * x**k) == pytest.approx(exact, rel=1e-9)
 
 
 def test_selection_among_pure_runs_is_pure():
@@ -268,6 +238,15 @@ def test_selection_among_pure_runs_is_pure():
     ):
         assert not PureDP().supports(unknown, ZERO)
     assert PureDP().epsilon(select_best(dp.LaplaceDpEvent(0.0), law), ZERO, 0.0).upper == math.inf
+
+
+def test_a_stopped_run_is_selected_at_the_one_order_of_its_filter():
+    law, order, divergence = Repetitions.geometric(8.0), 30.5, 0.2
+    best = Guarantee(select_best(RenyiDpEvent(order, divergence), law), Relation.REPLACE_ONE)
+    extra = (1.0 - 1.0 / order) * divergence + math.log(1.0 / law.gamma) / order
+    cost = divergence + 2.0 * extra + math.log(8.0) / (order - 1.0)
+    exact = renyi_epsilon([order], [cost], 1e-6)
+    assert best.epsilon(1e-6).upper == pytest.approx(exact, rel=1e-9)
 
 
 # --- boosting: runs that may fail, and a cap ------------------------------------------------------

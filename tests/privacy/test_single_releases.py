@@ -47,7 +47,7 @@ def gaussian_hockey_stick(mixture, other, z, gamma):
         return 1 - gamma
     if excess(high) <= 0:
         return mp(0)
-    for _ in range(110):  # the best test: an error of its place enters squared
+    for _ in range(75):  # the best test: an error of its place enters squared
         middle = (low + high) / 2
         low, high = (low, middle) if excess(middle) > 0 else (middle, high)
 

@@ -321,6 +321,54 @@ def test_problems_say_what_they_provide():
     assert made("logistic")[0].name == "logistic"
 
 
+def test_hinge_takes_a_width_and_a_linear_loss_no_labels():
+    point = np.array([0.4, -0.3, 0.2])
+    smooth = problems.hinge(FEATURES, SIGNS, problem_class=declared(), width=10.0)
+    violation = np.maximum(0.0, 1.0 - SIGNS * (FEATURES @ point))
+    assert smooth.risk(point) == pytest.approx(np.mean(violation**2 / 20.0))
+    linear = problems.linear(FEATURES, problem_class=declared())
+    assert linear.risk(point) == pytest.approx(-np.mean(FEATURES @ point))
+
+
+@pytest.mark.parametrize("name", [*EVERY, "linear"])
+def test_dtype_follows_the_features_and_integers_become_floating(name):
+    options = {"width": 0.5} if name == "huber" else {}
+    for features, dtype in (
+        (FEATURES.astype(np.float32), jnp.float32),
+        (FEATURES, jnp.float64),
+        (np.eye(N, DIM, dtype=int), jnp.float64),
+        ([[1, 0, 1]] * N, jnp.float64),
+    ):
+        labels = [] if name == "distance" else [SIGNS.astype(int)]
+        made = getattr(problems, name)(features, *labels, problem_class=declared(), **options)
+        assert made.objective.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda **c: problems.huber(FEATURES, SIGNS, width=0.0, **c),
+            "width must be positive .* 0",
+        ),
+        (
+            lambda **c: problems.huber(FEATURES, SIGNS, width=math.nan, **c),
+            "width must be positive",
+        ),
+        (lambda **c: problems.hinge(FEATURES, SIGNS, width=-1.0, **c), "width must be non-neg"),
+        (lambda **c: problems.logistic(FEATURES[:, 0], SIGNS, **c), "features must have 2 axes"),
+        (lambda **c: problems.squared(FEATURES, SIGNS[:, None], **c), "labels must have 1 axes"),
+        (lambda **c: problems.squared(FEATURES[:, :1], SIGNS, **c), "features .* dim = 3"),
+        (lambda **c: problems.absolute(FEATURES, SIGNS[:3], **c), "one leading axis of records"),
+        (lambda **c: problems.distance(FEATURES[0], **c), "points must have 2 axes"),
+        (lambda **c: problems.distance(FEATURES[:, :1], **c), r"points .* dim = 3\), got \(40, 1"),
+    ],
+)
+def test_widths_and_shapes_that_make_no_sense_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make(problem_class=declared())
+
+
 REFUSED = {
     r"data must hold n = 40 records, got 39": {"data": FEATURES[1:]},
     r"counts must have shape \(40,\), got \(39,\)": {"counts": np.ones(39, int)},

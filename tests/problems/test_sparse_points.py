@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-import privopt
 from privopt.convex import EmpiricalRisk, L1Ball, SparseFeatures, SquaredDistance, WholeSpace
 from privopt.lab.make.job import digest
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
@@ -205,14 +204,3 @@ def test_no_record_is_clipped_to_more_than_the_clip_where_squares_vanish(dim):
         clips = (shares * size).astype(np.float32)
         found = np.asarray(sums(risk, points, clips), np.float64)
         assert (np.linalg.norm(found, axis=1) <= clips * (1.0 + 1e-4)).all()
-
-
-def test_runs_are_those_of_the_dense_twin():
-    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    plan = privopt.ALGORITHMS["dp_gd"].plan(facts(), budget, steps=5)
-    one, other = (
-        privopt.run(plan, squared_distance(x, problem_class=facts()), jax.random.key(1)).released
-        for x in (SPARSE, DENSE)
-    )
-    np.testing.assert_allclose(one, other, atol=1e-10)
-    assert np.abs(one).max() > 1e-3

@@ -120,6 +120,24 @@ def test_replacing_is_two_steps_of_the_null_relations():
         assert RenyiAdvantage(0.04, relation).record(5) == math.inf
 
 
+@pytest.mark.parametrize("relation", list(Relation))
+def test_what_is_told_of_a_record_and_of_its_removal(relation):
+    """By the equations that both solve; infinite where a loss may be."""
+    steps = 1 if relation is REPLACE else 2
+    found = ApproximateAdvantage(Budget(epsilon=0.4, delta=1e-3, relation=relation))
+    delta = 1e-3 * (1 + (steps - 1) * math.exp(0.4))
+    kappa, one = (2 * math.sinh(0.2 * each) for each in (steps, 1))
+    assert found.removal(9) == pytest.approx(one + 12e-3, rel=1e-12)
+    assert found.record(5) ** 2 == pytest.approx(kappa * found.record(5) + 40 * delta, rel=1e-12)
+    loud = ApproximateAdvantage(Budget(epsilon=1e5, delta=0.0, relation=relation))
+    assert (loud.record(5), loud.removal(5)) == (math.inf, math.inf)
+    renyi = RenyiAdvantage(0.3, relation, lost=1e-3)
+    kappa = math.sqrt(math.expm1(0.3))
+    assert renyi.removal(9) == pytest.approx(kappa + 12e-3, rel=1e-12)
+    told = renyi.record(5)
+    assert told == math.inf if steps == 2 else told**2 == pytest.approx(kappa * told + 0.04)
+
+
 def test_groups():
     copies = np.array([1.0, 2.0, 7.0])
     for mu in (0.05, 0.5):

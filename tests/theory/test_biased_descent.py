@@ -73,16 +73,6 @@ def test_no_run_on_a_huber_loss_is_above_the_bounds(bias, steps, size):
     assert value(paths[:, 1:].mean(axis=1)).mean() <= inexact.upper
 
 
-def test_a_linear_loss_attains_the_start_and_shows_the_bias():
-    """One step from the centre along a slope whose estimate points the other way."""
-    rate = biased_descent_rate(FACTS, steps=1, bias=Term("b", 2.0), second_moment=Term("nu", 1.0),
-                               step_size=1.0)  # fmt: skip
-    path = descended(lambda _: np.array([1.0, 0.0, 0.0]), lambda g: -g, 1, 1.0)
-    excess = path.mean(axis=0)[0] + 1.0
-    assert excess == 1.5
-    assert excess <= rate.upper == 2.0  # the set allows no more
-
-
 @pytest.mark.parametrize("bias", [0.0, 0.2])
 def test_no_gradient_norm_is_above_the_bounds(bias):
     """Along ``-cos``, which is 1-smooth and not convex, from near its maximum; 40 runs."""

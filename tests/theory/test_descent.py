@@ -150,31 +150,6 @@ def test_rare_pushes_cost_what_the_bound_says(output, steps, runs, pull, factor,
     assert attained * bound < excess.mean() < bound - 3.0 * error
 
 
-@pytest.mark.parametrize("strength", [0.5, 1.0, 2.0, 4.0, math.inf])
-@pytest.mark.parametrize("step_factor", [0.3, 1.0, 3.0])
-def test_noisy_descent_obeys_the_bound(strength, step_factor):
-    """A NumPy twin on ``-v <w, e_1>``, 200 runs; the bound is at least ten standard errors off."""
-    rng = np.random.default_rng(0)
-    steps, dim, sigma, runs = 60, 20, 0.5, 200
-    pull = min(1.0, strength * math.sqrt(dim) * sigma / math.sqrt(steps))
-    c = cls(dim=dim)
-    step_size = step_factor * Descent(c, steps=steps, noise_std=sigma).rough_step
-    bound = noisy_descent(c, steps=steps, step_size=step_size, noise_std=sigma)
-    point, mean = np.zeros((runs, dim)), np.zeros((runs, dim))
-    for _ in range(steps):
-        mean += point / (steps + 1)
-        noisy = sigma * rng.normal(size=(runs, dim))
-        noisy[:, 0] -= pull
-        point = point - step_size * noisy
-        point /= np.maximum(1.0, np.linalg.norm(point, axis=1, keepdims=True))
-    mean += point / (steps + 1)
-    excess = pull * (1.0 - mean[:, 0])
-    error = excess.std() / math.sqrt(runs)
-    assert excess.mean() + 10.0 * error < bound
-    if strength >= 4.0 and step_factor == 1.0:
-        assert excess.mean() > 0.35 * bound
-
-
 @given(st.floats(1e-2, 10.0), st.floats(0.0, 0.1))
 def test_default_steps_come_within_a_tenth_of_the_limit(ratio, sampled):
     """``sqrt(a/T + r^2)`` at the chosen T against its infimum ``r``, unless there are 10,000."""

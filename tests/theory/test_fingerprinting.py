@@ -108,19 +108,6 @@ def test_no_table_explains_more(k, d, a):
     assert closest > (0.4 if d == 1 else 0.15)
 
 
-@pytest.mark.parametrize("a", PRIORS)
-def test_gaussian_noise_explains_as_much_in_the_limit(a):
-    """The mean of ``k`` signs plus noise of deviation ``2/(k mu)``, by quadrature in 1-D."""
-    mu, k = 0.05, 40
-    (count, mean), noise = count_law(k, a), 2.0 / (k * mu)
-    y = np.linspace(-1 - 9 * noise, 1 + 9 * noise, 2001)
-    density = count[:, None] * stats.norm.pdf(y, mean[:, None], noise)
-    answers = density.sum(axis=0)
-    explained = ((mean @ density) ** 2 / answers).sum() * (y[1] - y[0])
-    found = hard(k, k, a, GaussianAdvantage(mu, REPLACE)).explained[0]
-    assert (0.75 if a > 0.0 else 0.5) * found < explained <= found
-
-
 # One coordinate: how good can a private mechanism be at all?
 
 

@@ -109,23 +109,6 @@ def test_the_strongly_convex_constant(d, mu):
     assert 0.7 <= bound / (0.05 * d * sigma**2) <= (10 / 11) ** 2
 
 
-@pytest.mark.parametrize(("modulus", "power"), [(0.0, 1), (0.5, 2)])
-def test_exponents(modulus, power):
-    """-1, 1/2, -1 in n, d and mu; twice that if strongly."""
-
-    def bound(n=10**8, d=10**3, mu=0.01):
-        return erm_lower_bound(cls(n, d, modulus=modulus), GaussianAdvantage(mu, REPLACE))
-
-    def slope(**pair):
-        ((name, (low, high)),) = pair.items()
-        rise = bound(**{name: high}) / bound(**{name: low})
-        return math.log(rise) / math.log(high / low)
-
-    assert slope(n=(10**8, 10**9)) == pytest.approx(-power, abs=0.01)
-    assert slope(d=(100, 1000)) == pytest.approx(power / 2, abs=0.01)
-    assert slope(mu=(0.01, 0.1)) == pytest.approx(-power, abs=0.01)
-
-
 def test_without_enough_records_the_bound_is_constant():
     """``n << sqrt(d)/kappa``: all of ``L R`` but a few per cent, whatever ``n``."""
     few, more = (erm_lower_bound(cls(n, 10**8), GaussianAdvantage(0.1, REPLACE)) for n in (9, 200))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ from privopt.theory import (
     Quantity,
     Rate,
     Term,
-    descent_numbers,
-    descent_rate,
     no_rate,
 )
 from privopt.theory.rate import add, largest_excess
@@ -157,15 +154,6 @@ def test_a_bound_is_printed_of_what_it_bounds():
     assert kinds["gradient norm"].startswith("E |grad F(w)| <= 1, the gradient norm")
     assert kinds["regret"].startswith("E regret <= 1, the regret")
     assert len({text.split(" <=")[0] for text in kinds.values()}) == len(Quantity)
-
-
-def test_rates_are_sent_between_processes():
-    facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    numbers = descent_numbers(facts, steps=9, noise_std=0.1)
-    made = descent_rate(facts, steps=9, noise_std=0.1, **numbers._asdict())
-    sent = pickle.loads(pickle.dumps(made))
-    assert sent == made
-    assert sent.upper == made.upper < math.inf
 
 
 # --- what the set allows ---

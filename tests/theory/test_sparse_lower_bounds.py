@@ -1,6 +1,5 @@
 """What no private algorithm can do with sparse records: the lemma, the blocks, and its rates."""
 
-import itertools
 import math
 
 import numpy as np
@@ -33,29 +32,6 @@ def conjugate(ratio):
     """``max_v v - (cosh v - 1)/ratio``, on a grid."""
     v = np.linspace(0.0, 20.0, 200_001)
     return float((v - (np.cosh(v) - 1.0) / ratio).max())
-
-
-@pytest.mark.parametrize(("coordinates", "sparsity"), [(3, 1), (5, 2), (6, 3), (4, 4)])
-def test_few_nats_tell_little_of_a_sparse_point(coordinates, sparsity):
-    """``|E f x|^2 <= KL/(s a(c/s))`` for tilted densities of all points, and nearly attained."""
-    points = []
-    for support in itertools.combinations(range(coordinates), sparsity):
-        for signs in itertools.product((-1.0, 1.0), repeat=sparsity):
-            points.append(np.zeros(coordinates))
-            points[-1][list(support)] = np.array(signs) / math.sqrt(sparsity)
-    points, rng, ratios = np.array(points), np.random.default_rng(0), []
-    for size, flat in itertools.product(np.geomspace(0.1, 30.0, 40), range(4)):
-        along = np.where(np.arange(coordinates) <= flat, 1.0, 0.0)
-        for direction in (along, rng.normal(size=coordinates)):
-            logs = size * points @ direction
-            weights = np.exp(logs - logs.max())
-            weights /= weights.sum()
-            kept = weights[weights > 0.0]
-            nats = float((kept * np.log(kept * len(points))).sum())
-            mean = np.square(weights @ points).sum()
-            ratios.append(mean * sparsity * conjugate(coordinates / sparsity) / nats)
-    assert max(ratios) <= 1.0 + 1e-6
-    assert max(ratios) >= 0.4
 
 
 def test_the_closed_form_of_the_conjugate():

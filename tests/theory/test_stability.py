@@ -170,21 +170,3 @@ def test_terms_of_smooth_losses():
     inside = 1 / 1001 + 1000 / 1001 / 400 + 4 * 9 * 1000 / 1001 / 40.0**2
     assert rate.upper == pytest.approx(6 * math.sqrt(inside), rel=1e-12)
     assert [term.name for term in rate.terms] == ["noise", "generalisation", "gradients"]
-
-
-def test_gap_of_fitted_signs_is_measured():
-    """Draws of ``-<w, x>`` have the gap ``E <w, m>``: below the bound, and most of it.
-
-    ``w`` is the average of descent without noise, ``eta`` tuned: 20,000 draws, four standard
-    errors.
-    """
-    n, steps, draws = 100, 400, 20_000
-    facts = ProblemClass(n=n, dim=1, lipschitz=1.0, radius=1.0, smoothness=0.0)
-    step_size = descent_population_step_size(facts, steps=steps, noise_std=0.0)
-    rng = np.random.default_rng(7)
-    mean = 2.0 * rng.binomial(n, 0.5, draws) / n - 1.0
-    points = np.clip(step_size * mean[:, None] * np.arange(steps + 1), -1.0, 1.0)
-    gaps = points.mean(axis=1) * mean
-    gap, spread = gaps.mean(), gaps.std() / math.sqrt(draws)
-    bound = generalisation_gap(facts, steps=steps, step_size=step_size)
-    assert 0.8 * bound < gap < bound - 4 * spread
