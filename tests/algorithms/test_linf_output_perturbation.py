@@ -150,6 +150,22 @@ def test_excess_risk_stays_below_the_bound():
     assert any(broken)
 
 
+def test_kinks_are_smoothed_where_the_prediction_is_linear():
+    features, labels = sparse_classification()
+    facts = dataclasses.replace(SPACE, smoothness=None)
+    where = problems.absolute(features, labels, problem_class=facts)
+    planned = plan_of(facts, PURE, distance=1.0, glm=True)
+    solver = planned.params.mechanism.query.minimiser
+    found = np.asarray(privopt.run(planned, where, jax.random.key(0)).secret.minimiser)
+
+    def regularised(w):
+        return where.risk(w) + 0.5 * solver.regularisation * w @ w
+
+    best = min(map(regularised, found + 0.02 * np.random.default_rng(1).normal(size=(200, 8))))
+    assert solver.smoothing > 0.0
+    assert regularised(found) - best <= 0.5 * solver.smoothing + solver.error
+
+
 def test_what_is_assumed_is_said():
     losses = "every loss is convex, 1-Lipschitz and 0.25-smooth on R^d"
     assert plan_of(SPACE, PURE, distance=1.0).guarantee.assumptions == (
