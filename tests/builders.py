@@ -1,7 +1,9 @@
 """What many tests build."""
 
+import itertools
 import math
 
+import numpy as np
 from scipy import stats
 
 from privopt.convex import Oracle
@@ -53,6 +55,70 @@ def experiment(**changes):
     from privopt.lab import Experiment, Setting  # not for all who build anything
 
     return Experiment(**{**DECLARED, "base": Setting(n=1000, dim=4, epsilon=1.0), **changes})
+
+
+def classification(n, dim, seed=0):
+    """Features just within the unit sphere, and random signs as labels."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n, dim))
+    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def sparse_rows(rng, n, dim, sparsity):
+    """Of norm one, with ``sparsity`` normals each at random places."""
+    rows = np.zeros((n, dim))
+    for row in rows:
+        row[rng.choice(dim, sparsity, replace=False)] = rng.normal(size=sparsity)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def onto_both_balls(y, l1, l2):
+    """The nearest point of an l1 and an l2 ball at once, by bisection over the threshold."""
+
+    def at(t):
+        cut = np.sign(y) * np.maximum(np.abs(y) - t, 0.0)
+        return cut * min(1.0, l2 / max(np.linalg.norm(cut), 1e-300))
+
+    low, high = 0.0, np.abs(y).max()
+    if np.abs(at(0.0)).sum() <= l1:
+        return at(0.0)
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if np.abs(at(middle)).sum() > l1 else (low, middle)
+    return at(high)
+
+
+def taken_in(batches, steps, records, keys):
+    """Who is in which batch: booleans of shape ``(keys, steps, 100)``."""
+    import jax
+
+    @jax.jit
+    @jax.vmap
+    def drawn(key):
+        draw = batches.draws_of(key, records)
+        blocks = [draw(jax.numpy.asarray(k)) for k in range(-(-steps // batches.block))]
+        return tuple(jax.numpy.concatenate(each)[:steps] for each in zip(*blocks, strict=True))
+
+    rows, taken = map(np.asarray, drawn(keys))
+    found = np.zeros((len(keys), steps, 100), bool)
+    key, step, place = np.nonzero(taken)
+    found[key, step, rows[key, step, place]] = True
+    assert taken.sum() == found.sum()  # nobody twice
+    return found
+
+
+def worst_pattern(encoder, times, gap, even=False):
+    """The largest root of a sum of ``|X_ij|`` over the steps of a record, one pattern by one."""
+    gram, steps = np.abs(encoder.T @ encoder), range(encoder.shape[1])
+    return math.sqrt(
+        max(
+            gram[np.ix_(chosen, chosen)].sum()
+            for size in range(1, times + 1)
+            for chosen in itertools.combinations(steps, size)
+            if all(b - a == gap if even else b - a >= gap for a, b in itertools.pairwise(chosen))
+        )
+    )
 
 
 def most_allowed(trials, probability):

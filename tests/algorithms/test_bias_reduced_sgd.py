@@ -6,6 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from builders import onto_both_balls, sparse_rows
 
 import privopt
 from privopt import Execution, problems
@@ -23,31 +24,13 @@ def plan(problem_class=FACTS, budget=BUDGET, **choices):
 
 @pytest.fixture(scope="module")
 def records():
-    rng, rows = np.random.default_rng(0), np.zeros((N, DIM))
-    for row in rows:
-        row[rng.choice(DIM, 2, replace=False)] = rng.normal(size=2)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True), rng.choice([-1.0, 1.0], N)
+    rng = np.random.default_rng(0)
+    return sparse_rows(rng, N, DIM, 2), rng.choice([-1.0, 1.0], N)
 
 
 @pytest.fixture(scope="module")
 def problem(records):
     return problems.logistic(*records, problem_class=FACTS)
-
-
-def projected(y, l1, l2):
-    """By bisection over the threshold, onto both balls at once."""
-
-    def at(t):
-        cut = np.sign(y) * np.maximum(np.abs(y) - t, 0.0)
-        return cut * min(1.0, l2 / max(np.linalg.norm(cut), 1e-300))
-
-    low, high = 0.0, np.abs(y).max()
-    if np.abs(at(0.0)).sum() <= l1:
-        return at(0.0)
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if np.abs(at(middle)).sum() > l1 else (low, middle)
-    return at(high)
 
 
 def test_a_naive_twin_of_a_whole_run(problem, records):
@@ -69,7 +52,7 @@ def test_a_naive_twin_of_a_whole_run(problem, records):
         def mean(rows, z, w=w):
             slopes = -labels[rows] / (1.0 + np.exp(labels[rows] * (features[rows] @ w)))
             noisy = (slopes @ features[rows] + z) / len(rows)
-            return projected(noisy, math.sqrt(2.0), 1.0)
+            return onto_both_balls(noisy, math.sqrt(2.0), 1.0)
 
         whole, odd, even, alone = (mean(rows, z) for rows, z in zip(sets, noise, strict=True))
         w = w - 0.7 * (weights[half // 2] * (whole - 0.5 * (odd + even)) + alone)
@@ -97,29 +80,6 @@ def test_groups_share_levels_and_equal_single_runs(problem, replicates):
     assert not np.allclose(many[1], other)
 
 
-def test_noise_grows_with_steps_and_falls_with_epsilon():
-    def noise(budget=BUDGET, **choices):
-        return plan(budget=budget, **choices).params.mechanism.scale
-
-    few, many = noise(steps=5), noise(steps=50)
-    assert noise(dataclasses.replace(BUDGET, epsilon=2.0), steps=5) < few < many
-
-
-def test_equal_steps_times_base_need_equal_noise():
-    facts = dataclasses.replace(FACTS, n=4096)
-    found = [
-        plan(facts, base=base, steps=1024 // base).params.mechanism.scale for base in (8, 32, 128)
-    ]
-    assert max(found) <= 1.05 * min(found)
-
-
-def test_noise_is_far_below_that_of_the_published_constants():
-    """``z = 32 sqrt(2 ln(20/delta))/epsilon`` for a step of three calls."""
-    facts = dataclasses.replace(FACTS, n=4096)
-    z = plan(facts, dataclasses.replace(BUDGET, delta=1e-6)).params.mechanism.multiplier / 2.0
-    assert 15.0 * z < 32.0 * math.sqrt(2.0 * math.log(20.0 / 1e-6)) < 40.0 * z
-
-
 def test_the_default_number_of_steps_and_its_rate():
     planned = plan(dataclasses.replace(FACTS, n=4096), base=4)
     assert planned.params.mechanism.steps == math.ceil(2 * 4096 / (4 * math.log(4e5)))
@@ -141,11 +101,6 @@ def test_losses_that_are_not_convex():
         0.25 * eta * second + sum(t.value**2 for t in planned.rate.terms if t.name == "bias"),
         rel=1e-9,
     )
-
-
-def test_a_class_that_is_not_sparse_has_a_body_and_a_lower_bound():
-    dense = dataclasses.replace(FACTS, sparsity=None)
-    assert plan(dense, body="l2").rate.lower[0].value > 0.0
 
 
 def test_a_delta_that_pays_for_a_sample_leaves_next_to_no_noise():

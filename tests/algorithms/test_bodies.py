@@ -8,6 +8,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from builders import sparse_rows
 
 import privopt
 from privopt import problems
@@ -23,11 +24,7 @@ dp_gd, dp_sgd = (privopt.ALGORITHMS[name].plan for name in ("dp_gd", "dp_sgd"))
 
 
 def problem(facts=CLASS):
-    rng = np.random.default_rng(0)
-    features = np.zeros((facts.n, facts.dim))
-    for row in features:
-        row[rng.choice(facts.dim, 2, replace=False)] = rng.normal(size=2)
-    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
+    features = sparse_rows(np.random.default_rng(0), facts.n, facts.dim, 2) / 1.001
     return problems.logistic(features, np.sign(features.sum(axis=1)), problem_class=facts)
 
 
@@ -81,45 +78,6 @@ def test_the_default_number_of_steps_has_the_least_bound(smoothness):
     assert min(others) < int(default.params.mechanism.steps) < max(others)
     dense = dp_gd(facts, BUDGET, post="sparse", noise="tree")
     assert dense.params.mechanism.steps == dp_gd(facts, BUDGET).params.mechanism.steps
-
-
-@pytest.mark.parametrize("smoothness", [0.25, None])
-@pytest.mark.parametrize("steps", [9, None])
-def test_exponents_are_the_slopes_of_the_bound(smoothness, steps):
-    """At steps that are given, term by term; at the default ones of the bound as a whole."""
-
-    def rate(n, sparsity, steps=steps):
-        facts = dataclasses.replace(CLASS, n=n, dim=2**12, smoothness=smoothness, sparsity=sparsity)
-        return dp_gd(facts, BUDGET, steps=steps, post="sparse").rate
-
-    here, fewer, more = (rate(n, 64) for n in (10**6, 8 * 10**5, 125 * 10**4))
-    slope = math.log(more.upper / fewer.upper) / math.log(1.5625)
-    assert slope == pytest.approx(here.slope("n"), abs=0.01)
-    denser, sparser = (rate(10**6, sparsity).upper for sparsity in (72, 56))
-    slope = math.log(denser / sparser) / math.log(72 / 56)
-    assert slope == pytest.approx(here.slope("sparsity"), abs=0.01)
-    if steps is not None:
-        assert all(term.powers.n == term.powers.epsilon for term in here.terms)
-        values = [{term.name: term.value for term in each.terms} for each in (fewer, more)]
-        for term in here.terms:
-            slope = math.log(values[1][term.name] / values[0][term.name]) / math.log(1.5625)
-            assert slope == pytest.approx(term.powers.n, abs=0.01), term.name
-
-
-def test_the_bound_holds_and_projection_helps_in_many_dimensions():
-    """With one record of two coordinates, repeated, and noise in all 512 of them."""
-    facts = dataclasses.replace(CLASS, n=300, dim=512, smoothness=0.0)
-    features = np.zeros((1, 512))
-    features[0, :2] = math.sqrt(0.5)
-    where = problems.linear(features, problem_class=facts, counts=np.array([300]))
-    keys = jax.random.split(jax.random.key(1), 20)
-    risks = {}
-    for post in ("sparse", None):
-        planned = dp_gd(facts, BUDGET, steps=8, post=post, step_size=0.5, output="average")
-        released = privopt.run_many([planned], where, keys).released
-        risks[post] = float(where.excess_risk(released).mean())
-        assert risks[post] <= planned.rate.upper
-    assert risks["sparse"] < 0.7 * risks[None], risks
 
 
 def test_where_no_theorem_covers_it_the_reason_is_told():

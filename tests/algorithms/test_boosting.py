@@ -2,12 +2,12 @@
 
 import dataclasses
 import faulthandler
-import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import sparse_rows
 from scipy import stats
 
 import privopt
@@ -32,19 +32,9 @@ def plan(problem_class=FACTS, **choices):
 
 @pytest.fixture(scope="module")
 def problem():
-    rng, rows = np.random.default_rng(0), np.zeros((N, DIM))
-    for row in rows:
-        row[rng.choice(DIM, 2, replace=False)] = rng.normal(size=2)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rng = np.random.default_rng(0)
+    rows = sparse_rows(rng, N, DIM, 2)
     return problems.logistic(rows, rng.choice([-1.0, 1.0], N), problem_class=FACTS)
-
-
-@pytest.mark.parametrize("gamma", [0.5, 0.25, 0.05])
-def test_all_runs_fail_as_often_as_the_sum_says(gamma):
-    """``sum_k (1 - gamma)^(k-1) gamma 2^-k = gamma/(1 + gamma)``."""
-    law = Repetitions.geometric(1.0 / gamma)
-    failed = math.fsum(law.probability(k) * 0.5**k for k in range(1, 200))
-    assert failed == pytest.approx(gamma / (1.0 + gamma), rel=1e-9)
 
 
 def test_the_coin_after_a_run_has_the_odds_accounted_for():

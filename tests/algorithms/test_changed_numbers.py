@@ -517,15 +517,6 @@ def test_an_algorithm_that_declares_no_rate_claims_none():
         str(dataclasses.replace(plan, algorithm=broken))
 
 
-def test_the_gradient_norm_is_what_is_printed():
-    facts = dataclasses.replace(CLASS, convex=False, radius=math.inf)
-    plan = privopt.ALGORITHMS["bias_reduced_sgd"].plan(
-        facts, budget(), steps=4, base=15, body="l2", gap=1.0
-    )
-    assert "E |grad F(w)| <= " in str(plan)
-    assert "F*" not in str(plan)
-
-
 # --- what a guarantee rests on --------------------------------------------------------------------
 
 

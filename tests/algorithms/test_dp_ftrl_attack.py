@@ -1,4 +1,4 @@
-"""DP-FTRL under attack: whole paths of planned runs, hostile records, shared noise, far starts."""
+"""DP-FTRL under attack: whole paths of planned runs, hostile records, far starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 
 import privopt
-from privopt import problems
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Execution
 from privopt.core.parameters import scaled
@@ -91,8 +90,7 @@ def separation(one, two):
 @pytest.mark.parametrize(
     ("name", "relation", "choices"),
     [
-        *((name, REPLACE, {}) for name in ("tree", "honaker", "banded_inverse", "optimal")),
-        ("tree", ZERO, {"restart": True}),
+        ("tree", REPLACE, {}),
         ("toeplitz", REPLACE, {"restart": True}),
         ("honaker", ZERO, {"momentum": 0.7}),
     ],
@@ -150,9 +148,7 @@ def test_a_plan_claims_what_its_mechanism_says_and_meets_its_budget(name, restar
 SIZES = [0.0, 1e-45, 1e-20, 1.0, 3e19, 3e38, np.inf, -np.inf, np.nan]
 
 
-@pytest.mark.parametrize(
-    ("name", "restart"), [("tree", False), ("banded_inverse", False), ("honaker", True)]
-)
+@pytest.mark.parametrize(("name", "restart"), [("tree", False), ("honaker", True)])
 def test_a_hostile_record_moves_its_own_steps_by_its_share_and_no_others(name, restart):
     """One key for all: whatever a record is, the path stays finite and turns back into its line."""
     planned = plan(name, ZERO, 8, 2, batch_size=2, restart=restart)
@@ -202,24 +198,3 @@ def test_a_start_far_away_keeps_the_sum_of_all_gradients():
     )[0, :, 0]
     np.testing.assert_allclose(found, 1e8 - np.arange(301.0), atol=8.0, rtol=0.0)
     assert found[-1] <= 1e8 - 296.0
-
-
-# --- what runs share ------------------------------------------------------------------------------
-
-
-def released(planned, key, stream):
-    facts = planned.problem_class
-    records = np.zeros((facts.n, facts.dim))
-    where = problems.Problem(loss=along, data=records, problem_class=facts)
-    found = privopt.run(planned, where, key, stream=stream)
-    return -np.diff(np.concatenate([np.zeros((1, facts.dim)), found.path.points]), axis=0)
-
-
-def test_passes_are_uncorrelated_where_noise_begins_anew():
-    """100,000 paths; five standard errors in each of 16 entries, level 1e-5."""
-    planned = plan("tree", ZERO, restart=True)
-    found = transcripts(planned, np.zeros((4, 1)), 7)[..., 0]
-    across = np.corrcoef(found.T)[:4, 4:]
-    assert np.abs(across).max() < 5.0 / math.sqrt(RUNS)
-    without = transcripts(plan("tree", ZERO), np.zeros((4, 1)), 7)[..., 0]
-    assert np.abs(np.corrcoef(without.T)[:4, 4:]).max() > 0.1

@@ -6,6 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from builders import classification
 
 import privopt
 from privopt import draws, problems
@@ -32,10 +33,7 @@ def textbook(features, labels, noise, *, steps, step_size, radius, clip):
 
 @pytest.mark.parametrize("clip", [0.2, 1.0])
 def test_equals_the_textbook_loop(clip):
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(40, 6))
-    features /= np.linalg.norm(features, axis=1, keepdims=True) * rng.uniform(1, 3, size=(40, 1))
-    labels = np.where(rng.random(40) < 0.5, -1.0, 1.0)
+    features, labels = classification(40, 6)
     facts = privopt.ProblemClass(n=40, dim=6, lipschitz=1.0, radius=0.7)
     planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=25, clip=clip, step_size=0.5)
     key = jax.random.key(3)
@@ -90,20 +88,6 @@ def test_smooth_losses_need_the_root_of_the_steps_and_have_a_bound_half_above_th
     linear = make(dataclasses.replace(rough, smoothness=0.0), BUDGET)
     assert linear.params.mechanism.steps == 1
     assert linear.rate.upper == pytest.approx(limit, rel=1e-4)
-
-
-def test_bound_in_the_letter():
-    """``L R sqrt((1 + 4d T/(n mu)^2)/(T + 1))``, half the diameter form."""
-    facts = privopt.ProblemClass(n=1000, dim=20, lipschitz=2.0, radius=3.0)
-    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=500)
-    mu = gaussian_mu(1.0, 1e-5)
-    expected = 2.0 * 3.0 * math.sqrt((1 + 500 * 4 * 20 / (1000 * mu) ** 2) / 501)
-    assert planned.rate.upper == pytest.approx(expected, rel=1e-5)
-
-
-def test_clipping_below_the_lipschitz_constant_claims_no_rate():
-    facts = privopt.ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
-    assert privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, clip=0.5).rate.upper == math.inf
 
 
 def test_the_whole_path():

@@ -7,13 +7,12 @@ import dp_accounting as dp
 import jax
 import numpy as np
 import pytest
-from builders import Answers, operations
-from dp_accounting import pld
+from builders import classification, operations
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Average, Last
-from privopt.core import Execution, Run
+from privopt.convex import Last
+from privopt.core import Execution
 from privopt.mechanisms import PrivateGradient
 from privopt.mechanisms.batches import poisson_sampler
 from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
@@ -27,13 +26,6 @@ DP_SVRG = privopt.ALGORITHMS["dp_svrg"]
 def plan(facts=FACTS, budget=BUDGET, **choices):
     choices = {"steps": 11, "anchor_every": 4, "batch_size": 10, "step_size": 0.5, **choices}
     return DP_SVRG.plan(facts, budget, **choices)
-
-
-def data(n=40, dim=6, seed=0):
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(n, dim))
-    features /= np.linalg.norm(features, axis=1, keepdims=True) * rng.uniform(1, 3, size=(n, 1))
-    return features, np.where(rng.random(n) < 0.5, -1.0, 1.0)
 
 
 def gradient(x, y, point):
@@ -79,7 +71,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
 def test_equals_the_textbook_loop(steps, difference_clip):
     """Both sorts of clipping at work; periods that end with the run, and one cut short."""
     planned = plan(steps=steps, clip=0.2, difference_clip=difference_clip)
-    features, labels = data()
+    features, labels = classification(40, 6)
     key = jax.random.key(3)
     where = problems.logistic(features, labels, problem_class=FACTS)
     expected = textbook(
@@ -87,49 +79,6 @@ def test_equals_the_textbook_loop(steps, difference_clip):
     )
     found = privopt.run(planned, where, key).released
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.optimised
-def test_an_anchor_at_every_step_is_dp_gd():
-    features, labels = data()
-    where = problems.logistic(features, labels, problem_class=FACTS)
-    ours = plan(anchor_every=1)
-    gd = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=11, step_size=0.5, output=Average())
-    assert ours.params.mechanism.scale == pytest.approx(gd.params.mechanism.scale, rel=2e-4)
-    assert isinstance(ours.guarantee.event.event, dp.GaussianDpEvent)
-    noise = dataclasses.replace(gd.params.mechanism, scale=ours.params.mechanism.scale)
-    gd = dataclasses.replace(
-        gd,
-        algorithm=dataclasses.replace(gd.algorithm, private=False),
-        params=gd.params._replace(mechanism=noise),
-    )
-    key = jax.random.key(5)
-    np.testing.assert_array_equal(
-        privopt.run(ours, where, key).released, privopt.run(gd, where, key).released
-    )
-
-
-def test_without_differences_it_is_descent_along_frozen_gradients():
-    """``C' -> 0``: the same direction for a whole period, and all of the budget for anchors."""
-    planned = plan(difference_clip=1e-9)
-    mechanism = planned.params.mechanism
-    features, labels = data()
-    key = jax.random.key(4)
-    point, total = np.zeros(6), np.zeros(6)
-    for t in range(11):
-        total += point
-        if t % 4 == 0:
-            noise_key = jax.random.fold_in(stream(key, "noise"), t)
-            noise = np.asarray(draws.normal(noise_key, (6,), np.float64))
-            each = [gradient(x, y, point) for x, y in zip(features, labels, strict=True)]
-            frozen = np.mean(each, axis=0) + mechanism.scale * noise
-        point = point - 0.5 * frozen
-        point = point * min(1.0, 0.7 / np.linalg.norm(point))
-    where = problems.logistic(features, labels, problem_class=FACTS)
-    found = privopt.run(planned, where, key).released
-    np.testing.assert_allclose(found, (total + point) / 12, rtol=0.0, atol=1e-4)
-    alone = math.sqrt(3) / 40 / gaussian_mu(1.0, 1e-5)
-    assert mechanism.scale == pytest.approx(alone, rel=1e-3)
 
 
 # --- the ledger -----------------------------------------------------------------------------------
@@ -158,19 +107,6 @@ def test_the_ledger_holds_both_kinds(steps, anchors):
     assert sampled.noise_multiplier == pytest.approx(expected, rel=1e-12)
     assert sampled.sampling_probability == pytest.approx(0.25, rel=1e-4)
     assert sampled.sampling_probability >= 0.25
-
-
-def test_an_outside_accountant_agrees():
-    """Without the truncation of batches, which costs a thousandth of delta."""
-    planned = plan()
-    (full, anchors), (sampled, count) = kinds(planned.guarantee.event)
-    outside = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    outside.compose(full, anchors)
-    poisson = dp.PoissonSampledDpEvent(
-        sampled.sampling_probability, dp.GaussianDpEvent(sampled.noise_multiplier)
-    )
-    outside.compose(poisson, count)
-    assert outside.get_epsilon(1e-5) == pytest.approx(1.0, abs=2e-3)
 
 
 @pytest.mark.parametrize("relation", list(privopt.Relation))
@@ -207,7 +143,7 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
     planned = plan(batch_size=40, difference_clip=0.05)
     changes = dataclasses.replace(planned.params.mechanism.differences, scale=0.0)
     rng = np.random.default_rng(1)
-    features, labels = data()
+    features, labels = classification(40, 6)
     moves = []
 
     def loss(w, record):
@@ -233,59 +169,23 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
 # --- the shape of the program ---------------------------------------------------------------------
 
 
-def visits_all(algorithm, params, objective, records):
-    """How deep loops go in runs mapped over numbers and keys, and whether all records do."""
-    keys = jax.random.split(jax.random.key(0), 4)
-    static = plan().static
-    one = jax.vmap(lambda p, k: algorithm(static, p, objective, k, Execution()), (None, 0))
-    many = jax.vmap(one, (0, None))
-    program = jax.make_jaxpr(many)(params, keys).jaxpr
-    found = [  # a scan is over the words of a draw, a while over the steps of a method
-        (around.count("while"), [getattr(out.aval, "shape", ()) for out in each.outvars])
-        for each, around in operations(program)
-    ]
-    deepest = max(depth for depth, _ in found)
-    innermost = [shape for depth, shapes in found if depth == deepest for shape in shapes]
-    return deepest, any(records in shape for shape in innermost)
-
-
-def branching(static, params, objective, key, execution):
-    """The same method in one loop, with a branch: the variant that mapping spoils."""
-    anchors, changes = params.mechanism.oracles(objective, key)
-
-    def ask(memory, t, point):
-        due = t % params.mechanism.period == 0
-        return jax.lax.cond(due, anchors.ask, changes.ask, memory, t, point)
-
-    single = Answers(anchors.steps, ask, anchors.begin)
-    start = objective.start(static.dim)
-    found = params.descent.of(single, objective.constraint, start, key).run()
-    return Run(found.output, None)
-
-
 def test_full_gradients_are_not_computed_between_anchors():
-    """Runs that differ in their numbers, mapped together, over 997 records and batches of 10."""
+    """Runs that differ in their numbers, mapped together, over 997 records and batches of 10.
+
+    Loops within loops, of which the innermost never makes an array of all records.
+    """
     facts = dataclasses.replace(FACTS, n=997)
-    where = problems.logistic(*data(997), problem_class=facts)
+    where = problems.logistic(*classification(997, 6), problem_class=facts).objective
     planned = plan(facts, capacity=40)
     params = jax.tree.map(lambda x: np.stack([np.asarray(x)] * 2), planned.params)
-    assert visits_all(DP_SVRG.run, params, where.objective, 997) == (3, False)
-    assert visits_all(branching, params, where.objective, 997) == (1, True)
-
-
-def test_the_branch_gives_the_same_runs():
-    features, labels = data()
-    where = problems.logistic(features, labels, problem_class=FACTS)
-    planned = plan()
-    other = dataclasses.replace(
-        planned, algorithm=dataclasses.replace(DP_SVRG, run=branching, private=False)
-    )
-    key = jax.random.key(6)
-    np.testing.assert_allclose(
-        privopt.run(planned, where, key).released,
-        privopt.run(other, where, key).released,
-        rtol=1e-12,
-    )
+    one = jax.vmap(lambda p, k: DP_SVRG.run(planned.static, p, where, k, Execution()), (None, 0))
+    keys = jax.random.split(jax.random.key(0), 4)
+    found = [  # a scan is over the words of a draw, a while over the steps of a method
+        (around.count("while"), [getattr(out.aval, "shape", ()) for out in each.outvars])
+        for each, around in operations(jax.make_jaxpr(jax.vmap(one, (0, None)))(params, keys).jaxpr)
+    ]
+    assert max(depth for depth, _ in found) == 3
+    assert not any(997 in shape for depth, shapes in found if depth == 3 for shape in shapes)
 
 
 # --- the plan -------------------------------------------------------------------------------------

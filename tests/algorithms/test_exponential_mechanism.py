@@ -1,4 +1,4 @@
-"""The exponential mechanism against a naive twin on a grid, its closed forms and its refusals.
+"""The exponential mechanism against a naive twin on a grid and its closed forms.
 
 Statistical tests use fixed keys; ``LEVEL`` is the probability that an unlucky key would have
 raised a false alarm, and the density of a doubled ``k`` is rejected beside it.
@@ -10,7 +10,6 @@ import dataclasses
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -77,24 +76,6 @@ def test_draws_equal_the_naive_twin_and_not_its_broken_copy(budget):
     assert np.all(where.excess_risk(minimiser[0, :1]) < 1.0 / k)
 
 
-def test_regularised_linear_losses_give_an_exact_gaussian():
-    """``-x w``: variance ``1/(k m)`` about ``x/m``, cut at the ends of the interval."""
-    features = np.full((50, 1), 0.02)
-    planned = plan_of(facts(), BUDGET, regularisation=0.2)
-    mechanism = planned.params.mechanism
-    where = problems.linear(features, problem_class=facts())
-    keys = jax.random.split(jax.random.key(2), 20_000)
-    sample = np.asarray(privopt.run_many([planned], where, keys).released[0, :, 0])
-
-    def p_value(scale):
-        width = scale * math.sqrt(mechanism.temperature / mechanism.regularisation)
-        ends = (-1.0 - 0.1) / width, (1.0 - 0.1) / width
-        return stats.kstest(sample, stats.truncnorm(*ends, loc=0.1, scale=width).cdf).pvalue
-
-    assert p_value(1.0) > LEVEL
-    assert max(p_value(0.77), p_value(1.3)) < LEVEL
-
-
 @pytest.mark.parametrize(("relation", "multiple"), RELATIONS)
 def test_pure_temperature_is_the_range_over_epsilon(relation, multiple):
     budget = privopt.Budget(epsilon=0.7, delta=0.0, relation=relation)
@@ -128,45 +109,6 @@ def test_regularised_numbers_are_the_cards(relation, multiple):
     assert fixed.rate.tight_on is None
     spent = planned.guarantee.epsilon(1e-6)
     assert 0.99999 < spent.lower <= spent.upper <= 1.0
-
-
-def test_a_record_moves_the_potential_by_the_accounted_range_at_most():
-    """Linear records attain the range on the line; absurd ones stay within it."""
-    planned = plan_of(facts(), PURE)
-    mechanism = planned.params.mechanism
-    allowed = 1.0  # epsilon
-    grid = jnp.linspace(-1.0, 1.0, 201)[:, None]
-    base = np.full((50, 1), 1.0)
-    labels = np.ones(50)
-
-    def potential(features, labels):
-        where = problems.linear(features, labels, problem_class=facts())
-        return np.asarray(
-            jax.vmap(lambda w: mechanism.potential(where.objective, jnp.zeros(1))(w)[0])(grid)
-        )
-
-    first = potential(base, labels)
-    for value, label, attained in (
-        (-1.0, 1.0, True), (1e200, -1.0, True), (np.nan, 1.0, False), (1.0, -1e300, True),
-        (np.inf, 1.0, False),
-    ):  # fmt: skip
-        features, tags = base.copy(), labels.copy()
-        features[7], tags[7] = value, label
-        change = potential(features, tags) - first
-        span = change.max() - change.min()
-        assert span <= allowed
-        assert bool(span > 0.999 * allowed) is attained
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e9, 1e16, 1e200])
-def test_total_on_losses_of_any_kind(bad):
-    points = np.random.default_rng(0).uniform(-0.5, 0.5, size=(50, 2))
-    points[3, 1] = points[4, 0] = bad
-    where = problems.distance(points, problem_class=facts(dim=2))
-    for budget in (PURE, BUDGET):
-        run = privopt.run(plan_of(facts(dim=2), budget), where, jax.random.key(0))
-        assert np.all(np.isfinite(run.released))
-        assert run.secret.log_acceptance <= 0.0
 
 
 def test_a_set_without_an_interior_is_refused():

@@ -118,24 +118,3 @@ def test_a_step_is_that_of_the_flattened_network(study):
     for found, expected in zip(jax.tree.leaves(released), jax.tree.leaves(point), strict=True):
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_the_path_ends_at_the_release(study):
-    where = small(study)
-    for planned in plans(study, where, 5, batch_size=6, record=3):
-        run = privopt.run(planned, where, jax.random.key(0))
-        assert run.path.steps.tolist() == [1, 2, 5]
-        for rows, last in zip(
-            jax.tree.leaves(run.path.points), jax.tree.leaves(run.released), strict=True
-        ):
-            np.testing.assert_array_equal(rows[-1], last)
-        accuracies = study.accuracy(run.path.points)
-        assert accuracies.shape == (3,)
-        assert np.all((accuracies >= 0.0) & (accuracies <= 1.0))
-
-
-def test_no_reference_is_claimed(study):
-    where = small(study)
-    with pytest.raises(ValueError, match="problem must be convex and without a start of its own"):
-        where.excess_risk(where.start)
-    assert 0.5 < where.risk(where.start) < 5.0

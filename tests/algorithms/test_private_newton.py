@@ -8,7 +8,6 @@ optimization".
 """
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import dp_accounting as dp
@@ -163,17 +162,6 @@ def test_five_steps_end_near_the_minimiser(where):
     assert np.mean(excess) < 0.02 * start
 
 
-def test_single_steps_are_those_of_a_run(where):
-    planned, key = plan(FACTS, BUDGET), jax.random.key(2)
-    s = privopt.stepper(planned, where)
-    state = s.init(key)
-    for _ in range(s.steps):
-        state = s.step(state)
-    np.testing.assert_allclose(
-        s.released(state), privopt.run(planned, where, key).released, rtol=1e-9
-    )
-
-
 @pytest.mark.parametrize("answer", ["gradient", "hessian"])
 def test_half_the_noise_is_outside_the_budget(answer):
     planned = plan(FACTS, BUDGET)
@@ -183,13 +171,3 @@ def test_half_the_noise_is_outside_the_budget(answer):
     quiet = mechanism._replace(**{answer: loud._replace(scale=0.5 * loud.scale)})
     with pytest.raises(ValueError, match="guarantee must lie within the budget"):
         replace(planned, params=planned.params._replace(mechanism=quiet))
-
-
-@pytest.mark.parametrize("size", [0.0, 1e-45, 1e-3, 1.0, 1e38])
-def test_no_record_moves_a_hessian_further_than_is_charged(size):
-    query, charged = ClippedHessian(1.0, DIM), 0.25
-    losses = SimpleNamespace(data=(np.full((1, DIM), size), None))
-    for point, share in ((np.zeros(DIM), 0.625**0.5), (np.ones(DIM), 0.0)):  # of 16 entries, 10
-        moved = np.linalg.norm(query.hessian_of(losses)(point))
-        assert moved <= query.sensitivity(privopt.Relation.ZERO_OUT) < charged * (1.0 + 1e-9)
-        assert size < 1.0 or moved >= charged * share * (1.0 - 1e-12)

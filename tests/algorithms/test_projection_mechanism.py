@@ -1,4 +1,4 @@
-"""The projection mechanism against a naive twin, its bounds, and its refusals."""
+"""The projection mechanism against a naive twin, and its bounds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 import scipy.sparse
+from builders import onto_both_balls, sparse_rows
 
 import privopt
 from privopt import draws, problems, theory
@@ -22,45 +23,8 @@ CLASS = privopt.ProblemClass(
 plan_of = privopt.ALGORITHMS["projection_mechanism"].plan
 
 
-def sparse_points(rng, facts=CLASS, sparsity=None, length=1.0):
-    sparsity = sparsity or facts.sparsity
-    points = np.zeros((facts.n, facts.dim))
-    for point in points:
-        point[rng.choice(facts.dim, sparsity, replace=False)] = rng.normal(size=sparsity)
-    return length * points / np.linalg.norm(points, axis=1, keepdims=True)
-
-
 def where(points, facts=CLASS):
     return problems.squared_distance(points, problem_class=facts)
-
-
-def onto_l1(y, radius):
-    """By a sort, as in the textbooks."""
-    if np.abs(y).sum() <= radius:
-        return y
-    u = np.sort(np.abs(y))[::-1]
-    excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
-    tau = excess[np.flatnonzero(u > excess)[-1]]
-    return np.sign(y) * np.maximum(np.abs(y) - tau, 0.0)
-
-
-def onto_l2(y, radius):
-    return y * min(1.0, radius / np.linalg.norm(y))
-
-
-def onto_both(y, l1, l2):
-    """Four cases; in the last by bisection on the ratio of the norms."""
-    for candidate in (y, onto_l1(y, l1), onto_l2(y, l2)):
-        sizes = np.abs(candidate).sum() / l1, np.linalg.norm(candidate) / l2
-        if max(sizes) <= 1.0 + 1e-12:
-            return candidate
-    low, high = 0.0, np.abs(y).max()
-    for _ in range(200):
-        tau = 0.5 * (low + high)
-        kept = np.sign(y) * np.maximum(np.abs(y) - tau, 0.0)
-        wide = np.abs(kept).sum() * l2 > l1 * np.linalg.norm(kept)
-        low, high = (tau, high) if wide else (low, tau)
-    return kept * l2 / np.linalg.norm(kept)
 
 
 @pytest.mark.parametrize(
@@ -69,15 +33,17 @@ def onto_both(y, l1, l2):
 )
 def test_the_naive_twin_agrees(noise, body):
     """On points that are clipped, with the same draws."""
-    points = sparse_points(np.random.default_rng(0), sparsity=6, length=1.5)
+    points = 1.5 * sparse_rows(np.random.default_rng(0), 40, 12, 6)
     planned = plan_of(CLASS, BUDGET, noise=noise, body=body)
     l2, l1 = 1.0, math.sqrt(3.0)
     sizes = np.linalg.norm(points, axis=1), np.abs(points).sum(axis=1)
     factors = np.minimum(1.0, np.minimum(l2 / sizes[0], l1 / sizes[1]))
     mean = (factors[:, None] * points).sum(axis=0) / 40
     project = {
-        "l1_l2": lambda y: onto_both(y, l1, l2),
-        "l1": lambda y: onto_l2(onto_l1(y, l1), 1.0),  # the problem's ball
+        "l1_l2": lambda y: onto_both_balls(y, l1, l2),
+        "l1": lambda y: onto_both_balls(  # and then the problem's ball
+            onto_both_balls(y, l1, math.inf), math.inf, 1.0
+        ),
         "none": lambda y: y,
     }[body]
     law = draws.normal if noise == "gaussian" else draws.laplace
@@ -92,7 +58,7 @@ def test_the_naive_twin_agrees(noise, body):
 
 
 def test_sparse_records_are_not_changed_and_give_what_dense_ones_give():
-    points, key = sparse_points(np.random.default_rng(1)), jax.random.key(0)
+    points, key = sparse_rows(np.random.default_rng(1), 40, 12, 3), jax.random.key(0)
     planned = plan_of(CLASS, BUDGET)
     dense = privopt.run(planned, where(points), key)
     stored = privopt.run(planned, where(scipy.sparse.csr_array(points)), key)
@@ -103,7 +69,10 @@ def test_sparse_records_are_not_changed_and_give_what_dense_ones_give():
 
 def test_noise_and_means_are_float64_where_the_data_are_not():
     """The release of float32 data is that of their float64 copies, cast."""
-    points, key = sparse_points(np.random.default_rng(2)).astype(np.float32), jax.random.key(1)
+    points, key = (
+        sparse_rows(np.random.default_rng(2), 40, 12, 3).astype(np.float32),
+        jax.random.key(1),
+    )
     for budget in (BUDGET, PURE):
         planned = plan_of(CLASS, budget)
         single = privopt.run(planned, where(points), key).released
@@ -139,26 +108,6 @@ def test_the_sparse_bound_holds_on_its_hard_instance_and_is_of_the_right_size():
     facts = dataclasses.replace(CLASS, n=512, dim=2048, sparsity=4)
     risk, bound = mean_risk(facts, copies(facts, strength=4.0))
     assert 0.3 <= math.sqrt(risk / bound) <= 1.0
-
-
-def test_the_dense_regime_is_noise_alone():
-    """``E|xi|^2/2 = d sigma^2/2``, within five standard errors of 24 runs: level 6e-7."""
-    facts = dataclasses.replace(CLASS, n=100_000, dim=64)
-    problem = copies(facts, strength=4.0)
-    planned = plan_of(facts, BUDGET, noise="gaussian")
-    exact = 0.5 * 64 * planned.params.mechanism.scale**2
-    assert planned.rate.upper == pytest.approx(exact, rel=1e-6)
-    assert mean_risk(facts, problem, noise="gaussian")[0] == pytest.approx(exact, rel=0.18)
-
-
-def test_k_alone_can_leave_the_ball_and_both_together_do_not():
-    """At few records and many coordinates a point has a place: the l1 ball holds longer ones."""
-    facts = dataclasses.replace(CLASS, n=8, dim=64, sparsity=16)
-    body = {name: plan_of(facts, PURE, body=name).params.mechanism for name in ("l1", "l1_l2")}
-    long = np.zeros(64)
-    long[0] = 9.0
-    norms = {name: float(np.linalg.norm(m.body.project(long))) for name, m in body.items()}
-    assert norms == pytest.approx({"l1": 4.0, "l1_l2": 1.0})
 
 
 def test_the_paper_mode_is_the_papers():
@@ -212,6 +161,6 @@ def test_bad_problems_are_refused_by_name():
     unknown = dataclasses.replace(CLASS, sparsity=None)
     assert plan_of(unknown, BUDGET, body="l2").params.mechanism.query.l1_clip >= math.sqrt(12)
     facts = privopt.ProblemClass(n=40, dim=12, lipschitz=1.0, radius=1.0, sparsity=3)
-    linear = problems.linear(sparse_points(np.random.default_rng(0)), problem_class=facts)
+    linear = problems.linear(sparse_rows(np.random.default_rng(0), 40, 12, 3), problem_class=facts)
     with pytest.raises(ValueError, match="must provide mean, unit_modulus for projection_mech"):
         privopt.run(plan_of(facts, BUDGET), linear, jax.random.key(0))

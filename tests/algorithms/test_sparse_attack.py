@@ -16,7 +16,6 @@ from privopt import problems
 from privopt.spec import Relation
 
 REPLACE = Relation.REPLACE_ONE
-RUNS = 100_000
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
 APPROXIMATE = privopt.Budget(epsilon=2.0, delta=0.01, relation="replace_one")
 PLANS = {name: algorithm.plan for name, algorithm in privopt.ALGORITHMS.items()}
@@ -123,35 +122,11 @@ def test_a_problem_that_is_denser_than_planned_is_refused():
 # --- whole programs -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("budget", [PURE, APPROXIMATE], ids=["laplace", "gaussian"])
-def test_an_attack_on_the_raw_mean_of_float32_records(epsilon_lower_bound, budget):
-    """Flat opposites, likelihood ratios, 100,000 runs of the program for each neighbour."""
-    facts = squares(n=5, dim=3, sparsity=2)
-    noise = "gaussian" if budget.delta > 0.0 else "laplace"
-    planned = PLANS["projection_mechanism"](facts, budget, body="none", noise=noise)
-    flat = np.r_[1.0, -1.0, 0.0] / math.sqrt(2.0)
-    share, scale = flat / 5.0, planned.params.mechanism.scale
-    scores = []
-    for seed, sign in enumerate((1.0, -1.0)):
-        points = np.zeros((5, 3), np.float32)
-        points[0] = sign * flat
-        where = problems.squared_distance(points, problem_class=facts)
-        keys = jax.random.split(jax.random.key(seed), RUNS)
-        found = np.asarray(privopt.run_many([planned], where, keys).released[0], np.float64)
-        if budget.delta == 0.0:
-            scores.append((np.abs(found + share) - np.abs(found - share)).sum(axis=1) / scale)
-        else:
-            scores.append(2.0 * found @ share / scale**2)
-    found = epsilon_lower_bound(*scores, budget.delta)
-    assert 0.8 * budget.epsilon < found <= budget.epsilon
-
-
-@pytest.mark.parametrize("choices", [{"steps": 6}, {"mode": "paper"}])
-def test_the_number_of_steps_and_the_path_do_not_see_what_the_data_are(choices):
+def test_the_number_of_steps_and_the_path_do_not_see_what_the_data_are():
     """NaN for records is zeros for records: every point of the path is the same."""
     facts = privopt.ProblemClass(n=32, dim=3, lipschitz=1.0, radius=1.0, sparsity=1)
     budget = privopt.Budget(epsilon=1.0, delta=0.1, relation="replace_one")
-    planned = PLANS["bias_reduced_sgd"](facts, budget, step_size=0.01, record="all", **choices)
+    planned = PLANS["bias_reduced_sgd"](facts, budget, step_size=0.01, record="all", mode="paper")
     paths = []
     for value in (0.0, np.nan, np.inf):
         records = np.full((32, 3), value)
@@ -163,31 +138,13 @@ def test_the_number_of_steps_and_the_path_do_not_see_what_the_data_are(choices):
     np.testing.assert_array_equal(paths[0], paths[2])
 
 
-def test_a_stopping_rule_that_is_tampered_with_guarantees_nothing():
-    facts = privopt.ProblemClass(n=64, dim=3, lipschitz=1.0, radius=1.0, sparsity=1)
-    budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    mechanism = PLANS["bias_reduced_sgd"](facts, budget, mode="paper").params.mechanism
-    stop = mechanism.stop
-    changed = [
-        {"stop": dataclasses.replace(stop, limits=stop.limits + np.int32(10**6))},
-        {"stop": dataclasses.replace(stop, costs=stop.costs // 2)},
-        {"base": 2, "stop": stop},
-        {"n": 63, "stop": stop},
-        {"scale": 0.99 * mechanism.scale},
-    ]
-    assert privopt.Guarantee(mechanism.event(REPLACE), REPLACE).epsilon(1e-6).upper <= 1.0
-    for change in changed:
-        event = dataclasses.replace(mechanism, **change).event(REPLACE)
-        assert privopt.Guarantee(event, REPLACE).epsilon(1e-6).upper == math.inf
-
-
 # --- theory on odd classes ------------------------------------------------------------------------
 
 
 GRID = [
     (n, dim, sparsity, epsilon, delta)
-    for n in (1, 3, 10**4, 10**9)
-    for dim, sparsity in ((1, 1), (2, 2), (50, 1), (50, 49), (10**6, 4))
+    for n in (1, 10**4, 10**9)
+    for dim, sparsity in ((1, 1), (50, 1), (50, 49), (10**6, 4))
     for epsilon, delta in ((1e-3, 1e-12), (1.0, 1e-6), (10.0, 0.1), (1.0, 0.0))
 ]
 

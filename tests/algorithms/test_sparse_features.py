@@ -56,27 +56,6 @@ def test_every_algorithm_releases_what_its_dense_twin_does(name):
     assert float(jnp.max(jnp.abs(dense.released))) > 1e-3
 
 
-def test_kinks_are_smoothed_alike():
-    facts = dataclasses.replace(CLASS, smoothness=None)
-    plan = privopt.ALGORITHMS["output_perturbation"].plan(facts, BUDGET)
-    sparse, dense = (
-        privopt.run(plan, problems.hinge(x, LABELS, problem_class=facts), KEY).released
-        for x in (CSR, FEATURES)
-    )
-    np.testing.assert_allclose(sparse, dense, rtol=1e-10, atol=1e-10)
-
-
-def test_many_replicates_of_many_plans():
-    plans = [privopt.ALGORITHMS["dp_sgd"].plan(
-        CLASS, dataclasses.replace(BUDGET, epsilon=epsilon), **CHOICES["dp_sgd"]
-    ) for epsilon in (1.0, 2.0)]  # fmt: skip
-    keys = jax.random.split(KEY, 3)
-    alone = [[privopt.run(plan, DENSE, key, stream=i).released for key in keys]
-             for i, plan in enumerate(plans)]  # fmt: skip
-    many = privopt.run_many(plans, SPARSE, keys).released
-    np.testing.assert_allclose(many, alone, rtol=1e-10, atol=1e-10)
-
-
 @pytest.mark.parametrize("constraint", [None, L1Ball(1.5)])
 def test_the_certified_optimum_and_risks(constraint):
     sparse, dense = (logistic(x, constraint=constraint) for x in (CSR, FEATURES))

@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
-from scipy import optimize, stats
+from scipy import optimize
 
 import privopt
 from privopt import convex, draws, problems
-from privopt.release import Tape
 from privopt.streams import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
@@ -175,21 +174,6 @@ def test_other_losses_are_refused_by_name():
             privopt.run(plan_of(FACTS, BUDGET), problem, jax.random.key(0))
 
 
-@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.9, False), (1.1, False)])
-def test_the_noise_has_the_planned_scale(factor, accepted):
-    """Kolmogorov-Smirnov at level 1e-6 on 12,600 numbers as released; a tenth off is rejected."""
-    planned = plan_of(FACTS, BUDGET)
-    mechanism, problem = planned.params.mechanism, where(*data())
-    still = privopt.run(planned, problem, jax.random.key(0)).secret.moments
-    add = jax.vmap(mechanism._replace(scale=factor * mechanism.scale).add_noise, (0, None))
-    noisy = add(jax.random.split(jax.random.key(1), 900), still)
-    sample = (np.asarray(noisy) - np.asarray(still)).ravel() / mechanism.scale
-    assert bool(stats.kstest(sample, "norm").pvalue > 1e-6) is accepted
-    with Tape() as tape:
-        privopt.run(planned, problem, jax.random.key(2))
-    assert [entry.name for entry in tape.released] == ["noise", "answer"]
-
-
 @pytest.mark.parametrize("choices", [{}, {"floor": -math.inf}])
 @pytest.mark.parametrize("strength", [0.5, 2.0, 8.0])
 def test_the_bound_is_of_the_size_of_its_hard_family(choices, strength):
@@ -210,13 +194,6 @@ def test_a_clip_below_what_is_declared_costs_the_rate_and_no_privacy():
     assert shorter.guarantee.meets(BUDGET)
     assert shorter.rate.upper == math.inf
     assert plan_of(FACTS, BUDGET, label_clip=1.0).rate.upper == plan_of(FACTS, BUDGET).rate.upper
-
-
-def test_the_bound_without_a_ridge_is_below_that_of_gradients():
-    """``1.3 L R sqrt(d + 1)/(n mu)`` at most, where noisy descent has ``2 L R sqrt(d)/(n mu)``."""
-    facts = dataclasses.replace(FACTS, n=10**6, dim=50)
-    descent = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=10**4).rate
-    assert plan_of(facts, BUDGET, floor=-math.inf).rate.upper < 0.7 * descent.upper
 
 
 @pytest.mark.parametrize(

@@ -109,14 +109,6 @@ def test_no_step_is_the_start_and_a_free_step_is_descent():
     np.testing.assert_allclose(one, start - matrix @ (start - centre) / 9.0, rtol=1e-13)
 
 
-def test_perfect_conditioning_takes_one_step():
-    """``kappa = 1``: no momentum, and the projected centre at once."""
-    centre = np.random.default_rng(2).normal(size=DIM)
-    one = descend(np.eye(DIM), centre, SETS["box"], 1, 1.0)
-    np.testing.assert_allclose(one, np.clip(centre, -0.3, 0.4), rtol=1e-14)
-    np.testing.assert_allclose(descend(np.eye(DIM), centre, SETS["box"], 5, 1.0), one, rtol=1e-14)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtype_of_the_start_and_one_trace_for_all_numbers(dtype):
     traces = []
@@ -138,23 +130,3 @@ def test_dtype_of_the_start_and_one_trace_for_all_numbers(dtype):
         assert found.dtype == dtype
         np.testing.assert_allclose(found, 1.0, rtol=1e-5)
     assert len(traces) == 1
-
-
-def test_vmap_over_numbers_equals_a_loop():
-    matrix, centre = quadratic(np.random.default_rng(3), 5.0)
-    where, steps = SETS["ball"], np.array([1, 30, 4], np.int32)
-    smoothness, convexity = np.array([5.0, 8.0, 6.0]), np.array([1.0, 0.5, 0.9])
-
-    def solve(b, a, t):
-        return accelerated_descent(
-            lambda w: matrix @ (w - centre),
-            where.project,
-            jnp.zeros(DIM),
-            smoothness=b,
-            strong_convexity=a,
-            steps=t,
-        )
-
-    many = jax.vmap(solve)(smoothness, convexity, steps)
-    for row, *numbers in zip(many, smoothness, convexity, steps, strict=True):
-        np.testing.assert_allclose(row, solve(*numbers), rtol=1e-12, atol=1e-15)

@@ -45,7 +45,6 @@ def systems() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     rotated, _, back = np.linalg.svd(MATRIX, full_matrices=False)
     ternary = np.random.default_rng(3).integers(-1, 2, size=(M, D)).astype(float)
     half, wide, few = MATRIX[:, : D // 2], MATRIX[:6], RHS[:6]
-    turned, _, across = np.linalg.svd(wide, full_matrices=False)
     return {
         "noise": (MATRIX, RHS),
         "sparse": (MATRIX, MATRIX @ sparse),
@@ -69,11 +68,6 @@ def systems() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "condition 1e4": (rotated * np.geomspace(1.0, 1e-4, M) @ back, RHS),
         "heavy tails": (np.random.default_rng(4).standard_cauchy(size=(M, D)), RHS),
         "wide": (wide, few),
-        "wide and sparse": (wide, wide @ sparse),
-        "wide and ternary": (ternary[:6], ternary[:6] @ np.sign(sparse)),
-        "wide, of columns twice": (np.hstack([half[:6], half[:6]]), few),
-        "wide, of columns in other units": (wide * 10.0 ** np.linspace(-3, 3, D), few),
-        "wide, of condition 1e4": (turned * np.geomspace(1.0, 1e-4, 6) @ across, few),
         "wide, of powers": (np.linspace(0.0, 1.0, D)[None] ** np.arange(6)[:, None], few),
     }
 
@@ -154,9 +148,7 @@ def test_a_matrix_that_cannot_be_read_promises_nothing_false():
     [
         (MATRIX.T, RHS, r"matrix must have at most as many rows as columns, got \(60, 12\)"),
         (MATRIX[0], RHS, r"matrix must have 2 axes and some entries, got shape \(60,\)"),
-        (np.ones((0, 3)), RHS, r"matrix must have 2 axes and some entries, got shape \(0, 3\)"),
         (MATRIX, RHS[:5], r"right_hand_sides must have shape \(12,\) or \(k, 12\), got \(5,\)"),
-        (MATRIX, np.ones((12, 5)), r"right_hand_sides must have shape .* got \(12, 5\)"),
         (MATRIX, np.ones((2, 2, 12)), r"right_hand_sides must have 2 axes .* got shape"),
         (MATRIX, np.ones((0, 12)), r"right_hand_sides must have 2 axes and some entries"),
         (
@@ -166,8 +158,6 @@ def test_a_matrix_that_cannot_be_read_promises_nothing_false():
         ),
         (MATRIX, np.append(RHS[:-1], np.inf), r"right_hand_sides must be finite, got inf at \(11,"),
         (np.vstack([MATRIX[:2], MATRIX[:1]]), RHS[:3], "matrix must have full row rank, got a row"),
-        (np.vstack([MATRIX[:2], 0 * MATRIX[:1]]), RHS[:3], "matrix must have full row rank"),
-        (np.zeros((2, 4)), RHS[:2], "matrix must have full row rank"),
     ],
 )
 def test_bad_input_is_refused(matrix, b, message):

@@ -20,7 +20,6 @@ from privopt.convex import (
     Squared,
     WholeSpace,
 )
-from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 
 SCALARS = [Linear(), Logistic(), Squared(), Huber(), Huber(0.3), Hinge(), Hinge(0.4)]
 RNG = np.random.default_rng(0)
@@ -102,28 +101,6 @@ def test_smoothing_twice_adds_the_widths_row_by_row():
     np.testing.assert_allclose(once.loss.scalar.width, 0.7 * np.sum(FEATURES**2, axis=1), 1e-14)
 
 
-def test_smoothing_a_loss_on_records_smooths_the_loss():
-    risk = EmpiricalRisk(Distance(0.1), jnp.asarray(FEATURES), None, WholeSpace()).smoothed(0.4)
-    assert float(risk.loss.width) == pytest.approx(0.5)
-
-
-def test_clipped_gradients_dispatch_on_structure_and_agree():
-    clip = 0.4
-    for counts in (None, COUNTS):
-        structured = linear_risk(Logistic(), counts)
-        opaque = EmpiricalRisk(
-            lambda w, e: Logistic().value(e[0] @ w, e[1]),
-            structured.data,
-            structured.counts,
-            structured.constraint,
-        )
-        np.testing.assert_allclose(
-            clipped_gradient_sum(structured, clip)(POINT),
-            clipped_gradient_sum(opaque, clip)(POINT),
-            rtol=1e-12,
-        )
-
-
 def test_astype_casts_arrays_and_keeps_numbers_and_integers():
     data = {"x": jnp.asarray(FEATURES), "k": jnp.arange(7)}
     risk = EmpiricalRisk(Huber(0.3), data, jnp.asarray(COUNTS, float), L2Ball(2.0))
@@ -133,33 +110,3 @@ def test_astype_casts_arrays_and_keeps_numbers_and_integers():
     assert cast.data["k"].dtype == risk.data["k"].dtype
     assert cast.loss.width == 0.3
     assert cast.constraint.radius == 2.0
-
-
-def test_new_numbers_are_arguments_of_one_program():
-    traces = []
-
-    @jax.jit
-    def value(risk, point):
-        traces.append(None)
-        return risk.smoothed(0.1).value(risk.constraint.project(point))
-
-    found = set()
-    for width, radius in [(0.3, 1.0), (0.4, 1.0), (0.4, 0.5)]:
-        risk = EmpiricalRisk(
-            GeneralisedLinear(Huber(width)),
-            (jnp.asarray(FEATURES), jnp.asarray(LABELS)),
-            None,
-            L2Ball(radius),
-        )
-        found.add(float(value(risk, 3.0 * POINT)))
-    assert len(traces) == 1
-    assert len(found) == 3
-
-
-@pytest.mark.optimised
-def test_numbers_beyond_all_records_are_nobodys():
-    """Not the last record's, whose share would grow."""
-    total = jax.jit(clipped_batch_sum(linear_risk(Linear(), COUNTS), jnp.asarray(1.0)))
-    beyond = total(POINT, jnp.asarray([12, 13, 99]), jnp.ones(3))  # there are 13 records
-    alone = total(POINT, jnp.asarray([12, 0, 0]), jnp.asarray([1.0, 0.0, 0.0]))
-    np.testing.assert_array_equal(beyond, alone)

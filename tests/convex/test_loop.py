@@ -6,15 +6,12 @@ import numpy as np
 import optax
 import pytest
 from builders import Answers, descend
-from scipy import stats
 
 from privopt.convex import (
     Average,
-    AverageAfterStep,
     FirstOrder,
     Last,
     PolynomialAverage,
-    RandomIterate,
     StepSizes,
     Suffix,
     Update,
@@ -84,11 +81,6 @@ def test_the_oracle_says_how_many_steps_by_argument():
     assert len(traces) == 1
 
 
-def test_the_mean_of_the_points_that_steps_lead_to():
-    found = run(plain(), AverageAfterStep())
-    np.testing.assert_allclose(found.output, iterates()[1:].mean(axis=0), rtol=1e-12)
-
-
 @pytest.mark.parametrize("make", [plain, lambda **options: blocks(5, **options)])
 @pytest.mark.parametrize(
     ("output", "weights"),
@@ -139,18 +131,6 @@ def test_rules_that_need_the_number_of_steps_are_refused_with_a_stop():
     with pytest.raises(ValueError, match=r"output must not need .*, got Suffix"):
         run(plain(stop=lambda asked: asked >= 9), Suffix(0.5))
     run(plain(), Suffix(0.5))
-
-
-def test_a_reservoir_holds_each_iterate_as_often():
-    """Chi-square at level 1e-6: the start and nine more, from 20,000 keys."""
-
-    def held(key):
-        weights = RandomIterate().weights(key, None, jnp.dtype(float))
-        taken = jax.vmap(weights)(jnp.arange(2, 11))
-        return jnp.max(jnp.where(taken == 1.0, jnp.arange(2, 11), 1))
-
-    found = jax.vmap(held)(jax.random.split(jax.random.key(0), 20_000))
-    assert stats.chisquare(np.bincount(found, minlength=11)[1:]).pvalue > 1e-6
 
 
 class Norms:

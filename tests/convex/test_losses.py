@@ -183,15 +183,6 @@ def test_smoothed_distance_is_the_envelope_by_brute_force(own, width):
         assert plain(point) - width / 2.0 - 1e-12 <= float(value) <= plain(point) + 1e-12
 
 
-def test_smoothing_a_distance_twice_adds_the_widths():
-    points = jnp.asarray(np.random.default_rng(1).normal(size=(50, 3)))
-    once, twice = Distance(0.9), Distance(0.2).smoothed(0.3).smoothed(0.4)
-    for point in points:
-        assert float(once(point, 0.1 * points[0])) == pytest.approx(
-            float(twice(point, 0.1 * points[0])), rel=1e-14
-        )
-
-
 @pytest.mark.parametrize("width", [0.0, 0.5])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_distance_has_a_finite_gradient_at_the_kink_and_far_away(width, dtype):

@@ -106,20 +106,6 @@ def test_a_minimiser_outside_of_the_set_is_not_certified():
     assert float(residuals[0]) >= 0.4 * SMOOTHNESS * np.linalg.norm(far)
 
 
-def test_more_coordinates_than_records():
-    few = model()._replace(
-        features=as_features(FEATURES[:3]), labels=jnp.asarray(LABELS[:3]), weights=jnp.ones(3) / 3
-    )
-    found = newton_glm(
-        few,
-        L2Ball(0.7),
-        jnp.zeros(DIM),
-        smoothness=jnp.full(5, 2.0),
-        tolerance=jnp.full(5, 1e-12),
-    )
-    assert np.all(np.asarray(found.residuals) <= 1e-12)
-
-
 def records(seed=0, n=150, dim=6, decay=0.0):
     random = np.random.default_rng(seed)
     features = random.normal(size=(n, dim)) * np.arange(1.0, dim + 1.0) ** -decay
@@ -181,15 +167,6 @@ def test_the_certificate_in_longer_arithmetic(loss, shape, regularisation):
         assert abs(true - found.residuals[k]) <= 1e-12 + told
 
 
-def test_the_certificate_far_from_where_it_began():
-    """Predictions that were moved over a long way are not what a certificate is read from."""
-    features, labels = records(3)
-    found = solve(Logistic(), features, labels, 0.3, start=1e8)
-    true = long_norm(Logistic(), features, labels, 0.3, found.points[0])
-    assert true <= 1.01e-10
-    assert abs(true - found.residuals[0]) <= 1e-14
-
-
 @pytest.mark.parametrize("regularisation", [1e-2, 1e-3, 1e-5])
 def test_ten_thousand_records_in_longer_arithmetic(regularisation):
     features, labels = records(4, 10_000, 20, decay=1.0)
@@ -221,16 +198,6 @@ def test_degenerate_data(name, regularisation, loss):
     assert abs(true - found.residuals[0]) <= 1e-12 * max(1.0, regularisation)
     if loss == Logistic() and regularisation > 1e-8:
         assert true <= 1.01e-10
-
-
-def test_together_as_one_by_one():
-    features, labels = records(5)
-    linear_terms = 0.02 * RANDOM.normal(size=(3, 6))
-    together = solve(Logistic(), features, labels, 1e-3, linear_terms)
-    assert np.all(together.residuals <= 1e-10)
-    for k in range(3):
-        alone = solve(Logistic(), features, labels, 1e-3, linear_terms[k : k + 1])
-        assert np.linalg.norm(together.points[k] - alone.points[0]) <= 2e-10 / 1e-3
 
 
 def test_numbers_that_are_not_finite_end():

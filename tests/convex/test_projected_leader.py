@@ -68,23 +68,6 @@ def test_it_is_dual_averaging(constraint):
         assert ((members - point) @ slope).min() >= -1e-9
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_without_a_constraint_it_is_heavy_ball(momentum):
-    free = points(Update.of(projected_leader, momentum=momentum), WholeSpace())
-    plain = points(Update.of(optax.sgd, momentum=momentum), WholeSpace())
-    np.testing.assert_allclose(free, plain, rtol=1e-12, atol=1e-14)
-
-
-def test_what_a_projection_cuts_off_is_not_forgotten():
-    gradients = np.array([[10.0], [-5.0]])
-    lazy, greedy = (
-        points(update, L2Ball(1.0), np.zeros(1), gradients)
-        for update in (Update.of(projected_leader), Update.of(optax.sgd))
-    )
-    assert lazy.ravel().tolist() == [-1.0, -1.0]
-    assert greedy.ravel().tolist() == [-1.0, 0.5]
-
-
 def test_step_sizes_are_those_of_the_whole_sum():
     found = points(
         Update.of(projected_leader), WholeSpace(), step_sizes=StepSizes.inverse_root(ETA)

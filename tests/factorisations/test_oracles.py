@@ -130,14 +130,6 @@ def test_errors_of_trees_are_those_of_blocks_that_a_prefix_is_cut_into(steps):
         np.testing.assert_allclose(named(name, steps).covariance(), decoder @ decoder.T, atol=1e-12)
 
 
-def test_variance_of_a_tree_counts_binary_ones():
-    plain, refined = named("tree", 300).variances(), named("honaker", 300).variances()
-    for t in range(1, 301):
-        ones = [j for j in range(9) if t >> j & 1]
-        assert plain[t - 1] == len(ones) == bin(t).count("1")
-        assert refined[t - 1] == pytest.approx(sum(1.0 / (2.0 - 2.0**-j) for j in ones))
-
-
 @pytest.mark.parametrize("steps", [2, 3, 8, 31, 64])
 def test_the_optimum_by_a_dual_made_of_its_own_gram_matrix(steps):
     """``v = diag(X^-1 M X^-1)`` is the multiplier of ``diag X <= 1``; the gap then bounds both."""
@@ -342,47 +334,3 @@ def test_a_long_series_that_is_worse_at_a_wider_gap():
     found = SeriesFactorisation("odd", 700, np.array([1.0, 0.0, 0.0, 0.9]))
     encoder = found.encoder()
     assert found.sensitivity(2, 2) >= two_apart(encoder.T @ encoder, 2) * (1.0 - 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("steps", "times", "gap", "blocks", "released"), [(7, 3, 2, 10, 9), (24, 8, 3, 88, 63)]
-)
-def test_counting_participations_greedily_is_too_small(steps, times, gap, blocks, released):
-    """A block of width ``w`` holds ``ceil(w/gap)`` participations, not ``floor(w/gap)``.
-
-    Squares, by every pattern: of all complete blocks, and of those that end some prefix of the
-    plain tree, which are the first of two halves.
-    """
-    every = dyadic_blocks(steps)
-    first = [(a, b) for a, b in every if a // (b - a) % 2 == 0]
-    sums, released_sums = sums_over(every, steps), sums_over(first, steps)
-    assert largest_by_growing(sums, times, gap) == blocks
-    assert largest_by_growing(released_sums, times, gap) == released
-    claimed = named("tree", steps).sensitivity(times, gap) ** 2
-    assert released - 1e-9 <= claimed <= blocks + 1e-9
-    assert named("honaker", steps).sensitivity(times, gap) ** 2 == pytest.approx(blocks)
-    if gap == 3:
-        assert sum(greedy(first, width, times, gap) for width in (1, 2, 4, 8, 16)) < released
-
-
-def greedy(blocks, width, times, gap):
-    inside, left, total = max(1, width // gap), times, 0
-    for a, b in blocks:
-        if b - a == width:
-            taken = min(inside, left)
-            left, total = left - taken, total + taken**2
-    return total
-
-
-def largest_by_growing(sums, times, gap):
-    """The largest ``|sums u|^2`` over all patterns, one step added at a time."""
-    gram, best = sums.T @ sums, 0.0
-    alive = [(0.0, np.zeros(len(gram)), 0)]
-    for _ in range(times):
-        alive = [
-            (total + gram[t, t] + 2.0 * row[t], row + gram[t], t + gap)
-            for total, row, first in alive
-            for t in range(first, len(gram))
-        ]
-        best = max([best, *(total for total, _, _ in alive)])
-    return best

@@ -15,7 +15,6 @@ from privopt.mechanisms import ClippedMean
 from privopt.mechanisms.means import largest_record
 from privopt.spec import ProblemClass, Relation
 
-SLACK = 1e-13  # relative, far above the round-off of so few records
 CLASS = ProblemClass(
     n=6, dim=5, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=2
 )
@@ -73,29 +72,6 @@ def test_neither_storage_nor_multiplicities_matter():
     )
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_clipping_is_total(dtype):
-    """One record of every size that a dtype has, and of each that is no number."""
-    limits = np.finfo(dtype)
-    sizes = [0.0, limits.smallest_subnormal, limits.tiny, 1e-20, 0.3, 1.0, 1e20, limits.max]
-    if dtype == np.float64:
-        sizes += [1e-200, 1e154, 1e200, 1e300]
-    shapes = np.array([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, -1, 1, -1, 1], [1, 1e-3, 0, 0, 0]])
-    one = QUERY._replace(size=1.0)  # subnormal numbers may be flushed to 0
-    for size in map(float, [*sizes, np.nan, np.inf, -np.inf]):
-        for shape in shapes:
-            record = np.zeros((1, 5), dtype)
-            record[0, shape != 0] = shape[shape != 0] * size
-            found = mean(record, query=one)
-            assert np.isfinite(found).all()
-            assert np.linalg.norm(found) <= QUERY.l2_clip * (1 + SLACK)
-            assert np.abs(found).sum() <= QUERY.l1_clip * (1 + SLACK)
-            if np.isfinite(size) and size <= 1e150:
-                np.testing.assert_allclose(found, naive(record, one), rtol=1e-12, atol=limits.tiny)
-            if not np.isfinite(size):
-                assert not found.any()
-
-
 def test_flat_opposites_attain_both_sensitivities():
     flat = np.zeros((6, 5))
     flat[0, :2] = 1.0 / math.sqrt(2.0), -1.0 / math.sqrt(2.0)
@@ -103,14 +79,6 @@ def test_flat_opposites_attain_both_sensitivities():
         moved = mean(flat) - mean(other)
         assert np.linalg.norm(moved) == pytest.approx(QUERY.sensitivity(relation), rel=1e-7)
         assert np.abs(moved).sum() == pytest.approx(QUERY.l1_sensitivity(relation), rel=1e-7)
-
-
-def test_round_off_grows_with_the_number_of_records():
-    """Worst case of a sum of ``n``: ``2 n^2 2^-53`` of a contribution."""
-    for size in (1e3, 1e6, 1e7):
-        query = QUERY._replace(size=size)
-        added = query.sensitivity(ZERO) * size / query.l2_clip - 1.0
-        assert added == pytest.approx(2.0 * (size**2 + 23) * 2.0**-53, rel=1e-2, abs=1e-15)
 
 
 def test_records_that_are_changed_are_counted():

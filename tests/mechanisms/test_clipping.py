@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from privopt.convex import (
-    Distance,
     EmpiricalRisk,
     GeneralisedLinear,
     Hinge,
@@ -213,18 +212,6 @@ def test_norms_that_underflow_or_overflow_are_clipped_too(path, dtype):
 
 
 @paths
-@dtypes
-def test_vmap_over_points_equals_the_loop(path, dtype):
-    features, labels = (a.astype(dtype) for a in records(600))
-    points = np.random.default_rng(4).normal(size=(5, 4)).astype(dtype)
-    at = partial(gradient_sum, path, Logistic(), features, labels, None, 0.5)
-    found = jax.vmap(at)(points)
-    assert found.dtype == dtype
-    tolerance = 1e-3 if dtype == np.float32 else 1e-11
-    np.testing.assert_allclose(found, [at(w) for w in points], rtol=tolerance, atol=tolerance)
-
-
-@paths
 def test_new_numbers_are_no_new_program(path):
     features, labels = records(3)
     sums = [
@@ -235,13 +222,6 @@ def test_new_numbers_are_no_new_program(path):
     total(path, Huber(0.6), features, labels, None, 0.7, POINT)
     assert gradient_sum._cache_size() == before
     assert len({tuple(each) for each in sums}) == 3
-
-
-def test_a_distance_at_its_kink_contributes_nothing():
-    points = jnp.asarray(np.stack([POINT, POINT + 1.0, POINT]))
-    risk = EmpiricalRisk(Distance(), points, None, WholeSpace())
-    found = clipped_gradient_sum(risk, 10.0)(jnp.asarray(POINT))
-    np.testing.assert_allclose(found, -0.5 * np.ones(4), rtol=1e-12)
 
 
 @paths

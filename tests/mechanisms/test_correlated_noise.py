@@ -117,21 +117,6 @@ def test_rounding_to_float32_changes_a_factorisation_by_no_more(name):
     assert kept.sensitivity() == pytest.approx(given.sensitivity(), rel=1e-6)
 
 
-def test_the_tree_has_a_normal_for_every_binary_digit():
-    """The variance of a prefix is the number of ones in ``t``, for all ``t <= 64``."""
-    decoder = np.cumsum(map_of(TreeNoise(), 64), axis=0)
-    ones = [t.bit_count() for t in range(1, 65)]
-    np.testing.assert_allclose(np.sum(decoder**2, axis=1), ones, rtol=1e-12)
-    np.testing.assert_allclose(decoder.round(12), decoder.round(), atol=1e-12)
-
-
-def test_honakers_estimates_have_their_variances():
-    """A digit of height ``j`` adds ``1/(2 - 2^-j)``: by the factorisation's recursion of nodes."""
-    decoder = np.cumsum(map_of(HonakerNoise.of(64), 64), axis=0)
-    expected = factorise("honaker", 64).variances()
-    np.testing.assert_allclose(np.sum(decoder**2, axis=1), expected, rtol=1e-6)
-
-
 # --- what is remembered -----------------------------------------------------------------------
 
 
@@ -297,30 +282,20 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
     ("make", "reason"),
     [
         (lambda: TreeNoise(-1), "remembered must be an integer from 0 to 31, got -1"),
-        (lambda: TreeNoise(32), "remembered must be an integer from 0 to 31, got 32"),
-        (lambda: TreeNoise(True), "remembered must be an integer from 0 to 31, got True"),
         (lambda: HonakerNoise(0), "height must be an integer from 1"),
         (lambda: HonakerNoise(32), "height must be at most 31, got 32"),
-        (lambda: HonakerNoise.of(0), "steps must be an integer from 1"),
         (lambda: SeriesNoise([], [1.0]), "numerator must be an array of real numbers"),
         (lambda: SeriesNoise([1.0], [[1.0]]), "denominator must be an array of real numbers"),
-        (lambda: SeriesNoise(["a"], [1.0]), "numerator must be an array of real numbers"),
         (lambda: SeriesNoise([0.5], [1.0]), "numerator must begin with 1, got 0.5"),
         (lambda: SeriesNoise([1.0], [1.0, math.nan]), "denominator must be finite in float32"),
         (lambda: SeriesNoise([1.0, 1e39], [1.0]), "numerator must be finite in float32"),
         (lambda: BufferedNoise([0.1], [0.1, 0.2]), "omega must have one weight for each theta"),
         (lambda: BufferedNoise([-0.1], [0.1]), "omega must be finite and >= 0"),
         (lambda: BufferedNoise([0.1], [1.1]), r"theta must lie in \[0, 1\]"),
-        (lambda: DenseNoise(np.ones((2, 3))), "inverse must be a square matrix"),
         (lambda: DenseNoise(np.ones((2, 2))), "inverse must be lower triangular"),
-        (lambda: DenseNoise(np.diag([1.0, 0.0])), "inverse must be invertible"),
         (lambda: DenseNoise(np.diag([1.0, 1e-50])), "inverse must be invertible"),
         (lambda: DenseNoise([[1.0, 0.0], [5000.0, 1.0]]), "inverse must give C an inverse that"),
         (lambda: SeriesNoise([1.0, 2.0], [1.0]).factorisation(14), "numerator must give C an"),
-        (
-            lambda: SeriesNoise([1.0, 2.0], [1.0]).factorisation(3000),
-            "numerator must give C an",
-        ),
         (lambda: SeriesNoise([1.0], [1.0, 1e5]).factorisation(2), "denominator must give C an inv"),
         (lambda: BufferedNoise([3.0], [1.0]).factorisation(2000), "omega must give C an inverse"),
         (lambda: RestartedNoise(TreeNoise(), 0), "period must be an integer from 1"),
@@ -328,7 +303,6 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
         (lambda: noise_of("ternary", 4), "name must be one of independent, tree"),
         (lambda: noise_of("tree", 4, band=2), "band must be left out for tree, got 2"),
         (lambda: noise_of("banded", 4, band=5), "band must be at most steps=4, got 5"),
-        (lambda: noise_of("banded", 0), "steps must be an integer from 1"),
         (lambda: noise_of("tree", 4, optimise=True), "optimise must be False for tree"),
         (lambda: noise_of(TreeNoise(), 4, band=2), "band must be left out where noise is no name"),
         (lambda: noise_of(None, 4, optimise=True), "optimise must be False where noise is no name"),
@@ -337,20 +311,13 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
             "noise must be another than 'optimal' for more than 10",
         ),
         (lambda: noise_of(0.5, 4), "noise must be one of independent, .* an object of type float"),
-        (lambda: noise_of(TreeNoise, 4), "noise must be one of .* the class TreeNoise itself"),
         (lambda: HonakerNoise(3).factorisation(8), "steps must be at most 7 for a tree of height"),
         (lambda: DenseNoise(np.eye(3)).factorisation(4), "steps must be at most 3 for this noise"),
-        (lambda: TreeNoise().factorisation(0), "steps must be an integer from 1"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(make, reason):
     with pytest.raises(ValueError, match=reason):
         make()
-
-
-def test_what_float32_can_hold_is_streamed():
-    assert SeriesNoise([1.0, 2.0], [1.0]).factorisation(13).steps == 13
-    assert SeriesNoise([1.0, -1.0], [1.0]).factorisation(5000).steps == 5000
 
 
 def test_a_restarted_noise_lasts_for_ever_but_its_epochs_do_not():

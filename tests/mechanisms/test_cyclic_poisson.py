@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import taken_in
 from scipy import stats
 
 import privopt
 from privopt import Budget, Guarantee, ProblemClass, Relation, problems
-from privopt.factorisations import factorise
 from privopt.mechanisms import (
     ClippedGradient,
     CyclicPoissonBatches,
@@ -32,29 +32,15 @@ def cyclic(batch_size=2.0, n=N, cycle=CYCLE, budget=BUDGET, steps=8, **options):
     return CyclicPoissonBatches.of(batch_size, n, cycle, budget=budget, steps=steps, **options)
 
 
-def taken_in(batches, steps, records, draws=2000):
-    """Shape ``(draws, steps, 100)`` of booleans: who is in which batch."""
-
-    @jax.jit
-    @jax.vmap
-    def drawn(key):
-        draw = batches.draws_of(key, records)
-        blocks = [draw(jnp.asarray(k)) for k in range(-(-steps // batches.block))]
-        return tuple(jnp.concatenate(parts)[:steps] for parts in zip(*blocks, strict=True))
-
-    rows, taken = map(np.asarray, drawn(jax.random.split(jax.random.key(0), draws)))
-    found = np.zeros((draws, steps, 100), bool)
-    draw, step, place = np.nonzero(taken)
-    found[draw, step, rows[draw, step, place]] = True
-    assert taken.sum() == found.sum()  # nobody twice
-    return found
+def keys(count):
+    return jax.random.split(jax.random.key(0), count)
 
 
 @pytest.mark.parametrize("records", [N, N - 5, N + 3])
 def test_blocks_take_turns(records):
     """A record is drawn in its own steps alone, as often as ``q`` says: six standard errors."""
     batches = cyclic(capacity=6)
-    found = taken_in(batches, 8, records)
+    found = taken_in(batches, 8, records, keys(2000))
     number, step = np.arange(100), np.arange(8)[:, None]
     may = (number % CYCLE == step % CYCLE) & (number < min(records, N))
     assert not found[:, ~may].any()
@@ -69,7 +55,7 @@ def test_blocks_take_turns(records):
 def test_a_cycle_is_without_bias():
     """Though blocks are not of one size: the divisor is the expected size of the mean block."""
     batches = cyclic(capacity=6)
-    found = taken_in(batches, CYCLE, N, draws=20_000).sum(axis=1) / batches.divisor(N) / CYCLE
+    found = taken_in(batches, CYCLE, N, keys(20_000)).sum(axis=1) / batches.divisor(N) / CYCLE
     error = 6.0 * found.std(axis=0)[:N] / math.sqrt(len(found))
     assert np.all(np.abs(found.mean(axis=0)[:N] - 1.0 / N) <= error)
 
@@ -146,21 +132,6 @@ def test_the_event_is_exact_for_the_first_block(epsilon):
     assert truth <= claimed.upper <= 1.001 * truth
     cut = hockey_stick([column / multiplier, 1.0 / multiplier], 0.5, epsilon)  # steps 1 and 3
     assert cut < truth
-
-
-def test_a_band_wider_than_the_cycle_would_cost_more():
-    """The claim for disjoint rows, on rows that overlap: it is false, so the rule is needed."""
-    c = factorise("toeplitz", 4).encoder()[:, [0, 2]] / 1.5
-    size, overlap = np.linalg.norm(c, axis=0).max(), c[:, 0] @ c[:, 1]
-    assert overlap > 0.0
-    claimed = hockey_stick([size, size], 0.5, 1.0)
-    rng = np.random.default_rng(0)
-    coins = rng.random((400_000, 2)) < 0.5
-    seen = coins @ c.T + rng.normal(size=(400_000, 4))
-    shifts = np.array([[a, b] for a in (0, 1) for b in (0, 1)]) @ c.T
-    ratio = np.exp(seen @ shifts.T - 0.5 * np.sum(shifts**2, axis=1)).mean(axis=1)
-    shares = np.maximum(1.0 - math.exp(1.0) / ratio, 0.0)
-    assert shares.mean() - 6.0 * shares.std() / math.sqrt(len(shares)) > 1.02 * claimed
 
 
 @pytest.fixture(scope="module")
@@ -266,15 +237,9 @@ def test_dp_sgd_in_cycles(relation):
     )
     assert planned.guarantee.meets(budget)
     mechanism = planned.params.mechanism
-    less = dataclasses.replace(mechanism, scale=0.999 * mechanism.scale)
-    assert not Guarantee(less.event(budget.relation), relation).meets(budget)
     assert mechanism.scale < 0.6 * passes.params.mechanism.scale
     assert planned.rate.upper == math.inf
     assert "records are in 10 blocks by their numbers" in planned.guarantee.assumptions
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(400, 3)) / 10.0
-    where = problems.logistic(features, np.sign(features[:, 0]), problem_class=facts)
-    assert np.isfinite(privopt.run(planned, where, jax.random.key(0)).released).all()
 
 
 @pytest.mark.parametrize(

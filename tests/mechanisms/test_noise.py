@@ -19,7 +19,7 @@ from privopt.mechanisms import (
     ClippedGradient,
     PrivateGradient,
 )
-from privopt.release import Replay, Tape
+from privopt.release import Tape
 from privopt.spec import Relation
 
 N, DIM, STEPS = 12, 3, 6
@@ -98,20 +98,6 @@ def test_the_loop_carries_the_memory_of_the_noise():
         privopt.ALGORITHMS["dp_sgd"].plan(
             FACTS, BUDGET, steps=STEPS, batch_size=4, noise=LaggedNoise(LAG)
         )
-
-
-@pytest.mark.parametrize(
-    ("name", "choices"),
-    [("dp_gd", {}), ("dp_sgd", {"batch_size": 4}), ("dp_svrg", {"batch_size": 4})],
-)
-def test_a_run_sees_the_data_through_its_answers_alone(name, choices):
-    """Other data and another key, with the recorded answers in their place: the same release."""
-    planned = privopt.ALGORITHMS[name].plan(FACTS, BUDGET, steps=STEPS, step_size=0.5, **choices)
-    with Tape() as tape:
-        first = privopt.run(planned, problem(), jax.random.key(1))
-    with Replay(answer=tape["answer"]):
-        second = privopt.run(planned, problem(1), jax.random.key(2))
-    np.testing.assert_array_equal(first.released, second.released)
 
 
 def test_a_projection_of_the_answer_costs_no_privacy():

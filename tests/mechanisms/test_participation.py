@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import taken_in
 
 from privopt import ProblemClass, problems
 from privopt.mechanisms import (
@@ -30,29 +31,11 @@ BATCHES = {
 }
 
 
-def taken(batches, steps, keys):
-    """Shape ``(keys, steps, N)`` of booleans: who is in which batch."""
-
-    @jax.jit
-    @jax.vmap
-    def drawn(key):
-        draw = batches.draws_of(key, N)
-        blocks = [draw(jnp.asarray(k)) for k in range(-(-steps // batches.block))]
-        return tuple(jnp.concatenate(parts)[:steps] for parts in zip(*blocks, strict=True))
-
-    rows, present = map(np.asarray, drawn(keys))
-    found = np.zeros((len(keys), steps, N), bool)
-    key, step, place = np.nonzero(present)
-    found[key, step, rows[key, step, place]] = True
-    assert present.sum() == found.sum()  # nobody twice
-    return found
-
-
 @pytest.mark.parametrize(("batches", "steps"), BATCHES.values(), ids=BATCHES)
 def test_no_record_takes_part_more_often_or_sooner_again_than_stated(batches, steps):
     """In 500 runs; and some record does, so that no less could be stated."""
     times, gap, even = batches.participation(steps, Relation.REPLACE_ONE)
-    found = taken(batches, steps, jax.random.split(jax.random.key(0), 500))
+    found = taken_in(batches, steps, N, jax.random.split(jax.random.key(0), 500))[..., :N]
     records = found.transpose(0, 2, 1).reshape(-1, steps)
     of_record = [np.flatnonzero(each) for each in np.unique(records, axis=0)]
     gaps = np.concatenate([np.diff(chosen) for chosen in of_record])
@@ -87,7 +70,7 @@ def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, 
     def of(features):
         return np.asarray(answers(problems.linear(features, problem_class=public).objective))
 
-    held = taken(batches, steps, stream(key, "batches")[None])[0]
+    held = taken_in(batches, steps, N, stream(key, "batches")[None])[0]
     for record in range(N):
         moved = features.copy()
         moved[record] = 0.0

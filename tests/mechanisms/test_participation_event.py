@@ -1,11 +1,9 @@
 """The event of noise with memory: one Gaussian mechanism of the sensitivity of its encoder."""
 
-import itertools
-import math
-
 import dp_accounting as dp
 import numpy as np
 import pytest
+from builders import worst_pattern
 
 import privopt
 from privopt.core.parameters import scaled
@@ -14,7 +12,6 @@ from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
     FixedSizeBatches,
-    IndependentNoise,
     OrderedBatches,
     PoissonBatches,
     PrivateGradient,
@@ -45,23 +42,9 @@ BATCHES = {
 CORRELATED = [name for name in FACTORISATIONS if name != "independent"]
 
 
-def patterns(participation, steps):
-    """Every set of steps in which a record may take part."""
-    times, gap, even = participation
-    for size in range(1, times + 1):
-        for chosen in itertools.combinations(range(steps), size):
-            apart = np.diff(chosen)
-            if np.all(apart == gap if even else apart >= gap):
-                yield list(chosen)
-
-
 def brute_force(noise, batches, steps):
-    """The largest root of a sum of ``|X_ij|`` over a pattern, one by one."""
     encoder = noise.factorisation(steps).encoder()
-    gram = np.abs(encoder.T @ encoder)
-    participation = batches.participation(steps, Relation.ZERO_OUT)
-    squares = [gram[np.ix_(chosen, chosen)].sum() for chosen in patterns(participation, steps)]
-    return math.sqrt(max(squares))
+    return worst_pattern(encoder, *batches.participation(steps, Relation.ZERO_OUT))
 
 
 @pytest.mark.parametrize("batches", BATCHES.values(), ids=BATCHES)
@@ -92,35 +75,6 @@ def test_only_the_steps_that_a_record_can_have_count():
     found = 1.0 / event.noise_multiplier
     assert found == pytest.approx(brute_force(noise, batches, 8), rel=1e-8)
     assert found < 0.9 * noise.factorisation(8).sensitivity(4, 2)
-
-
-def test_restarting_a_tree_each_pass_costs_as_many_trees_as_passes():
-    """``sqrt(E (floor(log2 T/E) + 1))``, with a last block that is not complete."""
-    noise, batches = RestartedNoise(TreeNoise(), 6), OrderedBatches.of(2, N, epochs=5)
-    event = noise.event(batches, 1.0, 30, Relation.ZERO_OUT)
-    assert event.noise_multiplier == pytest.approx(1.0 / math.sqrt(5 * 3), rel=1e-8)
-
-
-def test_without_memory_the_event_is_that_of_fresh_noise():
-    """``C = I`` once, thrice, always: a Gaussian composed as often."""
-    identity = SeriesNoise(np.ones(1), np.ones(1))
-    for name, times in (("one pass", 1), ("three passes", 3), ("all", STEPS)):
-        batches = BATCHES[name]
-        event = identity.event(batches, 2.0, STEPS, Relation.REPLACE_ONE)
-        assert event.noise_multiplier == pytest.approx(2.0 / math.sqrt(times), rel=1e-8)
-        fresh = IndependentNoise().event(batches, 2.0, STEPS, Relation.REPLACE_ONE)
-        guarantees = [
-            privopt.Guarantee(e, "replace_one").epsilon(1e-5).upper for e in (event, fresh)
-        ]
-        assert guarantees[0] == pytest.approx(guarantees[1], rel=1e-6)
-
-
-def test_replacing_a_record_moves_twice_as_far_as_leaving_it_out():
-    event = TreeNoise().event(OrderedBatches.of(1, 100), 10.0, 100, Relation.ZERO_OUT)
-    mu = math.sqrt(7.0) / 10.0
-    for relation, factor in (("zero_out", 1.0), ("replace_one", 2.0)):
-        epsilon = privopt.Guarantee(event, relation).epsilon(1e-5).upper
-        assert gaussian_mu(epsilon, 1e-5) == pytest.approx(factor * mu, rel=1e-6)
 
 
 def test_dp_accounting_knows_the_tree_of_a_single_pass():
@@ -170,23 +124,6 @@ def test_sensitivities_are_computed_once_for_equal_noise(monkeypatch):
     SeriesNoise(np.ones(1), np.array([1.0, 0.5])).event(AllRecords(), 1.0, 7, Relation.ZERO_OUT)
     noise.event(AllRecords(), 1.0, 8, Relation.ZERO_OUT)
     assert asked == [7, 7, 7, 8]
-
-
-def test_plans_hold_noise_with_arrays():
-    """They compare by content, and are hashed, and copied."""
-    budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
-    plans = [
-        privopt.ALGORITHMS["dp_gd"].plan(
-            FACTS, budget, steps=STEPS, step_size=0.5, noise=noise_of("banded_inverse", STEPS, band)
-        )
-        for band in (4, 4, 3)
-    ]
-    assert plans[0] == plans[1] != plans[2]
-    assert len(set(plans)) == 2
-    assert plans[0].guarantee.meets(budget)
-    assert privopt.Guarantee(
-        plans[0].params.mechanism.event(budget.relation), budget.relation
-    ).meets(budget)
 
 
 @pytest.mark.parametrize("noise", [TreeNoise(), SeriesNoise([1.0], [1.0, -0.5]), HonakerNoise(3)])

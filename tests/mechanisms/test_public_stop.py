@@ -14,7 +14,6 @@ from scipy import stats
 import privopt
 from privopt import problems
 from privopt.core.parameters import scaled
-from privopt.mechanisms import LevelLaw, PublishedStop
 from privopt.spec import Budget, ProblemClass, Relation
 
 N = 256
@@ -101,17 +100,6 @@ def test_the_guarantee_is_of_the_very_rule():
         assert changed.event(relation) == NonPrivateDpEvent()
 
 
-def test_no_number_of_a_rule_stands_for_noise():
-    mechanism = plan().params.mechanism
-    quieter, stop = scaled(mechanism, 0.5), mechanism.stop
-    for each in dataclasses.fields(stop):
-        value = getattr(stop, each.name)
-        if isinstance(value, float):
-            halved = dataclasses.replace(stop, **{each.name: 0.5 * value})
-            event = dataclasses.replace(quieter, stop=halved).event(BUDGET.relation)
-            assert event == NonPrivateDpEvent()
-
-
 def test_a_new_budget_is_a_new_table_and_no_new_program():
     traces, original = [], privopt.ALGORITHMS["bias_reduced_sgd"]
 
@@ -129,19 +117,3 @@ def test_a_new_budget_is_a_new_table_and_no_new_program():
         ).released
         assert np.isfinite(released).all()
     assert len(traces) == 1
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="epsilon must be at most 1 for the published constants"):
-        plan(dataclasses.replace(BUDGET, epsilon=1.5))
-    with pytest.raises(ValueError, match="steps must be left out in mode paper"):
-        plan(steps=5)
-    with pytest.raises(ValueError, match="relation must be replace_one"):
-        plan(dataclasses.replace(BUDGET, relation="zero_out"))
-
-
-def test_equal_shares_of_base_and_steps():
-    """The published rule charges a base batch as so many records: a quarter of the steps."""
-    one = PublishedStop.of(BUDGET, 4 * N, 1, LevelLaw.of(4 * N, 1).highest)
-    four = PublishedStop.of(BUDGET, 4 * N, 4, LevelLaw.of(4 * N, 4).highest)
-    assert four.costs[0, 1] == pytest.approx(4 * one.costs[0, 1], rel=1e-6)

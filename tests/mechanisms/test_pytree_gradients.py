@@ -19,7 +19,6 @@ from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
     FixedSizeBatches,
-    IndependentNoise,
     PoissonBatches,
     PrivateGradient,
     ShuffledBatches,
@@ -266,18 +265,6 @@ def test_noise_is_independent_across_leaves_steps_and_seeds(name):
     vectors = answers(ORACLES[name])
     assert len(vectors) == 8
     assert not correlated(vectors)
-
-
-def test_a_key_used_twice_would_be_found(monkeypatch):
-    """The broken variants: the same key for every leaf, and for every step."""
-
-    def same_for_leaves(self, memory, t, key, like):
-        return jax.tree.map(lambda leaf: jax.random.normal(key, leaf.shape), like), memory
-
-    monkeypatch.setattr(IndependentNoise, "next", same_for_leaves)
-    assert correlated(answers(ORACLES["all records"], seeds=(0,), steps=(0,)))
-    monkeypatch.undo()
-    assert correlated(answers(ORACLES["all records"], seeds=(0,), steps=(1, 1)))
 
 
 def test_noise_of_anchors_and_of_differences_is_independent():

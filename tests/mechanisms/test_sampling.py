@@ -29,19 +29,6 @@ def inclusions(rate, records, *, capacity=None, most=None, draws=20_000, seed=0,
     return taken, rows, weights
 
 
-def binomial_then_subset(rate, records, draws, seed=0):
-    """Another construction of the same law: how many, then which."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.binomial(records, rate, draws)
-    ranks = rng.random((draws, records)).argsort(axis=1).argsort(axis=1)
-    return ranks < sizes[:, None]
-
-
-def fixed_size(rate, records, draws, seed=0):
-    ranks = np.random.default_rng(seed).random((draws, records)).argsort(axis=1).argsort(axis=1)
-    return ranks < round(rate * records)
-
-
 def pairwise_p_value(taken, rate):
     """Of the hypothesis that records are included independently, by the number of pairs.
 
@@ -84,11 +71,6 @@ def test_inclusion_is_bernoulli_for_every_record(records, rate):
     assert np.abs(taken.mean(axis=0) - rate).max() <= 6.0 * error
     assert pairwise_p_value(taken, rate) > 1e-6
     assert np.all(np.diff(np.where(weights > 0, rows, records), axis=1) >= 0)
-
-
-def test_the_pairwise_test_accepts_another_construction_and_rejects_a_fixed_size():
-    assert pairwise_p_value(binomial_then_subset(0.1, 100, 20_000), 0.1) > 1e-6
-    assert pairwise_p_value(fixed_size(0.1, 100, 20_000), 0.1) < 1e-12
 
 
 def test_gaps_over_many_digits_are_geometric():

@@ -132,52 +132,6 @@ def test_linear_losses_attain_both():
     assert l1 == pytest.approx(2.0, rel=1e-12)
 
 
-def hub(stiffness, n, sparsity, share):
-    """``Delta_1 lambda n/(2 L sqrt(s))`` where all rows share one coordinate of weight ``share``.
-
-    The record that changes is linear, along the hub; each of the others has leaves of its own.
-    """
-    leaf = math.sqrt((1.0 - share**2) / (sparsity - 1))
-    rows = np.zeros((n, 1 + (n - 1) * (sparsity - 1)))
-    rows[0, 0], rows[1:, 0] = 1.0, share
-    for i in range(1, n):
-        rows[i, 1 + (i - 1) * (sparsity - 1) : 1 + i * (sparsity - 1)] = leaf
-    curvatures = np.r_[0.0, np.full(n - 1, stiffness)]
-    slopes = np.r_[1.0, np.zeros(n - 1)]
-    _, l1, _ = moved(rows, curvatures, slopes, (rows[0], 0.0, -1.0), 1.0, n)
-    return l1 / math.sqrt(sparsity)
-
-
-def test_a_hub_shows_that_the_root_is_real():
-    """A factor of 1, that of linear losses, would be wrong."""
-    grown = [max(hub(h, 100, 4, c / math.sqrt(h)) for c in (0.5, 0.8, 1.2)) for h in (10.0, 100.0)]
-    assert 1.2 < grown[0] <= 1.0 + 0.5 * math.sqrt(10.0)
-    assert 2.0 < grown[1] <= 1.0 + 0.5 * math.sqrt(100.0)
-
-
-def test_a_last_step_keeps_errors_sparse():
-    """``|x+ - x*|_1 <= sqrt(k) H |u - x*|/lambda`` and ``<= sqrt(k H/lambda) r/(2 lambda)``."""
-    rng = np.random.default_rng(0)
-    n, dim, sparsity, stiffness, regularisation = 30, 40, 3, 20.0, 0.5
-    rows, curvatures, slopes = (each[:n] for each in drawn(rng, n, dim, sparsity, stiffness))
-    hessian = (curvatures[:, None] * rows).T @ rows / n
-    linear = slopes @ rows / n
-    exact = np.linalg.solve(hessian + regularisation * np.eye(dim), -linear)
-    worst = 0.0
-    for power in (0, 1, 2, 4):
-        for _ in range(50):
-            error = np.linalg.matrix_power(hessian, power) @ rng.normal(size=dim)
-            near = exact + 1e-3 * error
-            after = -(hessian @ near + linear) / regularisation
-            residual = np.linalg.norm((hessian + regularisation * np.eye(dim)) @ (near - exact))
-            found = np.abs(after - exact).sum()
-            by_distance = stiffness * np.linalg.norm(near - exact) / regularisation
-            by_residual = math.sqrt(stiffness / regularisation) * residual / (2 * regularisation)
-            assert found <= math.sqrt(sparsity) * min(by_distance, by_residual)
-            worst = max(worst, found / (math.sqrt(sparsity) * by_residual))
-    assert worst > 0.2
-
-
 def test_the_answer_is_as_near_as_is_charged():
     """Rounded medians of few coordinates, against a Newton method on the host, and its own step."""
     rng = np.random.default_rng(1)

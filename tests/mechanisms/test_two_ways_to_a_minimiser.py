@@ -177,20 +177,6 @@ def test_data_that_vary_are_taken_one_after_another():
         np.testing.assert_allclose(found, expected, atol=2.0 * query.error)
 
 
-def test_numbers_are_arguments():
-    where, count = problem(), 0
-
-    @jax.jit
-    def traced(query, objective, tilt):
-        nonlocal count
-        count += 1
-        return query.minimiser_of(objective)(jnp.zeros(DIM), tilt)
-
-    for regularisation in (0.02, 0.3):
-        traced(query_of(where, regularisation), where.objective, tilts()[0])
-    assert count == 1
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_record_that_is_not_finite_counts_as_nothing(bad):
     features, labels = (np.asarray(each).copy() for each in problem().data)

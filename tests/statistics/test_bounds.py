@@ -1,4 +1,4 @@
-"""Public intervals and records of every kind, and what no statistic is made of."""
+"""Public intervals, records of every kind, and data that are hardly any."""
 
 from __future__ import annotations
 
@@ -9,8 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from privopt.spec import Relation
-from privopt.statistics import BoundedMean, BoundedScores, BoundedSum, Bounds, Count, Histogram
+from privopt.mechanisms import LaplaceMechanism
+from privopt.privacy import Guarantee
+from privopt.spec import Budget, Relation
+from privopt.statistics import (
+    BoundedMean,
+    BoundedScores,
+    BoundedSum,
+    Bounds,
+    Count,
+    Histogram,
+    Median,
+    SmoothLaplaceMechanism,
+)
 
 STRANGE = [math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-45, -0.0]
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -66,20 +77,6 @@ def test_records_that_are_no_floats_are_refused():
 # --- what no statistic can be made of: an error with the name, the kind and the rule -------------
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Bounds.of("0", 1.0), "lower must be a real number, got '0'"),
-        (lambda: BoundedSum.of(0.0, None), "upper must be a real number, got None"),
-        (lambda: BoundedScores.of("1"), "change must be a real number, got '1'"),
-        (lambda: Histogram.logarithmic("1", 2.0, 3, mirrored=True), "scale must be .* got '1'"),
-    ],
-)
-def test_numbers_that_are_none(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 @pytest.mark.parametrize("relation", list(Relation))
 def test_a_relation_by_name_is_that_relation(relation):
     """A comparison by identity took every name for a smaller sensitivity than its own."""
@@ -97,3 +94,38 @@ def test_a_relation_by_name_is_that_relation(relation):
         assert asked(str(relation)) == asked(relation)
         with pytest.raises(ValueError, match=r"relation must be one of .* got 'swap'"):
             asked("swap")
+
+
+# --- data that are hardly any ---------------------------------------------------------------------
+
+KEY = jax.random.key(0)
+EMPTY, ONE, SAME = jnp.zeros(0), jnp.asarray([0.5]), jnp.full(7, 0.5)
+WILD = jnp.asarray([-jnp.inf, -1e300, 1e300, jnp.inf])  # clamped to -1, -1, 3, 3
+
+
+def test_a_median_needs_a_record_and_one_is_enough():
+    query = Median.of(-1.0, 3.0)
+    for method in (query.answer, lambda x: query.smooth_sensitivity(x, 0.1)):
+        with pytest.raises(ValueError, match=r"records must hold at least one, got shape \(0,\)"):
+            method(EMPTY)
+    assert float(query.answer(ONE)) == float(query.answer(SAME)) == 0.5
+    assert float(query.answer(WILD)) == -1.0  # the lower middle one
+    assert float(query.smooth_sensitivity(ONE, 0.1)) == pytest.approx(4 * math.exp(-0.1), rel=0.2)
+
+
+def test_equal_bounds_need_no_noise_and_give_the_bound():
+    """Nothing can move, so the release is exact at any epsilon and costs nothing."""
+    budget = Budget(epsilon=1e-3, delta=0.0, relation=Relation.REPLACE_ONE)
+    query = BoundedMean.of(2.0, 2.0, 4)
+    mechanism = LaplaceMechanism.calibrated(query, budget)
+    assert mechanism.scale == 0.0
+    assert float(mechanism.add_noise(KEY, query.answer(WILD))) == 0.0
+    spent = Guarantee(mechanism.event(Relation.REPLACE_ONE), Relation.REPLACE_ONE)
+    assert spent.epsilon(0.0).upper == 0.0
+    total = BoundedSum.of(2.0, 2.0)
+    assert float(total.answer(WILD)) == 8.0
+    assert total.sensitivity(Relation.REPLACE_ONE) == 0.0
+    assert total.sensitivity(Relation.ADD_OR_REMOVE_ONE) >= 2.0  # the number of records shows
+    some = Budget(epsilon=1e-3, delta=1e-5, relation=Relation.REPLACE_ONE)
+    median = SmoothLaplaceMechanism.calibrated(Median.of(2.0, 2.0), some)
+    assert float(median.release(KEY, WILD)) == 2.0

