@@ -14,6 +14,8 @@ from privopt.problems import Problem, quantile, squared
 from privopt.problems.declaration import real as numbers
 from privopt.spec import ProblemClass
 
+_EXTREME = 1e30  # of a bound: numbers of float32 hold what follows from it
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
@@ -37,9 +39,10 @@ class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
                 f"target_bounds must be a pair of public numbers, got {self.target_bounds!r}"
             )
         lower, upper = (real("target_bounds", bound) for bound in self.target_bounds)
-        if not (np.isfinite([lower, upper]).all() and lower < upper):
+        if not -_EXTREME <= lower < upper <= _EXTREME:
             raise ValueError(
-                f"target_bounds must be finite, the lower first, got {self.target_bounds!r}"
+                "target_bounds must be finite, the lower first, and within 1e30 of 0, got "
+                f"{self.target_bounds!r}"
             )
         return lower, upper
 

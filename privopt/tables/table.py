@@ -39,7 +39,9 @@ class Table:
     Formal guarantee
     ----------------
     Each row of features depends on one record alone, and its norm is at most ``norm``, whatever the
-    data are. No error depends on a value of the data; messages hold names, types and rules.
+    data are. Names and types of columns count as public, as the number of rows does where it is
+    not private; no error depends on anything else, and messages hold names, types and rules. (In a
+    column of Python objects the type of an entry counts, so read such data with a fixed type.)
 
     Examples
     --------
@@ -103,8 +105,9 @@ def _column(frame: Any, name: str) -> Any:
     there = getattr(frame, "columns", None) if not isinstance(frame, Mapping) else list(frame)
     if isinstance(frame, type) or there is None or not hasattr(frame, "__getitem__"):
         raise ValueError(f"frame must be a data frame or a dict of columns, got {described(frame)}")
-    known = [str(each) for each in there]
+    known = list(there)
     if name not in known:
-        near = suggestion(name, known)
-        raise ValueError(f"frame must have the column {name!r}, got {', '.join(known)}{near}")
+        shown = [str(each) for each in known]
+        near = suggestion(name, shown)
+        raise ValueError(f"frame must have the column {name!r}, got {', '.join(shown)}{near}")
     return frame[name]
