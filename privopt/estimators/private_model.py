@@ -106,7 +106,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         plan = planned(self.algorithm, self.options, facts, budget, self.preferred)
         _remark(plan, self._constant_risk())
         problem = self._problem(features, answers, replace(facts, n=features.shape[0]))
-        released = np.asarray(run(plan, problem, getattr(self.key, "key", self.key)).released)
+        key = self.key.key if isinstance(self.key, Secret) else self.key
+        released = np.asarray(run(plan, problem, key).released)
         self.coef_, self.intercept_ = self._in_units(*rows.coefficients(released))
         self.plan_: Plan = plan
         return self

@@ -25,8 +25,8 @@ class Number:
     Parameters
     ----------
     lower, upper : float
-        Public bounds, in the units of the column. They are never taken from the data. No routine
-        here releases private ones.
+        Public bounds, in the units of the column. They are never taken from the data, but by
+        :func:`approximate_bounds`, at a price.
     log : bool
         Whether the logarithm is mapped, for numbers of many sizes; ``lower`` is then positive.
     missing : float, optional
@@ -50,7 +50,7 @@ class Number:
         if self.lower is None or self.upper is None:
             raise ValueError(
                 f"column {name!r} must have public bounds, such as Number(0, 100): bounds that are "
-                "taken from the data release it, and no routine here makes them private"
+                "taken from the data release it; approximate_bounds makes them private"
             )
         lower = real(f"lower of column {name!r}", self.lower)
         upper = real(f"upper of column {name!r}", self.upper)

@@ -89,7 +89,9 @@ class Table:
         sparse : bool
             Whether to return a ``scipy.sparse.csr_array``, for many categories.
         """
-        blocks = [column.block(_column(frame, name), name) for name, column in self.columns.items()]
+        blocks = [
+            column.block(column_of(frame, name), name) for name, column in self.columns.items()
+        ]
         lengths = {name: block.shape[0] for name, block in zip(self.columns, blocks, strict=True)}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
@@ -100,7 +102,7 @@ class Table:
         return rows if sparse else rows.toarray()
 
 
-def _column(frame: Any, name: str) -> Any:
+def column_of(frame: Any, name: str) -> Any:
     """One column of a frame, or ValueError with the columns that are there."""
     there = getattr(frame, "columns", None) if not isinstance(frame, Mapping) else list(frame)
     if isinstance(frame, type) or there is None or not hasattr(frame, "__getitem__"):
