@@ -48,9 +48,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
     radius : float, optional
         Of the ball that holds the parameter, in units in which rows, with the constant column,
         have norm at most 1; public. Default: the class's ``default_radius``, 50 of classifiers, 20
-        of ``LinearSVC``, 10 of least squares and 2 of quantiles, chosen by held-out accuracies on
-        public sets at epsilon .1 to 10. A larger one lets the model follow the data closer, for
-        more noise.
+        of ``LinearSVC`` and 10 of regressions, chosen by held-out accuracies on public sets at
+        epsilon .1 to 10. A larger one lets the model follow the data closer, for more noise.
     algorithm : str or Algorithm
         One of ``ALGORITHMS``, or an algorithm of your own. By default the class's ``preferred``, of
         at most 300 steps; where ``delta = 0``, a pure method in the place of ``dp_gd``.

@@ -39,7 +39,7 @@ MODELS = {
     "svc": LinearSVC(**COMMON, classes=(0, 1)),
     "multinomial": MultinomialRegression(**COMMON, classes=(0, 1, 2), **STEPS),
     "linear": LinearRegression(**COMMON, **BOUNDS),
-    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25, **STEPS),
+    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25),
 }
 X = np.random.default_rng(5).normal(size=(80, 3)) * 1.5  # some rows are longer than 2
 Y = (np.arange(80) % 2, np.arange(80) % 3, X[:, 0] + 1.0)
@@ -64,7 +64,10 @@ def by_hand(name):
         "svc": ({"lipschitz": 1.0, "smoothness": 1.0}, partial(problems.hinge, width=1.0)),
         "multinomial": ({"lipschitz": np.sqrt(2.0), "smoothness": 0.5}, problems.multinomial),
         "linear": ({"lipschitz": R + 1.0, "smoothness": 1.0}, problems.squared),
-        "quantile": ({"lipschitz": 0.75}, problems.quantile),
+        "quantile": (
+            {"lipschitz": 0.75, "smoothness": 10.0},
+            partial(problems.quantile, width=0.1),
+        ),
     }[name]
     dim = 12 if name == "multinomial" else 4
     declared = privopt.ProblemClass(n=80, dim=dim, radius=R, **facts)

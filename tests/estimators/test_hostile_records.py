@@ -37,7 +37,7 @@ MODELS = {
     "svc": LinearSVC(**COMMON, classes=(0, 1)),
     "multinomial": MultinomialRegression(**COMMON, classes=(0, 1, 2), **STEPS),
     "linear": LinearRegression(**COMMON, **BOUNDS),
-    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25, **STEPS),
+    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25),
 }
 X = np.random.default_rng(5).normal(size=(80, 3)) * 1.5
 BINARY = np.arange(80) % 2
