@@ -86,7 +86,7 @@ def approximate_bounds(
     for place, name in enumerate(names):
         found = np.asarray(numbers(column_of(frame, name), f"column {name!r}"), np.float64)
         found = found.clip(histogram.edges[0], histogram.edges[-1])  # what float32 can hold
-        counts = histogram.answer(jnp.asarray(found), ~np.isnan(found))
+        counts = histogram.answer(jnp.asarray(found), jnp.asarray(~np.isnan(found)))
         noisy = mechanism.add_noise(jax.random.fold_in(key, place), counts)
         full = np.flatnonzero(np.asarray(noisy) > least)
         first, last = (full[0], full[-1]) if full.size else (0, histogram.bins - 1)
