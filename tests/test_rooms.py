@@ -53,7 +53,7 @@ ROOMS = {
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "reading":    Room(5, LIBRARY, DEVICE),
-    "tables":     Room(5, "arguments problems", "numpy scipy"),
+    "tables":     Room(5, "arguments mechanisms problems spec statistics", "jax numpy scipy"),
     "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),
     "recommendation": Room(6, f"{LIBRARY} tuning", "pyarrow"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX

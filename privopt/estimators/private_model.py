@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privopt.arguments import instance, positive_number
 from privopt.core import Algorithm, Plan, run
 from privopt.estimators.recommended import planned
+from privopt.estimators.secret import Secret
 from privopt.estimators.unit_rows import UnitRows, features_of
 from privopt.privacy import Guarantee
 from privopt.problems import Problem
@@ -38,7 +39,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         A key of JAX, such as ``jax.random.key(0)``, from which the noise comes. Required. Two fits
         with one key share their noise: on equal data they release the same, and on different data
         what both release together is **not private**. Who knows the key can take the noise off, so
-        a fitted model is pickled without it.
+        a model is printed without it, and pickled without it once fitted.
     n : int, optional
         The public number of records by which sums are divided; default the number of rows. Under
         ``add_or_remove_one`` the number of rows is private, so it must be given.
@@ -46,9 +47,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         Whether there is an intercept: a constant column, as long as ``data_norm``.
     radius : float, optional
         Of the ball that holds the parameter, in units in which rows, with the constant column,
-        have norm at most 1; public. Default: the class's ``default_radius``, 50 of classifiers, 10
-        of least squares and 2 of quantiles, chosen by held-out accuracies on public sets at epsilon
-        .1 to 10. A larger one lets the model follow the data closer, for more noise.
+        have norm at most 1; public. Default: the class's ``default_radius``, 50 of classifiers, 20
+        of ``LinearSVC`` and 10 of regressions, chosen by held-out accuracies on public sets at
+        epsilon .1 to 10. A larger one lets the model follow the data closer, for more noise.
     algorithm : str or Algorithm
         One of ``ALGORITHMS``, or an algorithm of your own. By default the class's ``preferred``, of
         at most 300 steps; where ``delta = 0``, a pure method in the place of ``dp_gd``.
@@ -67,7 +68,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     A row with a number that is missing or not finite makes its record null. No error and no
-    warning depends on a value of the data. Predictions read ``X`` as it is.
+    warning depends on a value of the data; types and, but under ``add_or_remove_one``, the number
+    of rows are public. A table without rows is refused. Predictions read ``X`` as it is.
     """
 
     default_radius: ClassVar[float]
@@ -75,7 +77,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
 
     budget: Budget
     data_norm: float
-    key: Array
+    key: Array | Secret
     n: int | None = None
     fit_intercept: bool = True
     radius: float | None = None
@@ -103,7 +105,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         plan = planned(self.algorithm, self.options, facts, budget, self.preferred)
         _remark(plan, self._constant_risk())
         problem = self._problem(features, answers, replace(facts, n=features.shape[0]))
-        released = np.asarray(run(plan, problem, self.key).released)
+        key = self.key.key if isinstance(self.key, Secret) else self.key
+        released = np.asarray(run(plan, problem, key).released)
         self.coef_, self.intercept_ = self._in_units(*rows.coefficients(released))
         self.plan_: Plan = plan
         return self
@@ -161,6 +164,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         features = features_of(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        secret = name == "key" and isinstance(value, Array)
+        super().__setattr__(name, Secret(value) if secret else value)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "plan_")  # a refused fit leaves attributes as well

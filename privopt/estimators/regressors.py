@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from privopt.arguments import real
+from privopt.arguments import positive_number, real
 from privopt.estimators.private_model import PrivateModel
 from privopt.problems import Problem, quantile, squared
 from privopt.problems.declaration import real as numbers
 from privopt.spec import ProblemClass
+
+_EXTREME = 1e30  # of a bound: numbers of float32 hold what follows from it
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -37,9 +39,10 @@ class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
                 f"target_bounds must be a pair of public numbers, got {self.target_bounds!r}"
             )
         lower, upper = (real("target_bounds", bound) for bound in self.target_bounds)
-        if not (np.isfinite([lower, upper]).all() and lower < upper):
+        if not -_EXTREME <= lower < upper <= _EXTREME:
             raise ValueError(
-                f"target_bounds must be finite, the lower first, got {self.target_bounds!r}"
+                "target_bounds must be finite, the lower first, and within 1e30 of 0, got "
+                f"{self.target_bounds!r}"
             )
         return lower, upper
 
@@ -93,32 +96,46 @@ class LinearRegression(_Regressor):
 class QuantileRegression(_Regressor):
     """Private regression of a quantile: ``level`` of the answers lie below the prediction.
 
-    The arguments are those of :class:`LinearRegression`, and ``level``, between 0 and 1.
+    Its loss is rounded, which a perturbed objective needs; the plain one has noisy descent, of far
+    larger error. At level 1/2 that moves the prediction little, and elsewhere towards the middle:
+    of houses in California .14 lie below at level .1, and .86 at .9. A smaller width moves it less,
+    for more noise.
+
+    The arguments are those of :class:`LinearRegression`, ``level``, between 0 and 1, and ``width``,
+    public: over what distance the kink is rounded, with 2 for that of ``target_bounds``.
 
     Examples
     --------
     >>> import jax, privopt
     >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
     >>> model = QuantileRegression(
-    ...     level=0.5, budget=budget, data_norm=1.0, key=jax.random.key(0),
-    ...     target_bounds=(-10, 10), options={"steps": 50},
+    ...     level=0.5, budget=budget, data_norm=1.0, key=jax.random.key(0), target_bounds=(-10, 10)
     ... )
     >>> X = np.linspace(-1.0, 1.0, 5000)[:, None]
     >>> bool(model.fit(X, 6.0 * X[:, 0]).score(X, 6.0 * X[:, 0]) > 0.9)
     True
     """
 
-    default_radius: ClassVar[float] = 2.0
-    preferred: ClassVar[str] = "dp_gd"
+    default_radius: ClassVar[float] = 10.0
+    preferred: ClassVar[str] = "objective_perturbation"
 
     level: float = 0.5
+    width: float = 0.1
 
     def _facts(self, n: int, columns: int) -> ProblemClass:
-        slope = max(self._level, 1.0 - self._level)
-        return ProblemClass(n=n, dim=columns, lipschitz=slope, radius=self._radius)
+        slope, curvature = max(self._level, 1.0 - self._level), 1.0 / self._width
+        return ProblemClass(
+            n=n, dim=columns, lipschitz=slope, smoothness=curvature, radius=self._radius
+        )
 
     def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
-        return quantile(features, answers, level=self._level, problem_class=facts)
+        return quantile(
+            features, answers, level=self._level, width=self._width, problem_class=facts
+        )
+
+    @property
+    def _width(self) -> float:
+        return positive_number("width", self.width)
 
     def _constant_risk(self) -> float:
         return max(self._level, 1.0 - self._level)

@@ -36,7 +36,8 @@ class UnitRows:
     intercept: bool
 
     def __post_init__(self) -> None:
-        positive_number("data_norm", self.norm)
+        if not 1e-30 <= positive_number("data_norm", self.norm) <= 1e30:  # squares are numbers
+            raise ValueError(f"data_norm must lie in [1e-30, 1e30], got {self.norm!r}")
         if not isinstance(self.intercept, bool):
             raise ValueError(f"fit_intercept must be True or False, got {self.intercept!r}")
 

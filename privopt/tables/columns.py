@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from privopt.arguments import described, real
+from privopt.arguments import real
 from privopt.problems.declaration import real as numbers
-from privopt.tables.entries import entries_like
+from privopt.tables.entries import places_of, public_values
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Number:
     Parameters
     ----------
     lower, upper : float
-        Public bounds, in the units of the column. They are never taken from the data. No routine
-        here releases private ones.
+        Public bounds, in the units of the column. They are never taken from the data, but by
+        :func:`approximate_bounds`, at a price.
     log : bool
         Whether the logarithm is mapped, for numbers of many sizes; ``lower`` is then positive.
     missing : float, optional
@@ -50,7 +50,7 @@ class Number:
         if self.lower is None or self.upper is None:
             raise ValueError(
                 f"column {name!r} must have public bounds, such as Number(0, 100): bounds that are "
-                "taken from the data release it, and no routine here makes them private"
+                "taken from the data release it; approximate_bounds makes them private"
             )
         lower = real(f"lower of column {name!r}", self.lower)
         upper = real(f"upper of column {name!r}", self.upper)
@@ -64,6 +64,10 @@ class Number:
         if self.log and not lower > 0.0:
             raise ValueError(
                 f"lower of column {name!r} must be positive where log is True, got {lower!r}"
+            )
+        if not self._half > 0.0:
+            raise ValueError(
+                f"bounds of column {name!r} must be further apart, got {lower!r} and {upper!r}"
             )
         if self.missing is not None:
             missing = real(f"missing of column {name!r}", self.missing)
@@ -85,15 +89,26 @@ class Number:
         constant = 0.0 if self.missing is None else self._scaled(np.float64(self.missing))
         return np.where(np.isnan(scaled), constant, scaled)[:, None]
 
-    def _scaled(self, values: Any) -> Any:
+    @property
+    def _interval(self) -> tuple[float, float]:
         assert self.lower is not None
         assert self.upper is not None
-        lower, upper = float(self.lower), float(self.upper)
-        values = np.clip(values, lower, upper)
-        if self.log:
-            values, lower, upper = np.log(values), math.log(lower), math.log(upper)
-        half = upper / 2.0 - lower / 2.0  # a difference of large bounds would be infinite
-        return np.clip((values / 2.0 - lower / 2.0) / half * 2.0 - 1.0, -1.0, 1.0)
+        return float(self.lower), float(self.upper)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        lower, upper = self._interval
+        return (math.log(lower), math.log(upper)) if self.log else (lower, upper)
+
+    @property
+    def _half(self) -> float:
+        lower, upper = self._ends
+        return upper / 2.0 - lower / 2.0  # a difference of large bounds would be infinite
+
+    def _scaled(self, values: Any) -> Any:
+        values = np.clip(values, *self._interval)
+        values = np.log(values) if self.log else values
+        return np.clip((values / 2.0 - self._ends[0] / 2.0) / self._half * 2.0 - 1.0, -1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -122,14 +137,7 @@ class Category:
 
     def check(self, name: str) -> None:
         """ValueError, naming the column, unless the declaration can be kept."""
-        given = self.categories
-        if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
-            raise ValueError(
-                f"column {name!r} must have public categories, such as Category(('no', 'yes')), "
-                f"got {described(given)}"
-            )
-        if len(set(given)) < len(given):
-            raise ValueError(f"categories of column {name!r} must be distinct, got {given!r}")
+        public_values(f"categories of column {name!r}", self.categories)
         if not isinstance(self.other, bool):
             raise ValueError(f"other of column {name!r} must be True or False, got {self.other!r}")
 
@@ -139,19 +147,10 @@ class Category:
 
     def block(self, values: Any, name: str) -> scipy.sparse.csr_array:
         """The features of a column, shape ``(records, places)``, at most one 1 a row."""
-        entries = entries_like(values, self.categories, f"column {name!r}")
-        places = {value: place for place, value in enumerate(self.categories)}
-        rest = len(places) if self.other else -1
-        found = np.array([_place(entry, places, rest) for entry in entries], np.int64)
-        kept = found >= 0
+        known = public_values(f"categories of column {name!r}", self.categories)
+        places, width = places_of(values, known, f"column {name!r}"), len(known) + self.other
+        kept = (places >= 0) & (places < width)
         return scipy.sparse.csr_array(
-            (np.ones(int(kept.sum())), (np.flatnonzero(kept), found[kept])),
-            shape=(len(found), len(places) + self.other),
+            (np.ones(int(kept.sum())), (np.flatnonzero(kept), places[kept])),
+            shape=(len(places), width),
         )
-
-
-def _place(entry: Any, places: dict[Hashable, int], rest: int) -> int:
-    """Of an entry among the categories; -1 if it is missing, or is none and has no place."""
-    if entry is None:
-        return -1
-    return places.get(entry, rest) if isinstance(entry, Hashable) else rest

@@ -39,7 +39,9 @@ class Table:
     Formal guarantee
     ----------------
     Each row of features depends on one record alone, and its norm is at most ``norm``, whatever the
-    data are. No error depends on a value of the data; messages hold names, types and rules.
+    data are. Names and types of columns count as public, as the number of rows does where it is
+    not private; no error depends on anything else, and messages hold names, types and rules. (In a
+    column of Python objects the type of an entry counts, so read such data with a fixed type.)
 
     Examples
     --------
@@ -87,7 +89,9 @@ class Table:
         sparse : bool
             Whether to return a ``scipy.sparse.csr_array``, for many categories.
         """
-        blocks = [column.block(_column(frame, name), name) for name, column in self.columns.items()]
+        blocks = [
+            column.block(column_of(frame, name), name) for name, column in self.columns.items()
+        ]
         lengths = {name: block.shape[0] for name, block in zip(self.columns, blocks, strict=True)}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
@@ -98,13 +102,14 @@ class Table:
         return rows if sparse else rows.toarray()
 
 
-def _column(frame: Any, name: str) -> Any:
+def column_of(frame: Any, name: str) -> Any:
     """One column of a frame, or ValueError with the columns that are there."""
     there = getattr(frame, "columns", None) if not isinstance(frame, Mapping) else list(frame)
     if isinstance(frame, type) or there is None or not hasattr(frame, "__getitem__"):
         raise ValueError(f"frame must be a data frame or a dict of columns, got {described(frame)}")
-    known = [str(each) for each in there]
+    known = list(there)
     if name not in known:
-        near = suggestion(name, known)
-        raise ValueError(f"frame must have the column {name!r}, got {', '.join(known)}{near}")
+        shown = [str(each) for each in known]
+        near = suggestion(name, shown)
+        raise ValueError(f"frame must have the column {name!r}, got {', '.join(shown)}{near}")
     return frame[name]

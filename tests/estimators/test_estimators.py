@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import jax
 import numpy as np
@@ -35,10 +36,10 @@ STEPS = {"options": {"steps": 5}}
 BOUNDS = {"target_bounds": (-1.0, 3.0)}
 MODELS = {
     "logistic": LogisticRegression(**COMMON, classes=(0, 1)),
-    "svc": LinearSVC(**COMMON, classes=(0, 1), **STEPS),
+    "svc": LinearSVC(**COMMON, classes=(0, 1)),
     "multinomial": MultinomialRegression(**COMMON, classes=(0, 1, 2), **STEPS),
     "linear": LinearRegression(**COMMON, **BOUNDS),
-    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25, **STEPS),
+    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25),
 }
 X = np.random.default_rng(5).normal(size=(80, 3)) * 1.5  # some rows are longer than 2
 Y = (np.arange(80) % 2, np.arange(80) % 3, X[:, 0] + 1.0)
@@ -60,10 +61,13 @@ def by_hand(name):
     R = model.default_radius
     facts, build = {
         "logistic": ({"lipschitz": 1.0, "smoothness": 0.25}, problems.logistic),
-        "svc": ({"lipschitz": 1.0}, problems.hinge),
+        "svc": ({"lipschitz": 1.0, "smoothness": 1.0}, partial(problems.hinge, width=1.0)),
         "multinomial": ({"lipschitz": np.sqrt(2.0), "smoothness": 0.5}, problems.multinomial),
         "linear": ({"lipschitz": R + 1.0, "smoothness": 1.0}, problems.squared),
-        "quantile": ({"lipschitz": 0.75}, problems.quantile),
+        "quantile": (
+            {"lipschitz": 0.75, "smoothness": 10.0},
+            partial(problems.quantile, width=0.1),
+        ),
     }[name]
     dim = 12 if name == "multinomial" else 4
     declared = privopt.ProblemClass(n=80, dim=dim, radius=R, **facts)
@@ -182,7 +186,7 @@ def test_booleans_need_no_classes():
 BAD = {
     r"classes must be given, as they are public": ({"classes": None}, X, Y[0]),
     r"classes must be two for LogisticRegression": ({"classes": (0, 1, 2)}, X, Y[0]),
-    r"classes must be two or more distinct": ({"classes": (0, 0)}, X, Y[0]),
+    r"classes must be 2 or more distinct": ({"classes": (0, 0)}, X, Y[0]),
     r"classes must be a sequence": ({"classes": "01"}, X, Y[0]),
     r"y must hold numbers, as \(0, 1\) are, got texts": ({}, X, np.full(80, "secret")),
     r"y must hold texts": ({"classes": ("no", "yes")}, X, np.full(80, 31337)),
@@ -315,9 +319,7 @@ OF_SEVERAL = {
     "check_classifiers_train": OTHER_CLASSES,
     "check_decision_proba_consistency": OTHER_CLASSES,
 }
-CHECKED = [  # one of each kind, as a check compiles for each shape
-    clone(MODELS[name]).set_params(data_norm=1.0) for name in ("logistic", "quantile")
-]
+CHECKED = [clone(model).set_params(data_norm=1.0) for model in MODELS.values()]
 
 
 def expected_to_fail(model):

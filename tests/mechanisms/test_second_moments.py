@@ -72,14 +72,14 @@ def test_an_attack_on_whole_programs(epsilon_lower_bound, dtype, delta):
     """The worst pair, likelihood ratios of what is released in between, 100,000 runs each.
 
     The records are at angles with ``cos = w^2 Y^2/(2 X^2)`` and have opposite labels. What the run
-    itself releases says no more.
+    itself releases says no more. A plan with half of its noise is caught.
     """
     budget = privopt.Budget(epsilon=2.0, delta=delta, relation="replace_one")
     planned = privopt.ALGORITHMS["sufficient_statistics"].plan(FACTS, budget, weight=1.0)
     mechanism = planned.params.mechanism
     keys = [jax.random.split(jax.random.key(seed), RUNS) for seed in (0, 1)]
     pair = np.array([[1.0, 0.0], [0.5, math.sqrt(0.75)]])
-    moments, noisy, released = [], [], []
+    moments, released = [], []
     for row, label, seeds in zip(pair, (1.0, -1.0), keys, strict=True):
         features = np.concatenate([row[None], np.zeros((2, 2))]).astype(dtype)
         labels = np.array([label, 0.0, 0.0], dtype)
@@ -89,17 +89,20 @@ def test_an_attack_on_whole_programs(epsilon_lower_bound, dtype, delta):
         )
         moments.append(np.asarray(found.secret.moments[0, 0], np.float64))
         released.append(np.asarray(found.released[0], np.float64))
-        noisy.append(np.asarray(jax.vmap(mechanism.add_noise, (0, None))(seeds, moments[-1])))
     apart = np.linalg.norm(moments[0] - moments[1])
     assert apart == pytest.approx(mechanism.query.sensitivity(REPLACE), rel=1e-5)
-    if delta:
-        scores = [each @ (moments[0] - moments[1]) for each in noisy]
-    else:
-        scores = [
-            np.linalg.norm(each - moments[1], axis=1) - np.linalg.norm(each - moments[0], axis=1)
-            for each in noisy
-        ]
-    found = epsilon_lower_bound(*scores, delta)
-    assert 0.75 * budget.epsilon < found <= budget.epsilon
+
+    def attack(mechanism):
+        add = jax.vmap(mechanism.add_noise, (0, None))
+        noisy = [np.asarray(add(*each)) for each in zip(keys, moments, strict=True)]
+        if delta:
+            scores = [each @ (moments[0] - moments[1]) for each in noisy]
+        else:
+            away = [[np.linalg.norm(each - one, axis=1) for one in moments] for each in noisy]
+            scores = [far - near for near, far in away]
+        return epsilon_lower_bound(*scores, delta)
+
+    assert 0.75 * budget.epsilon < attack(mechanism) <= budget.epsilon
+    assert attack(planned.with_noise(0.5).params.mechanism) > budget.epsilon
     way = released[0].mean(axis=0) - released[1].mean(axis=0)
     assert epsilon_lower_bound(*(each @ way for each in released), delta) <= budget.epsilon

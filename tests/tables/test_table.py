@@ -1,5 +1,7 @@
 """Tables: public declarations become features whose norm holds for every data set."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -94,8 +96,16 @@ DECLARATIONS = {
     r"lower of column 'age' must be positive where log": {"age": Number(0, 1, log=True)},
     r"log of column 'age' must be True or False": {"age": Number(0, 1, log=10)},
     r"missing of column 'age' must lie within its bounds": {"age": Number(0, 1, missing=2)},
-    r"column 'sector' must have public categories": {"sector": Category("private")},
-    r"categories of column 'sector' must be distinct": {"sector": Category(("a", "a"))},
+    r"categories of column 'sector' must be a sequence": {"sector": Category("private")},
+    r"categories of column 'sector' must be 1 or more": {"sector": Category(())},
+    r"categories of column 'sector' must be 1 or more distinct": {"sector": Category(("a", "a"))},
+    r"categories of column 'sector' must be texts alone": {"sector": Category(("a", None))},
+    r"categories of column 'sector' must be .* numbers and": {"sector": Category(([1], [2]))},
+    r"categories of column 'sector' must be .* got \(nan": {"sector": Category((np.nan, 1.0))},
+    r"bounds of column 'age' must be further apart": {"age": Number(0, 5e-324)},
+    r"bounds of column 'age' must be further apart, got 1e\+300": {
+        "age": Number(1e300, np.nextafter(1e300, np.inf), log=True)
+    },
     r"other of column 'sector' must be True or False": {"sector": Category(("a",), other=1)},
 }
 
@@ -137,10 +147,30 @@ def test_a_frame_is_refused_without_a_value_of_it(rule):
     assert "31337" not in str(refusal.value)
 
 
-def test_an_entry_that_cannot_be_a_category_is_no_exception():
-    rows = Table({"rank": COLUMNS["rank"]}).features({"rank": np.array([{}, 2], object)})
+@pytest.mark.parametrize("strange", [{}, (1, [2]), Decimal("sNaN"), b"2", "text", 1 + 2j])
+def test_an_entry_that_cannot_be_a_category_is_no_exception(strange):
+    """Nor one without a hash, or whose hash raises."""
+    entries = np.empty(2, object)
+    entries[:] = strange, 2
+    rows = Table({"rank": COLUMNS["rank"]}).features({"rank": entries})
     assert rows.tolist() == [[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0]]
-    assert np.isfinite(rows).all()
+
+
+def test_entries_of_a_type_that_no_category_has_are_refused():
+    """All of them would be zeros, in silence."""
+    texts, shares = Table({"x": Category(("a", "b"))}), Table({"x": Category((0.1, 0.2))})
+    with pytest.raises(ValueError, match=r"column 'x' must hold texts, .* got neither of the two"):
+        texts.features({"x": np.array([b"a", b"b"])})
+    with pytest.raises(ValueError, match=r"column 'x' must be of a type that can hold .* float32"):
+        shares.features({"x": np.array([0.1, 0.2], np.float32)})
+    assert shares.features({"x": [0.1, np.float32(np.nan), 0.2]}).tolist()[0] == [1.0, 0.0]
+
+
+def test_columns_are_found_by_their_own_names():
+    numbered = pd.DataFrame([[0.5, 1.0]])
+    assert Table({1: Number(0, 1)}).features(numbered).tolist() == [[1.0]]
+    with pytest.raises(ValueError, match="frame must have the column '1', got 0, 1"):
+        Table({"1": Number(0, 1)}).features(numbered)
 
 
 def test_norm_must_be_public_and_positive():
