@@ -13,7 +13,11 @@ ARGS ?=
 
 # A file stays with one worker, which compiles its programs once; a few workers are enough.
 PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
-QUICK_COMPILER := --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
+# XLA ends a process that is told a flag it does not know, and from some JAX after 0.10 on it has no
+# other code generator to choose.
+OTHER_EMITTERS := --xla_cpu_use_fusion_emitters=false
+IF_KNOWN = XLA_FLAGS=$(OTHER_EMITTERS) $(BIN)/python -c 'import jax; jax.devices()' >/dev/null 2>&1
+QUICK_COMPILER = $(shell $(IF_KNOWN) && echo $(OTHER_EMITTERS)) --xla_cpu_parallel_codegen_split_count=1
 
 # Of a contract that every algorithm or mechanism keeps, a few are enough while work goes on.
 CHECKED := $(wildcard $(patsubst %,tests/test_%.py,core examples import readme rooms spec)) \

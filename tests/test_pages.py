@@ -6,11 +6,18 @@ import runpy
 import tomllib
 
 import pytest
+from docutils.utils.math.latex2mathml import tex2mathml
 from pages import ROOT, blocks, printed, text_of
 
 FOLDER = ROOT / "notebooks"
 PAGES = sorted(str(path.relative_to(ROOT)) for path in FOLDER.glob("*.md"))
+FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\$)\$([^$\n]+)\$(?!\$)", re.DOTALL)
 WITH_CODE = [page for page in PAGES if blocks(page)]
+
+
+def prose(page):
+    """The text between blocks of code."""
+    return re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", WITH_CODE)
@@ -30,6 +37,23 @@ def test_its_python_prints_what_the_page_says(page, monkeypatch):
 def test_every_text_that_looks_printed_belongs_to_a_block(page):
     told = [block for block in blocks(page) if block.told is not None]
     assert text_of(page).count("```text\n") == len(told)
+
+
+def formulas():
+    """Of every page and notebook: those of a line of their own, and those within a line."""
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+        yield from ((path.name, own or within) for own, within in FORMULA.findall(text))
+    for page in PAGES:
+        yield from ((page, own or within) for own, within in FORMULA.findall(prose(page)))
+
+
+def test_the_book_can_draw_every_formula():
+    found = list(formulas())
+    assert len(found) > 50
+    for _, formula in found:
+        tex2mathml(formula)
 
 
 def test_the_book_holds_every_page_and_notebook_once():

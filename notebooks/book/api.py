@@ -185,11 +185,15 @@ def read_sections(
     lines[:] = NumpyDocstring(formulas_kept(lines), STYLE, app, kind, name, value, options).lines()
 
 
-def is_a_field(
+def is_not_ours(
     app: Sphinx, what: str, name: str, value: object, skip: bool, options: object
 ) -> bool | None:
-    """Leave out what a named tuple says of its fields: "Alias for field number 0"."""
-    return True if type(value).__name__ == "_tuplegetter" else None
+    """Leave out what a library writes: "Alias for field number 0", scikit-learn's set_fit_request.
+
+    The latter's text refers to pages of scikit-learn, which are not in this book.
+    """
+    field = type(value).__name__ == "_tuplegetter"
+    return True if field or (name.startswith("set_") and name.endswith("_request")) else None
 
 
 def meant(target: str, module: str, owner: str) -> Any:
@@ -234,6 +238,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("builder-inited", write)
     app.connect("autodoc-process-docstring", read_sections)
-    app.connect("autodoc-skip-member", is_a_field)
+    app.connect("autodoc-skip-member", is_not_ours)
     app.connect("missing-reference", refer)
     return {"parallel_read_safe": True}

@@ -5,7 +5,6 @@ JAX is imported only by the commands that need it, and after the number of host 
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -28,7 +27,9 @@ app = typer.Typer(
 
 def _tell_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"privopt {version('privopt')}")
+        from privopt import __version__
+
+        typer.echo(f"privopt {__version__}")
         raise typer.Exit
 
 

@@ -74,6 +74,9 @@ def run(
             "come with the package."
         ),
     ] = None,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Run nothing: print what **privopt list** prints.")
+    ] = False,
     profile: Annotated[Profile, typer.Option(help="Size of the sweep.")] = Profile.QUICK,
     seed: Annotated[
         int, typer.Option(help="Root of all randomness: the same seed gives the same table.")
@@ -92,6 +95,9 @@ def run(
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
+    if listed:
+        list_()
+        return
     prepare(devices, cache)
     from privopt import lab
 
