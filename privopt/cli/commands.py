@@ -27,9 +27,9 @@ app = typer.Typer(
 
 def _tell_version(asked: bool) -> None:
     if asked:
-        from privopt import __version__
+        from importlib.metadata import version  # slow to import
 
-        typer.echo(f"privopt {__version__}")
+        typer.echo(f"privopt {version('privopt')}")
         raise typer.Exit
 
 
