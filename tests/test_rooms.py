@@ -41,7 +41,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 # fmt: off
 ROOMS = {
     "privopt":    Room(10, f"{LIBRARY} reading tables {UPPER}", ""),  # the root
-    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} dp_accounting jax"),
+    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} dask distributed dp_accounting jax submitit"),
     "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
     "audit":      Room(8, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
     "lab/write":  Room(8, LAB, "rich"),

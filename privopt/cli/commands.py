@@ -1,4 +1,4 @@
-"""The commands of ``privopt``: list, new, run, report, recommend, compare, audit, epsilon, noise.
+"""The commands of ``privopt``, each in the file of its subject.
 
 JAX is imported only by the commands that need it, and after the number of host devices is set.
 """
@@ -12,7 +12,7 @@ import typer
 from privopt.cli.accounting import epsilon, noise
 from privopt.cli.audits import audit
 from privopt.cli.comparisons import compare
-from privopt.cli.experiments import list_, report, run
+from privopt.cli.experiments import list_, report, run, work
 from privopt.cli.new import new
 from privopt.cli.recommending import recommend
 
@@ -55,6 +55,7 @@ def privopt(
 app.command("list")(list_)
 app.command()(new)
 app.command()(run)
+app.command()(work)
 app.command()(report)
 app.command()(recommend)
 app.command()(compare)

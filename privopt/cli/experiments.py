@@ -1,12 +1,12 @@
-"""The commands about experiments: list, run, report."""
+"""The commands about experiments: list, run, work, report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,6 +14,10 @@ from rich.markup import escape
 
 from privopt.cli.console import make_console, make_table, plain_errors
 from privopt.cli.device import Devices, KeepPrograms, prepare
+from privopt.cli.engines import Engine, Order, work_with
+
+if TYPE_CHECKING:
+    from privopt.lab import Experiment, Study
 
 EXPERIMENTS = Path("experiments")
 SHIPPED = Path(__file__).parents[1] / "experiments"
@@ -85,6 +89,17 @@ def run(
     report: Annotated[bool, typer.Option(help="Write figures and report at the end.")] = True,
     devices: Devices = None,
     cache: KeepPrograms = True,
+    engine: Annotated[
+        Engine | None, typer.Option(help="Who starts workers; default none, this process works.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="How many, of the engine.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of Dask; default one of this machine.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Of submitit, such as slurm_partition=cpu."),
+    ] = None,
 ) -> None:
     """Run experiments, judge them against the theorems, and write the report.
 
@@ -92,6 +107,10 @@ def run(
     with the same table. Experiments of the full profile alone are left out of the quick one.
     Exit status: 3 if a verdict is refuted, 2 for bad input, 130 if interrupted (143 by SIGTERM),
     else 0: what stays undecided, is inherited, or is not tight here, is no failure.
+
+    With an engine, workers on one or many machines fill the folder first, which all must see
+    under one path; then this process makes what they left, and the tables. Without one,
+    **privopt work** on each machine does the same.
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
@@ -102,11 +121,32 @@ def run(
     from privopt import lab
 
     console = make_console()
-    with plain_errors(context, ValueError, OSError, lab.ResultsError):
-        chosen, left_out = lab.choose(experiments or (), _folder(), profile.value)
-        for why, names in left_out.items():
-            told = f"Left out, {why}: {', '.join(names)}"
-            console.print(told, markup=False, soft_wrap=True)
+    with plain_errors(context, ValueError, OSError, lab.ResultsError, ModuleNotFoundError):
+        chosen = _chosen(console, experiments, profile)
+        if engine is not None:
+            order = Order.of(
+                experiments or (),
+                _folder(),
+                results,
+                profile=profile.value,
+                seed=seed,
+                devices=devices,
+                cache=cache,
+            )
+            options = dict(_named(text) for text in option or ())
+            with console.status(f"workers of {engine.value} fill {results}"):
+                work_with(
+                    engine,
+                    order,
+                    workers=workers,
+                    scheduler=scheduler,
+                    options=options,
+                    told=lambda ended, number, said: console.print(
+                        f"worker {ended} of {number} {said}", markup=False, soft_wrap=True
+                    ),
+                )
+        elif workers is not None or scheduler is not None or option:
+            raise ValueError("engine must be given with workers, scheduler or option, got None")
         run_one = partial(lab.run, profile=profile.value, seed=seed, results=results)
         swept, judged = [], {}
         with lab.Display(console, [each.name for each in chosen]) as display:
@@ -136,6 +176,39 @@ def run(
         raise typer.Exit(REFUTED)
 
 
+def work(
+    context: typer.Context,
+    experiments: Annotated[
+        list[str] | None, typer.Argument(help="As of **privopt run**; default all.")
+    ] = None,
+    profile: Annotated[Profile, typer.Option(help="Size of the sweep.")] = Profile.QUICK,
+    seed: Annotated[int, typer.Option(help="Root of all randomness.")] = 0,
+    results: Results = Path("results"),
+    devices: Devices = None,
+    cache: KeepPrograms = True,
+) -> None:
+    """Take cells of a results folder until none is left: one worker of many on one folder.
+
+    Start it on each machine with the arguments of **privopt run**, and at the end run that: it
+    waits for cells that are still held, and writes tables and report. A cell whose worker has died
+    is taken by another.
+
+    Example: **privopt work dp_gd --profile full --results /shared/results**
+    """
+    prepare(devices, cache)
+    from privopt import lab
+
+    console = make_console()
+    with plain_errors(context, ValueError, OSError, lab.ResultsError):
+        chosen = _chosen(console, experiments, profile)
+        with lab.Display(console, [each.name for each in chosen]) as display:
+            made = sum(
+                lab.work(each, profile=profile.value, seed=seed, results=results, progress=display)
+                for each in chosen
+            )
+        console.print(f"{made} cells made here; privopt run writes the tables", soft_wrap=True)
+
+
 def report(context: typer.Context, results: Results = Path("results")) -> None:
     """Write figures and report again, from the recorded tables alone.
 
@@ -148,6 +221,26 @@ def report(context: typer.Context, results: Results = Path("results")) -> None:
         with lab.Display(console) as display:
             path = lab.write_report(lab.existing_results(results), progress=display)
         console.print(f"Report: {path}", soft_wrap=True)
+
+
+def _chosen(
+    console: Console, names: Sequence[str] | None, profile: Profile
+) -> list[Experiment | Study]:
+    """The experiments asked for; those left out are told with the reason."""
+    from privopt import lab
+
+    chosen, left_out = lab.choose(names or (), _folder(), profile.value)
+    for why, others in left_out.items():
+        told = f"Left out, {why}: {', '.join(others)}"
+        console.print(told, markup=False, soft_wrap=True)
+    return chosen
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not (name and found and value):
+        raise ValueError(f"option must be NAME=VALUE, got {text!r}")
+    return name, value
 
 
 def _folder() -> Path:

@@ -12,12 +12,13 @@ from privopt.lab.make.axes import Axis, Grid, Setting
 from privopt.lab.make.catalogue import algorithms, choose, discover, families, load
 from privopt.lab.make.cells import Cell, cells
 from privopt.lab.make.experiment import Experiment
-from privopt.lab.make.folder import ResultsError, existing_results
+from privopt.lab.make.fingerprint import identity
+from privopt.lab.make.folder import ResultsError, existing_results, open_results
 from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.method import Method, ladder
 from privopt.lab.make.presentation import Claim, Column, Line, Listing, Map, Panel, Plot
 from privopt.lab.make.quantities import Played, StreamLosses
-from privopt.lab.make.run import RunResult, run
+from privopt.lab.make.run import RunResult, run, work
 from privopt.lab.make.study import Study
 from privopt.lab.make.trials import Trial
 from privopt.lab.write.console import Display, verdict_table
@@ -27,6 +28,7 @@ __all__ = [
     "Axis", "Cell", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
     "Map", "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
     "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells", "choose",
-    "discover", "existing_results", "families", "ladder", "load", "read",
-    "replicate_keys", "run", "stream", "tally", "verdict_table", "verdicts", "write_report",
+    "discover", "existing_results", "families", "identity", "ladder", "load", "open_results",
+    "read", "replicate_keys", "run", "stream", "tally", "verdict_table", "verdicts", "work",
+    "write_report",
 ]  # fmt: skip

@@ -1,14 +1,18 @@
 """Two runs in one folder make every cell once; one that dies leaves its cell to the rest."""
 
 import errno
-import fcntl
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
+from unittest.mock import Mock
+
+import pytest
 
 from privopt import lab
-from privopt.lab.make.folder import claimed
+from privopt.lab.make import lease
+from privopt.lab.make.lease import leased
 from privopt.lab.make.resume import Finished, Note, Shared
 
 CELLS = 2 * 5
@@ -30,13 +34,14 @@ lab.run(experiment, profile="quick", seed=0, results=sys.argv[1], progress=seen.
 print([sum(isinstance(event, kind) for event in seen) for kind in (Finished, Shared)])
 """
 
-# What is left of a run that hangs in a cell: the lock that it holds.
+# A run that hangs in a cell.
 HANGING = """
-import fcntl, os, sys
-file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-fcntl.flock(file, fcntl.LOCK_EX)
-print("holding", flush=True)
-sys.stdin.read()
+import sys
+from pathlib import Path
+from privopt.lab.make.lease import leased
+with leased(Path(sys.argv[1])):
+    print("holding", flush=True)
+    sys.stdin.read()
 """
 
 
@@ -81,40 +86,87 @@ def test_two_runs_in_one_folder_make_every_cell_once(tmp_path, demonstration, ta
     assert result.reused == 1
     alone, _ = events_of(demonstration.experiment, tmp_path / "alone")
     assert tables(result) == tables(alone)
-    assert not list(results.rglob("*.lock"))
+    assert not list(results.rglob("*.lease"))
 
 
 def test_a_killed_run_leaves_its_cell_to_the_others(tmp_path, demonstration, tables):
     whole, _ = events_of(demonstration.experiment, tmp_path / "alone")
     cell = sorted((tmp_path / "alone" / "demo" / "cells").glob("*.parquet"))[3]
     results = tmp_path / "results"
-    lock = results / "demo" / "cells" / f"{cell.stem}.lock"
-    lock.parent.mkdir(parents=True)
+    held = results / "demo" / "cells" / cell.name
+    held.parent.mkdir(parents=True)
     (results / ".privopt").write_bytes((tmp_path / "alone" / ".privopt").read_bytes())
-    with other(HANGING, lock) as process:
+    with other(HANGING, held) as process:
         result, counts = events_of(demonstration.experiment, results, process.kill)
     assert counts == [CELLS, 0]
     assert tables(result) == tables(whole)
-    assert not lock.exists()
+    assert not list(results.rglob("*.lease"))
 
 
-def test_a_lock_that_was_left_behind_is_free(tmp_path):
-    with claimed(tmp_path / "a.parquet") as ours:
+def test_one_worker_of_many_does_not_wait(tmp_path, demonstration, tables):
+    asked = {"profile": "quick", "seed": 0, "results": tmp_path / "results"}
+    whole, _ = events_of(demonstration.experiment, tmp_path / "alone")
+    held = sorted((tmp_path / "alone" / "demo" / "cells").glob("*.parquet"))[3].name
+    with leased(tmp_path / "results" / "demo" / "cells" / held):
+        (tmp_path / "results" / ".privopt").write_bytes(b'{"format": 1}')
+        assert lab.work(demonstration.experiment, **asked) == CELLS - 1
+        assert lab.work(demonstration.experiment, **asked) == 0
+    assert not (tmp_path / "results" / "demo" / "cells.parquet").exists()
+    result, counts = events_of(demonstration.experiment, tmp_path / "results")
+    assert counts == [1, 0]
+    assert tables(result) == tables(whole)
+
+
+def test_a_lease_ends_with_its_block(tmp_path):
+    piece = tmp_path / "a.parquet"
+    with leased(piece) as ours, leased(piece) as second:
+        assert (ours, second) == (True, False)
+    with pytest.raises(ZeroDivisionError), leased(piece):
+        raise ZeroDivisionError
+    with leased(piece) as ours:
         assert ours
-        with claimed(tmp_path / "a.parquet") as second:
-            assert not second
-    assert (tmp_path / "a.lock").exists()  # nothing was made
-    with claimed(tmp_path / "a.parquet") as ours:
-        assert ours
-        (tmp_path / "a.parquet").write_bytes(b"")
-    assert not (tmp_path / "a.lock").exists()
+    assert not list(tmp_path.iterdir())
 
 
-def test_without_locks_every_run_makes_every_cell(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+def test_a_lease_of_another_machine_lapses_when_it_shows_no_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "LAPSE", 0.4)
+    piece, path = tmp_path / "a.parquet", tmp_path / "a.lease"
+    path.write_text("another machine")
 
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with claimed(tmp_path / "a.parquet") as ours, claimed(tmp_path / "a.parquet") as second:
-        assert ours
-        assert second
+    def free():
+        with leased(piece) as ours:
+            return ours
+
+    for sign in range(4):  # each is a sign of life, whatever that machine's clock says
+        os.utime(path, ns=(0, sign))
+        assert not free()
+        time.sleep(0.2)
+    assert not free()
+    time.sleep(0.5)
+    assert free()
+
+
+def test_who_holds_a_lease_shows_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "BEAT", 0.01)
+    with leased(tmp_path / "a.parquet"):
+        os.utime(tmp_path / "a.lease", (0, 0))
+        time.sleep(0.2)
+        assert (tmp_path / "a.lease").stat().st_mtime > 0
+
+
+def test_a_holder_that_was_thought_dead_leaves_the_next_one_alone(tmp_path):
+    piece, path = tmp_path / "a.parquet", tmp_path / "a.lease"
+    with leased(piece):
+        path.unlink()  # by another, for whom the lease had lapsed
+        path.write_text("another machine")
+    assert path.read_text() == "another machine"
+
+
+@pytest.mark.parametrize("locks", [None, OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))])
+def test_without_locks_one_process_holds_a_piece(tmp_path, monkeypatch, locks):
+    if locks is None:
+        monkeypatch.setattr(lease, "fcntl", None)
+    else:
+        monkeypatch.setattr(lease.fcntl, "flock", Mock(side_effect=locks))
+    with leased(tmp_path / "a.parquet") as ours, leased(tmp_path / "a.parquet") as second:
+        assert (ours, second) == (True, False)

@@ -25,16 +25,31 @@ _PACKAGES = "jax", "jaxlib", "numpy", "scipy", "dp-accounting", "optax", "scikit
 
 
 def environment() -> dict[str, str]:
-    """Everything beside code, data and seed that may move the last bit of a result."""
-    devices = jax.devices()
+    """Everything beside code, data and seed that may move the last bit of a result.
+
+    But for the number of devices: machines of unlike size can share a folder.
+    """
     return {
         "python": platform.python_version(),
         **{package: version(package) for package in _PACKAGES},
         "system": platform.system(),
         "machine": platform.machine(),
-        "devices": f"{len(devices)} x {devices[0].device_kind}",
+        "device": jax.devices()[0].device_kind,
         "dtype": "float64",
     }
+
+
+def identity(experiments: Iterable[Path]) -> dict[str, str]:
+    """What machines must agree on to fill one folder: the environment, and the source as it stands.
+
+    That is privopt's own and of the files with experiments; comments count.
+    """
+    texts = {path.name: path.read_bytes() for path in experiments}
+    texts |= {str(path.relative_to(ROOT)): path.read_bytes() for path in ROOT.rglob("*.py")}
+    found = hashlib.sha256()
+    for name, text in sorted(texts.items()):
+        found.update(f"{name} {len(text)} ".encode() + text)
+    return {**environment(), "source": found.hexdigest()[:12], "privopt": version("privopt")}
 
 
 def fingerprint(*objects: object, besides: Iterable[str] = (), without: Iterable[str] = ()) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import jax
 import pyarrow as pa
 
-from privopt.lab.make.folder import claimed
+from privopt.lab.make.lease import leased
 from privopt.lab.make.records import (
     DamagedCellError,
     Kept,
@@ -112,7 +113,12 @@ class Piece:
 
 
 def resume(
-    experiment: str, pieces: Sequence[Piece], folder: Path, progress: Progress
+    experiment: str,
+    pieces: Sequence[Piece],
+    folder: Path,
+    progress: Progress,
+    *,
+    one_of_many: bool = False,
 ) -> tuple[list[Kept | None], int]:
     """What is kept of every piece, those not there yet being made; and how many were there.
 
@@ -122,6 +128,7 @@ def resume(
 
     Other processes may be making pieces in the same folder: theirs are left to them while there
     are others to make, and then waited for. A process that ends leaves its piece to the rest.
+    ``one_of_many`` does not wait, and begins at a program of its own: others compile the first.
     """
     wanted = [piece for piece in pieces if piece.make is not None]
     work = _Work(experiment, folder, progress)
@@ -129,9 +136,13 @@ def resume(
     _note_strangers(experiment, folder, {piece.key for piece in wanted}, progress)
     reused, groups = len(wanted) - len(missing), _by_program(missing)
     progress(Started(experiment, len(wanted), reused, missing))
+    if one_of_many:
+        random.shuffle(groups)
     waiting = False
     while groups:
         held = work.make(groups)
+        if one_of_many:
+            break
         if held and not waiting:
             text = f"waiting for {len(held)} of {len(wanted)} cells that another process runs"
             progress(Note(experiment, text))
@@ -191,7 +202,7 @@ class _Work:
             if self._ended.is_set():
                 break
             path = cell_path(self._folder, piece.key)
-            with claimed(path) as ours:
+            with leased(path) as ours:
                 if self.recall(piece) is not None:
                     self._tell(Shared(self._experiment, piece.label))
                 elif ours:

@@ -95,18 +95,7 @@ def run(
     ResultsError
         If ``results`` is not ours or cannot be written; finished cells stay.
     """
-    if not isinstance(experiment, Study):
-        instance("experiment", experiment, Experiment)
-    require_profile(experiment.name, experiment.profiles, profile)
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -_BITS <= seed < _BITS - 1:
-        raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {seed!r}")
-    folder = open_results(results) / experiment.name
-    clear_partial(folder)
-    if isinstance(experiment, Study):
-        pieces, about, schemas = _parts(experiment, profile), experiment.about, (None, None)
-    else:
-        pieces, schemas = _cells(experiment, profile, int(seed), progress), (CELLS, RUNS)
-        about = {**experiment.about(profile), "root_seed": int(seed)}
+    folder, pieces, about, schemas = _asked(experiment, profile, seed, results, progress)
     read_before = programs_read()
     kept, reused = resume(experiment.name, pieces, folder, progress)
     if isinstance(experiment, Study):
@@ -134,6 +123,47 @@ def run(
     if reused < len(there) or before != [piece.key for piece, _ in there]:
         write_provenance(folder, {**_provenance(result, there), "profile": profile})
     return result
+
+
+def work(
+    experiment: Experiment | Study,
+    *,
+    profile: str,
+    seed: int,
+    results: Path | str,
+    progress: Progress = print_notes,
+) -> int:
+    """How many cells of :func:`run` this call made: those that are nobody else's.
+
+    Several machines that share a folder work side by side in this way, and whoever comes last calls
+    ``run``, which makes what they left, waits for what they hold, and writes the tables.
+    """
+    folder, pieces, _, _ = _asked(experiment, profile, seed, results, progress)
+    _, others = resume(experiment.name, pieces, folder, progress, one_of_many=True)
+    return sum(piece.make is not None for piece in pieces) - others
+
+
+def _asked(
+    experiment: Experiment | Study,
+    profile: str,
+    seed: int,
+    results: Path | str,
+    progress: Progress,
+) -> tuple[Path, list[Piece], About, tuple[pa.Schema | None, pa.Schema | None]]:
+    """The folder, all pieces, what is told of them, and how their tables are laid out."""
+    if not isinstance(experiment, Study):
+        instance("experiment", experiment, Experiment)
+    require_profile(experiment.name, experiment.profiles, profile)
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -_BITS <= seed < _BITS - 1:
+        raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {seed!r}")
+    folder = open_results(results) / experiment.name
+    clear_partial(folder)
+    if isinstance(experiment, Study):
+        pieces, about, schemas = _parts(experiment, profile), experiment.about, (None, None)
+    else:
+        pieces, schemas = _cells(experiment, profile, int(seed), progress), (CELLS, RUNS)
+        about = {**experiment.about(profile), "root_seed": int(seed)}
+    return folder, pieces, about, schemas
 
 
 # --- the two kinds --------------------------------------------------------------------------------
@@ -253,7 +283,7 @@ def _provenance(result: RunResult, cells: Sequence[tuple[Piece, Kept]]) -> Prove
     return {
         "privopt": version("privopt"),
         "date": datetime.now(UTC).date().isoformat(),
-        "environment": environment(),
+        "environment": {**environment(), "devices": str(len(jax.devices()))},
         "code": _key(code=sorted({piece.code for piece, _ in cells})),
         "cells": result.cells,
         "reused": result.reused,
