@@ -29,6 +29,7 @@ class Room(NamedTuple):
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
 SHELL = "rich typer"
+ENGINES = "dask distributed submitit"
 ROOTS = "arguments draws streams release"
 GROUND = f"{ROOTS} spec convex"
 HOST_SIDE = "arguments spec privacy accounting"
@@ -41,7 +42,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 # fmt: off
 ROOMS = {
     "privopt":    Room(10, f"{LIBRARY} reading tables {UPPER}", ""),  # the root
-    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} dask distributed dp_accounting jax submitit"),
+    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} {ENGINES} dp_accounting jax"),
     "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
     "audit":      Room(8, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
     "lab/write":  Room(8, LAB, "rich"),
