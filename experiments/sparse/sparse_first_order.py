@@ -124,7 +124,7 @@ def measured(records, n, dim):
 
 def along(records, axis):
     """A part: one set of records along one axis."""
-    shown = ("label", axis, "zero", *(f"{name}_tuned" for name in METHODS))
+    shown = ("label", axis, "zero", "reduced_default", *(f"{name}_tuned" for name in METHODS))
 
     def part(profile):
         del profile
@@ -188,6 +188,7 @@ def bounds(profile):
 COLOURS = ("orange", "blue", "purple", "green", "grey")
 LINES = (
     Line("zero", "zero predictor", "grey", "dots"),
+    Line("reduced_default", "bias-reduced SGD, default", "grey", "points"),
     *(
         Line(f"{name}_tuned", NAMES[name], colour, "dashes" if name == "reduced" else "line")
         for name, colour in zip(METHODS, COLOURS, strict=True)
