@@ -81,7 +81,7 @@ def run_chunks(
     """
     count, group = groups.shape
     width = count if execution.chunk is None else min(count, max(1, execution.chunk // group))
-    devices = jax.devices()[:width]
+    devices = jax.local_devices()[: 1 if _is_spread(source) else width]
     carried_out = replace(
         execution, chunk=None, replicates=_mode(algorithm, execution, devices[0].platform)
     )
@@ -101,6 +101,12 @@ def run_chunks(
     if execution.chunk is None:
         return chunk(0)
     return _joined(chunk, range(0, count, width), count * group, group)
+
+
+def _is_spread(source: Source) -> bool:
+    """Whether records lie on more than one device, which then all work on every run."""
+    leaves = [leaf for leaf in jax.tree.leaves(source) if isinstance(leaf, Array)]
+    return any(len(leaf.sharding.device_set) > 1 for leaf in leaves)
 
 
 def _mode(
