@@ -1,5 +1,6 @@
 """Sweeps by many workers: real processes, of which some die, are refused, or are not there."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -62,7 +63,10 @@ def test_workers_of_which_one_dies_fill_the_folder(folder, monkeypatch, engine):
     told = run("--results", "shared", "--engine", engine, "--workers", "2")
     assert told.returncode == 0, told.stderr
     assert (folder / "experiments" / "died").exists()
-    assert f"{PARTS} cells, {PARTS} of them from earlier runs" in told.stdout
+    # Who asked makes the part itself, if the living worker had ended before the other one died.
+    assert re.search(
+        rf"{PARTS} cells, ({PARTS - 1}|{PARTS}) of them from earlier runs", told.stdout
+    )
     assert tables(folder / "shared") == tables(folder / "alone")
     assert not list((folder / "shared").rglob("*.lease"))
 
