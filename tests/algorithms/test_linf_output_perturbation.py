@@ -55,10 +55,7 @@ def thresholded(point, radius):
 
 @pytest.mark.parametrize(
     ("facts", "budget", "choices"),
-    [
-        (BALL, BUDGET, {}),
-        (SPACE, PURE, {"distance": 1.0, "glm": True}),
-    ],
+    [(BALL, BUDGET, {}), (SPACE, PURE, {"distance": 1.0, "glm": True})],
     ids=["gaussian", "laplace"],
 )
 def test_it_is_its_naive_twin(facts, budget, choices):

@@ -217,8 +217,7 @@ def plan(name, **changes):
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "message"),
-    [(name, *row) for name, rows in REFUSED.items() for row in rows],
+    ("name", "changes", "message"), [(name, *row) for name, rows in REFUSED.items() for row in rows]
 )
 def test_refused_by_name(name, changes, message):
     with pytest.raises(ValueError, match=message):

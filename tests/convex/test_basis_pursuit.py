@@ -166,8 +166,5 @@ def test_bad_input_is_refused(matrix, b, message):
 
 
 def test_single_precision_is_refused():
-    with (
-        jax.enable_x64(False),
-        pytest.raises(ValueError, match="x64 must be on, got it off"),
-    ):
+    with jax.enable_x64(False), pytest.raises(ValueError, match="x64 must be on, got it off"):
         basis_pursuit(MATRIX, RHS)

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from privopt.convex import (
-    Box,
-    L1Ball,
-    L2Ball,
-    Simplex,
-    WholeSpace,
-    minimise,
-    minimise_nonsmooth,
-)
+from privopt.convex import Box, L1Ball, L2Ball, Simplex, WholeSpace, minimise, minimise_nonsmooth
 from privopt.convex.solver import Solution
 
 EARLY = [1, 2, 3, 5, 10, 30, 100]

@@ -10,14 +10,7 @@ import pytest
 from builders import Answers, descend
 
 import privopt
-from privopt.convex import (
-    FirstOrder,
-    Last,
-    StepSizes,
-    Update,
-    WholeSpace,
-    corrected_adam,
-)
+from privopt.convex import FirstOrder, Last, StepSizes, Update, WholeSpace, corrected_adam
 
 STEPS = 9
 UPDATES = {

@@ -74,8 +74,7 @@ def least_of_toeplitz(found):
 
 @pytest.mark.parametrize(("steps", "band"), [(50, 4), (1000, 16), (100_000, 2), (10_000, 32)])
 @pytest.mark.parametrize(
-    ("name", "least"),
-    [("banded", least_of_bands), ("banded_inverse", least_of_banded_inverses)],
+    ("name", "least"), [("banded", least_of_bands), ("banded_inverse", least_of_banded_inverses)]
 )
 def test_optimised_bands_are_optimal(name, least, steps, band):
     """No other coefficients of the class are better by a millionth, at any number of steps."""

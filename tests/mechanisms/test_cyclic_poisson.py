@@ -251,10 +251,7 @@ def test_dp_sgd_in_cycles(relation):
         (lambda: cyclic(-1.0), "batch_size must be positive"),
         (lambda: cyclic(capacity=1), "capacity must be at least"),
         (lambda: cyclic(n=31 * 32**5 + 1), "n must be at most 1040187392"),
-        (
-            lambda: cyclic().banded(1.0, 5, 8, Relation.ZERO_OUT),
-            "band must be at most cycle = 4",
-        ),
+        (lambda: cyclic().banded(1.0, 5, 8, Relation.ZERO_OUT), "band must be at most cycle = 4"),
         (
             lambda: cyclic().participation(8, Relation.ZERO_OUT),
             "no theorem covers another on cyclic Poisson batches",

@@ -14,11 +14,7 @@ import privopt
 from privopt import problems
 from privopt.convex import L2Ball, pytree_dataclass
 from privopt.factorisations import SeriesFactorisation
-from privopt.mechanisms import (
-    AllRecords,
-    ClippedGradient,
-    PrivateGradient,
-)
+from privopt.mechanisms import AllRecords, ClippedGradient, PrivateGradient
 from privopt.release import Tape
 from privopt.spec import Relation
 

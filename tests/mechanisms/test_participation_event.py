@@ -19,12 +19,7 @@ from privopt.mechanisms import (
     TreeNoise,
     noise_of,
 )
-from privopt.mechanisms.noise import (
-    DenseNoise,
-    HonakerNoise,
-    RestartedNoise,
-    SeriesNoise,
-)
+from privopt.mechanisms.noise import DenseNoise, HonakerNoise, RestartedNoise, SeriesNoise
 from privopt.mechanisms.noise import noise as shared
 from privopt.privacy import gaussian_mu
 from privopt.spec import Relation

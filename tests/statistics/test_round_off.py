@@ -16,12 +16,7 @@ import pytest
 from privopt.mechanisms import LaplaceMechanism
 from privopt.mechanisms.round_off import MAX_TERMS, compensated_sum, max_terms, sum_error
 from privopt.spec import Budget, Relation
-from privopt.statistics import (
-    BoundedMean,
-    BoundedSum,
-    Count,
-    Histogram,
-)
+from privopt.statistics import BoundedMean, BoundedSum, Count, Histogram
 
 pytestmark = pytest.mark.optimised
 

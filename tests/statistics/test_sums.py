@@ -40,9 +40,7 @@ def moves(query, relation, dtype, norm=1):
     for pair in neighbours(relation):
         one, two = (
             answer(
-                query,
-                jnp.asarray([0.4, record, -0.2], dtype),
-                jnp.asarray([True, present, True]),
+                query, jnp.asarray([0.4, record, -0.2], dtype), jnp.asarray([True, present, True])
             )
             for record, present in pair
         )

@@ -121,12 +121,7 @@ def test_descent_on_squares(noise_std, least):
 def test_descent_of_constant_steps(last):
     steps = 40
     weights = np.append(np.zeros(steps), 1.0) if last else np.append(np.ones(steps), 0.0) / steps
-    numbers = {
-        "dim": 30,
-        "noise_std": 0.1,
-        "step_sizes": np.full(steps, 0.2),
-        "weights": weights,
-    }
+    numbers = {"dim": 30, "noise_std": 0.1, "step_sizes": np.full(steps, 0.2), "weights": weights}
     sample, _ = descended(**numbers, paths=20_000)
     assert tells(noisy_descent_on_squares(SQUARES, **numbers), sample)
 

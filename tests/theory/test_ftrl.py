@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from privopt.spec import ProblemClass
-from privopt.theory import (
-    PrefixError,
-    ftrl_rate,
-    ftrl_regularisation,
-    local_exponent,
-)
+from privopt.theory import PrefixError, ftrl_rate, ftrl_regularisation, local_exponent
 
 FACTS = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=3.0)
 FRESH = PrefixError(0.0, increment=1.0)

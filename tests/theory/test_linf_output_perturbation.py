@@ -13,10 +13,7 @@ from scipy import optimize
 
 import privopt
 from privopt import convex, problems
-from privopt.theory import (
-    perturbation_cost,
-    pure_balanced_minimiser,
-)
+from privopt.theory import perturbation_cost, pure_balanced_minimiser
 from privopt.theory.noise_norms import NoiseVector
 
 plan_of = privopt.ALGORITHMS["linf_output_perturbation"].plan

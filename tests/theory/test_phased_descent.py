@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from privopt.spec import ProblemClass
-from privopt.theory import (
-    Powers,
-    phase_sizes,
-    phased_descent_step_size,
-    phased_rate,
-)
+from privopt.theory import Powers, phase_sizes, phased_descent_step_size, phased_rate
 from privopt.theory.rate import largest_excess
 
 FACTS = ProblemClass(n=4096, dim=50, lipschitz=2.0, radius=3.0, smoothness=0.0)

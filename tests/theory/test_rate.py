@@ -8,14 +8,7 @@ import pytest
 
 import privopt
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import (
-    LowerBound,
-    Powers,
-    Quantity,
-    Rate,
-    Term,
-    no_rate,
-)
+from privopt.theory import LowerBound, Powers, Quantity, Rate, Term, no_rate
 from privopt.theory.rate import add, largest_excess
 
 NOISE = Powers(n=-1.0, dim=0.5, epsilon=-1.0)

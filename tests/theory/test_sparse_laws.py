@@ -94,14 +94,8 @@ UPPER = [
     ("convex, pure, smooth", (S * LD / 1024) ** 0.4),
     ("convex, pure, flat", (S * LD / 1024) ** 0.5),
     ("generalised linear, pure, expected", (2 / 1024) ** (1 / 3)),
-    (
-        "stationary, approximate",
-        (S * LS * LN**3) ** 0.125 * math.log(1024) ** 0.25 / 1024**0.25,
-    ),
-    (
-        "convex, bias-reduced",
-        math.sqrt(math.log(1024)) * (S * LS * LN**3) ** 0.25 / 32,
-    ),
+    ("stationary, approximate", (S * LS * LN**3) ** 0.125 * math.log(1024) ** 0.25 / 1024**0.25),
+    ("convex, bias-reduced", math.sqrt(math.log(1024)) * (S * LS * LN**3) ** 0.25 / 32),
 ]
 
 
