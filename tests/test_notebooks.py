@@ -15,6 +15,7 @@ SMALL = {
     "accounting.ipynb": (
         "noise, rate, steps, delta = 1.1, 0.01, 100, 1e-5\npoints, largest = 2, 4"
     ),
+    "audit.ipynb": 'runs, methods = 5000, ["output_perturbation"]',
     "compare.ipynb": (
         "n, dim, replicates, data_sets = 200, 4, 4, 2\n"
         'epsilons, methods = [0.5, 2.0], ["output_perturbation", "dp_gd"]'

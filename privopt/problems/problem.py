@@ -80,8 +80,8 @@ class Problem:
         dim)`` and ``(records,)``; features that ``smoothness`` does not allow are shortened. A
         matrix of ``scipy.sparse`` becomes :class:`privopt.convex.SparseFeatures`, whose memory is
         that of its longest row times the records; other losses see a row of these.
-        Arrays that ``jax.device_put`` has spread over a mesh along their first axis stay there: each
-        device sums over its own records, and noise is drawn once.
+        Arrays that ``jax.device_put`` has spread over a mesh along their first axis stay there:
+        each device sums over its own records, and noise is drawn once.
     problem_class
         Declared, never estimated; :meth:`check` compares it with the data.
     constraint

@@ -102,6 +102,12 @@ REFUSED = {
         ({"stationary": True, "smoothness": None}, "smoothness must be declared where stationary"),
         ({"regularisation": 1e-300}, "regularisation must be larger, got 1e-300"),
     ],
+    "sufficient_statistics": [
+        ({"smoothness": None}, "smoothness must be"),
+        ({"radius": INF, "floor": -INF}, "floor must be finite where radius is infinite, got -inf"),
+        ({"floor": -1.0}, r"floor must be at least 0 and finite, or -inf for none, got -1\.0"),
+        ({"lipschitz": INF}, "label_clip must be"),
+    ],
     "linf_output_perturbation": [
         ({"delta": 0.0}, r"radius must be inf for pure linf_output_perturbation, got 2\.0"),
         ({"radius": INF}, "distance must be given where radius is infinite, got None"),
@@ -174,6 +180,11 @@ VALUES = {
         "quantity": ["empirical risk", "risk", None],
     },
     "output_perturbation": {"regularisation": [0.0, -1.0, -0.0, INF, NAN, True, "1"]},
+    "sufficient_statistics": {
+        "floor": [-1.0, INF, NAN, True, "1"],
+        "label_clip": [0.0, -1.0, INF, NAN, True],
+        "weight": [0.0, -1.0, INF, NAN, True],
+    },
     "objective_perturbation": {"regularisation": [0.0, INF]},
     "approximate_minima_perturbation": {"relative_error": [0.0, -1.0, INF]},
     "exponential_mechanism": {"regularisation": [0.0, INF]},
