@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import dp_accounting as dp
 import numpy as np
 from scipy import stats
 
@@ -73,6 +74,18 @@ def sparse_rows(rng, n, dim, sparsity):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+def logistic_slope(x, y, point, clip=math.inf):
+    """The gradient of one record's logistic loss, clipped."""
+    gradient = -y * x / (1.0 + math.exp(y * (x @ point)))
+    return gradient * min(1.0, clip / max(np.linalg.norm(gradient), 1e-300))
+
+
+def onto_ball(point, radius=1.0):
+    """The nearest point of a ball about 0, of a vector or of each row."""
+    sizes = np.linalg.norm(point, axis=-1, keepdims=True)
+    return point * np.minimum(1.0, radius / np.maximum(sizes, 1e-300))
+
+
 def onto_both_balls(y, l1, l2):
     """The nearest point of an l1 and an l2 ball at once, by bisection over the threshold."""
 
@@ -83,7 +96,7 @@ def onto_both_balls(y, l1, l2):
     low, high = 0.0, np.abs(y).max()
     if np.abs(at(0.0)).sum() <= l1:
         return at(0.0)
-    for _ in range(200):
+    for _ in range(100):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if np.abs(at(middle)).sum() > l1 else (low, middle)
     return at(high)
@@ -119,6 +132,21 @@ def worst_pattern(encoder, times, gap, even=False):
             if all(b - a == gap if even else b - a >= gap for a, b in itertools.pairwise(chosen))
         )
     )
+
+
+def claimed_mu(event, relation):
+    """Of a Gaussian event: one over its multiplier, twice that if a record is replaced."""
+    event, count = (
+        (event, 1) if isinstance(event, dp.GaussianDpEvent) else (event.event, event.count)
+    )
+    assert isinstance(event, dp.GaussianDpEvent)
+    return relation.multiple * math.sqrt(count) / event.noise_multiplier
+
+
+def separation(one, two):
+    """``mu`` of normal scores, and the standard error of the estimate."""
+    mu = (one.mean() - two.mean()) / math.sqrt(0.5 * (one.var() + two.var()))
+    return mu, math.sqrt((2.0 + 0.25 * mu**2) / len(one))
 
 
 def most_allowed(trials, probability):

@@ -7,7 +7,7 @@ import dp_accounting as dp
 import jax
 import numpy as np
 import pytest
-from builders import classification, operations
+from builders import classification, logistic_slope, onto_ball, operations
 
 import privopt
 from privopt import draws, problems
@@ -28,14 +28,6 @@ def plan(facts=FACTS, budget=BUDGET, **choices):
     return DP_SVRG.plan(facts, budget, **choices)
 
 
-def gradient(x, y, point):
-    return -y * x / (1.0 + math.exp(y * (x @ point)))
-
-
-def clipped(g, clip):
-    return g * min(1.0, clip / max(np.linalg.norm(g), 1e-300))
-
-
 def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
     """One record at a time, with the noise and the batches that ``key`` stands for."""
     n, dim = features.shape
@@ -45,10 +37,8 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
         total += point
         noise = np.asarray(draws.normal(jax.random.fold_in(noises, t), (dim,), np.float64))
         if t % mechanism.period == 0:
-            each = [
-                clipped(gradient(x, y, point), mechanism.query.clip)
-                for x, y in zip(features, labels, strict=True)
-            ]
+            records = zip(features, labels, strict=True)
+            each = [logistic_slope(x, y, point, mechanism.query.clip) for x, y in records]
             anchor, direction = point, np.sum(each, axis=0) / n + mechanism.scale * noise
             at_anchor = direction
         else:
@@ -56,13 +46,11 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
             rows, taken = sample(jax.random.fold_in(draws_of, t), n)
             change = np.zeros(dim)
             for i in np.asarray(rows)[np.asarray(taken)]:
-                moved = gradient(features[i], labels[i], point)
-                moved = moved - gradient(features[i], labels[i], anchor)
-                change += clipped(moved, mechanism.difference_query.clip)
+                here, there = (logistic_slope(features[i], labels[i], w) for w in (point, anchor))
+                change += onto_ball(here - there, mechanism.difference_query.clip)
             direction = at_anchor + change / batches.batch_size
             direction += mechanism.difference_scale * noise
-        point = point - step_size * direction
-        point = point * min(1.0, radius / np.linalg.norm(point))
+        point = onto_ball(point - step_size * direction, radius)
     return (total + point) / (steps + 1)
 
 
@@ -205,20 +193,3 @@ def test_defaults_clip_nothing():
     assert mechanism.difference_query.clip == round_up(2 * 0.25 * 0.7)
     assert math.isfinite(planned.rate.upper)
     assert "A/(T + 1)" in planned.rate.theorem
-
-
-@pytest.mark.parametrize(
-    ("facts", "choices", "reason"),
-    [
-        ({}, {"clip": 0.5}, "clipped below"),
-        ({}, {"difference_clip": 0.1}, "differences of gradients are clipped"),
-        ({}, {"step_size": privopt.convex.StepSizes.inverse_root(0.1)}, "step sizes"),
-        ({}, {"output": Last()}, "step sizes with this output"),
-        ({"radius": math.inf}, {}, "not bounded"),
-        ({"convex": False}, {}, "not convex"),
-    ],
-)
-def test_no_rate_is_claimed_where_none_is_proved(facts, choices, reason):
-    planned = plan(dataclasses.replace(FACTS, **facts), **choices)
-    assert planned.rate.upper == math.inf
-    assert reason in planned.rate.theorem

@@ -179,15 +179,3 @@ def test_the_screen_says_where_sparsity_pays():
     assert "sparse: 2 L sqrt(s) E|z|_inf" in str(plan_of(wide, BUDGET))
     assert "dense, not sparse: 2 L sqrt(s) E|z|_inf" in str(plan_of(BALL, BUDGET))
     assert "lambda fixed" in str(plan_of(BALL, BUDGET, regularisation=1.0))
-
-
-def test_a_loss_that_is_none_of_a_prediction_is_refused_by_name():
-    facts = dataclasses.replace(SPACE, n=3, dim=2, sparsity=2, smoothness=1.0)
-    where = problems.Problem(
-        loss=lambda w, x: jnp.sum(jnp.logaddexp(w - x, x - w)),
-        data=np.zeros((3, 2)),
-        problem_class=facts,
-    )
-    planned = plan_of(facts, PURE, distance=1.0, glm=True)
-    with pytest.raises(ValueError, match="must provide linear_model for linf_output_perturbation"):
-        privopt.run(planned, where, jax.random.key(0))

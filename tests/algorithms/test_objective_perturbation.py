@@ -238,14 +238,6 @@ def test_a_kink_is_refused():
         privopt.run(planned, where, jax.random.key(0))
 
 
-def test_a_loss_that_is_none_of_a_prediction_is_refused_by_name():
-    where = problems.Problem(
-        loss=lambda w, x: jnp.sum((w - x) ** 2), data=np.zeros((50, 4)), problem_class=facts()
-    )
-    with pytest.raises(ValueError, match="use a loss of one linear prediction without kinks"):
-        privopt.run(plan_of(facts(), BUDGET), where, jax.random.key(0))
-
-
 # --- rates ----------------------------------------------------------------------------------------
 
 

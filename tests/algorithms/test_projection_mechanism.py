@@ -157,10 +157,6 @@ def test_a_clip_below_the_records_costs_the_rate_and_no_privacy():
     assert plan_of(CLASS, BUDGET, clip=1.0).rate.upper == plan_of(CLASS, BUDGET).rate.upper
 
 
-def test_bad_problems_are_refused_by_name():
+def test_without_a_declared_sparsity_the_body_is_that_of_any_record():
     unknown = dataclasses.replace(CLASS, sparsity=None)
     assert plan_of(unknown, BUDGET, body="l2").params.mechanism.query.l1_clip >= math.sqrt(12)
-    facts = privopt.ProblemClass(n=40, dim=12, lipschitz=1.0, radius=1.0, sparsity=3)
-    linear = problems.linear(sparse_rows(np.random.default_rng(0), 40, 12, 3), problem_class=facts)
-    with pytest.raises(ValueError, match="must provide mean, unit_modulus for projection_mech"):
-        privopt.run(plan_of(facts, BUDGET), linear, jax.random.key(0))

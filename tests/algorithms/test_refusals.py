@@ -6,6 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import privopt
@@ -24,6 +25,7 @@ CLASSES = {
     "linf_output_perturbation": SPARSE,
     "projection_mechanism": MEANS,
     "l1_recovery": MEANS,
+    "sufficient_statistics": dataclasses.replace(FACTS, lipschitz=3.0, smoothness=1.0),
 }
 USUAL = {
     "dp_gd": {"steps": 3},
@@ -46,6 +48,8 @@ REFUSED = {
         ({"post": "sparse"}, "sparsity must be declared for post='sparse', got None"),
         ({"post": convex.L2Ball}, "post must be 'sparse', a constraint set or None"),
         ({"post": "dense"}, "post must be 'sparse', a constraint set or None, got 'dense'"),
+        ({"steps": 10_001, "record": "all"}, "record must be a number for more than 10000 steps"),
+        ({"record": "some"}, "record must be 'all' or an integer from 0 to 10000"),
     ],
     "dp_sgd": [
         ({"batch_size": None, "rate": 1.5}, r"rate must be at most 1, got 1\.5"),
@@ -53,6 +57,9 @@ REFUSED = {
         ({"sampler": "shuffled", "capacity": 20}, "capacity must be left out for shuffled"),
         ({"lipschitz": INF}, "clip must be given where lipschitz is not declared"),
         ({"sampler": "shuffled", "batch_size": 2.5}, "batch_size must be whole for shuffled"),
+        ({"sampler": "cyclic_poisson"}, "cycle must be given for cyclic_poisson batches"),
+        ({"cycle": 5}, "cycle must be left out .* poisson batches, got 5"),
+        ({"sampler": "cyclic"}, "sampler must be one of poisson, .*, cyclic_poisson, got 'cyclic'"),
     ],
     "noisy_adam": [
         ({"b1": 1.0}, "b1 must lie in"),
@@ -103,10 +110,13 @@ REFUSED = {
         ({"regularisation": 1e-300}, "regularisation must be larger, got 1e-300"),
     ],
     "sufficient_statistics": [
-        ({"smoothness": None}, "smoothness must be"),
-        ({"radius": INF, "floor": -INF}, "floor must be finite where radius is infinite, got -inf"),
+        ({"smoothness": None}, "smoothness must be positive for second moments"),
+        ({"radius": INF, "floor": -INF, "label_clip": 1.0},
+         "floor must be finite where radius is infinite, got -inf"),
         ({"floor": -1.0}, r"floor must be at least 0 and finite, or -inf for none, got -1\.0"),
-        ({"lipschitz": INF}, "label_clip must be"),
+        ({"lipschitz": INF}, "label_clip must be given where lipschitz is not declared"),
+        ({"lipschitz": 2.0}, "label_clip must be given where lipschitz is at most radius"),
+        ({"label_clip": 1e31}, r"label_clip must lie in \[1e-30, 1e30\], got 1e\+31"),
     ],
     "linf_output_perturbation": [
         ({"delta": 0.0}, r"radius must be inf for pure linf_output_perturbation, got 2\.0"),
@@ -189,6 +199,29 @@ VALUES = {
     "approximate_minima_perturbation": {"relative_error": [0.0, -1.0, INF]},
     "exponential_mechanism": {"regularisation": [0.0, INF]},
 }
+NO_RATE = {
+    "dp_sgd": [
+        ({"update": optax.adagrad, "step_size": 0.1}, "the update is not plain descent"),
+        ({"clip": 0.5}, "clipped below the Lipschitz constant"),
+        ({"clipping": "automatic"}, "clipped below the Lipschitz constant"),
+        ({"output": "weighted_average", "step_size": 0.1},
+         "no theorem for these step sizes with this output"),
+    ],
+    "dp_svrg": [
+        ({"clip": 0.5}, "clipped below"),
+        ({"difference_clip": 0.1}, "differences of gradients are clipped"),
+        ({"step_size": convex.StepSizes.inverse_root(0.1)}, "step sizes"),
+        ({"step_size": 0.5, "output": convex.Last()}, "step sizes with this output"),
+        ({"step_size": 0.5, "radius": INF}, "not bounded"),
+        ({"convex": False}, "not convex"),
+    ],
+}
+LACKING = {  # of what a problem must provide
+    "linf_output_perturbation": ({"glm": True}, "distance", "must provide linear_model for linf_o"),
+    "objective_perturbation": ({}, "distance", "use a loss of one linear prediction without kinks"),
+    "sufficient_statistics": ({}, "logistic", r"must provide squares .*problems\.squared"),
+    "projection_mechanism": ({}, "linear", "must provide mean for projection_mechanism"),
+}
 # fmt: on
 GAUSSIAN = (
     "dp_gd",
@@ -242,6 +275,26 @@ def test_values_are_refused_with_the_name_of_the_choice(name, choice):
     for value in VALUES[name][choice]:
         with pytest.raises(ValueError, match=choice):
             plan(name, **{choice: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"), [(name, *row) for name, rows in NO_RATE.items() for row in rows]
+)
+def test_no_rate_is_claimed_where_none_is_proved(name, changes, reason):
+    rate = plan(name, **changes).rate
+    assert rate.upper == INF
+    assert reason in rate.theorem
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_problem_that_lacks_what_is_asked_of_it_is_refused_by_name(name):
+    choices, kind, message = LACKING[name]
+    planned, facts = plan(name, **choices), CLASSES.get(name, FACTS)
+    rows, labels = np.eye(facts.n, facts.dim), np.ones(facts.n)
+    given = (rows, labels) if kind == "logistic" else (rows,)
+    where = getattr(problems, kind)(*given, problem_class=facts)
+    with pytest.raises(ValueError, match=message):
+        privopt.run(planned, where, jax.random.key(0))
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)

@@ -261,15 +261,3 @@ def test_dp_sgd_in_cycles(relation):
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_choices_of_a_plan():
-    facts = ProblemClass(n=100, dim=3, lipschitz=1.0, radius=1.0, smoothness=0.25)
-    plan = privopt.ALGORITHMS["dp_sgd"].plan
-    for choices, message in (
-        ({"sampler": "cyclic_poisson"}, "cycle must be given for cyclic_poisson batches"),
-        ({"cycle": 5}, "cycle must be left out .* poisson batches, got 5"),
-        ({"sampler": "cyclic"}, "sampler must be one of poisson, .*, cyclic_poisson, got 'cyclic'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            plan(facts, BUDGET, steps=10, batch_size=4, **choices)
