@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
-import dp_accounting as dp
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import claimed_mu, separation
 from dp_accounting.pld import PLDAccountant
 
 import privopt
@@ -37,11 +37,9 @@ def plan(name, relation, n=4, dim=1, epsilon=4.0, **choices):
     """The leader on the whole line, every point of whose path is seen."""
     facts = privopt.ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=math.inf)
     budget = privopt.Budget(epsilon=epsilon, delta=1e-4, relation=relation)
-    given = {"epochs": 2, "order": "stored", "regularisation": 1.0, "band": None}
-    given |= {"band": 3} if name in FREE else {}
-    return DP_FTRL.plan(
-        facts, budget, noise=name, output="last", record="all", **{**given, **choices}
-    )
+    given = {"epochs": 2, "order": "stored", "regularisation": 1.0, "output": "last"}
+    given |= {"record": "all", "band": 3 if name in FREE else None}
+    return DP_FTRL.plan(facts, budget, noise=name, **given | choices)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -63,28 +61,14 @@ def transcripts(planned, records, seed, runs=RUNS, dtype=jnp.float32):
     return -np.diff(np.asarray(found, np.float64), axis=1)
 
 
-def claimed_mu(planned):
-    event, count = planned.guarantee.event, 1
-    if isinstance(event, dp.SelfComposedDpEvent):
-        event, count = event.event, event.count
-    assert isinstance(event, dp.GaussianDpEvent)
-    twice = 2.0 if planned.guarantee.relation is REPLACE else 1.0
-    return twice * math.sqrt(count) / event.noise_multiplier
-
-
 def attacked(planned, relation):
     """The first record at its largest against its opposite or nothing; normal likelihood ratio."""
-    one, two = np.zeros((4, 1)), np.zeros((4, 1))
+    one, two = np.zeros((2, 4, 1))
     one[0], two[0] = 1.0, -1.0 if relation is REPLACE else 0.0
     found = [transcripts(planned, each, seed)[..., 0] for seed, each in enumerate((one, two))]
     spread = 0.5 * (np.cov(found[0].T) + np.cov(found[1].T))
     direction = np.linalg.solve(spread, found[0].mean(axis=0) - found[1].mean(axis=0))
     return [each @ direction for each in found]
-
-
-def separation(one, two):
-    mu = (one.mean() - two.mean()) / math.sqrt(0.5 * (one.var() + two.var()))
-    return mu, math.sqrt(2.0 / RUNS + mu**2 / (4.0 * RUNS))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +82,7 @@ def separation(one, two):
 def test_an_attack_on_the_path_of_a_plan(epsilon_lower_bound, name, relation, choices):
     """Two passes over four records; momentum can be undone. False alarm 1e-4 each."""
     planned = plan(name, relation, **choices)
-    claimed = claimed_mu(planned)
+    claimed = claimed_mu(planned.guarantee.event, relation)
     found = attacked(planned, relation)
     mu, error = separation(*found)
     assert 0.9 * claimed < mu < claimed + 5.0 * error
@@ -115,7 +99,7 @@ def test_noise_planned_for_one_pass_and_used_for_two_is_caught():
     with pytest.raises(ValueError, match="guarantee must lie within the budget"):
         replace(planned, params=short)
     mu, error = separation(*attacked(SimpleNamespace(static=planned.static, params=short), ZERO))
-    assert mu > claimed_mu(once) + 5.0 * error
+    assert mu > claimed_mu(once.guarantee.event, ZERO) + 5.0 * error
 
 
 @pytest.mark.parametrize("restart", [False, True])

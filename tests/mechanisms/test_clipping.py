@@ -107,22 +107,6 @@ def test_no_record_is_lost_where_chunks_meet(rows, counted):
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
 
-def test_any_pytree_of_records_and_any_loss():
-    rng = np.random.default_rng(2)
-    centres, scales = rng.normal(size=(600, 4)), rng.integers(1, 4, 600)
-    data = {"centre": jnp.asarray(centres), "scale": jnp.asarray(scales)}
-
-    def loss(w, record):
-        return record["scale"].astype(w.dtype) * 0.5 * jnp.sum((w - record["centre"]) ** 2)
-
-    gradients = scales[:, None] * (POINT - centres)
-    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
-    expected = (gradients * np.minimum(1.0, 2.0 / norms)).sum(axis=0)
-    risk = EmpiricalRisk(loss, data, None, WholeSpace())
-    found = clipped_gradient_sum(risk, 2.0)(jnp.asarray(POINT))
-    np.testing.assert_allclose(found, expected, rtol=1e-11)
-
-
 @pytest.mark.optimised
 @paths
 @dtypes

@@ -5,14 +5,11 @@ What the code says of itself is not asked: means and covariances are those of th
 
 from __future__ import annotations
 
-import math
-from functools import partial
-
-import dp_accounting as dp
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import claimed_mu, separation
 
 import privopt
 from privopt import draws
@@ -34,9 +31,9 @@ ZERO, REPLACE = Relation.ZERO_OUT, Relation.REPLACE_ONE
 FREE = ("banded", "banded_inverse", "buffered")
 
 
-def named(name, steps=STEPS):
+def named(name):
     """Three coefficients or buffers, where there is a choice, so that no band is the whole."""
-    return noise_of(name, steps, band=min(3, steps) if name in FREE else None)
+    return noise_of(name, STEPS, band=3 if name in FREE else None)
 
 
 def along(point, record):
@@ -44,40 +41,34 @@ def along(point, record):
     return point @ record
 
 
-def query(n, dim=1):
-    return ClippedGradient.of(privopt.ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=5.0))
-
-
-def mechanism(batches, noise, relation, steps=STEPS, dim=1):
+def mechanism(batches, noise, relation, dim=1):
     """At about one unit of Gaussian privacy, whatever the noise."""
     budget = privopt.Budget(epsilon=4.0, delta=1e-4, relation=relation)
-    records = getattr(batches, "n", 1)
-    return PrivateGradient.calibrated(query(records, dim), budget, steps, batches, noise)
+    facts = privopt.ProblemClass(n=getattr(batches, "n", 1), dim=dim, lipschitz=1.0, radius=5.0)
+    return PrivateGradient.calibrated(ClippedGradient.of(facts), budget, STEPS, batches, noise)
 
 
-@partial(jax.jit, static_argnames="steps")
-def asked(oracle_of, records, keys, steps=STEPS):
+@jax.jit
+def asked(oracle_of, records, keys):
     """All answers of runs with these keys, shape ``(runs, steps, dim)``; the point stays."""
     risk = EmpiricalRisk(along, records, None, WholeSpace())
+    point = jnp.zeros_like(records[0])
 
-    return jax.vmap(lambda key: answers_of(oracle_of.oracle(risk, key), records[0], steps))(keys)
+    def answers(key):
+        oracle = oracle_of.oracle(risk, key)
 
+        def step(memory, t):
+            answer, memory = oracle.ask(memory, t, point)
+            return memory, answer
 
-def answers_of(oracle, like, steps=STEPS):
-    """At a point that stays."""
-    point = jnp.zeros_like(like)
+        return jax.lax.scan(step, oracle.begin(point), jnp.arange(STEPS, dtype=jnp.int32))[1]
 
-    def step(memory, t):
-        answer, memory = oracle.ask(memory, t, point)
-        return memory, answer
-
-    memory = oracle.begin(point)
-    return jax.lax.scan(step, memory, jnp.arange(steps, dtype=jnp.int32))[1]
+    return jax.vmap(answers)(keys)
 
 
-def transcripts(oracle_of, records, seed, steps=STEPS):
+def transcripts(oracle_of, records, seed):
     keys = jax.random.split(jax.random.key(seed), RUNS)
-    found = asked(oracle_of, jnp.asarray(records, jnp.float32), keys, steps)
+    found = asked(oracle_of, jnp.asarray(records, jnp.float32), keys)
     return np.asarray(found, np.float64).reshape(RUNS, -1)
 
 
@@ -92,22 +83,6 @@ def scores(one, two):
     return one @ direction, two @ direction
 
 
-def separation(one, two):
-    """``mu``, and the standard error of the estimate."""
-    mu = (one.mean() - two.mean()) / math.sqrt(0.5 * (one.var() + two.var()))
-    return mu, math.sqrt((2.0 + 0.25 * mu**2) / len(one))
-
-
-def claimed_mu(oracle_of, relation):
-    """Of a Gaussian event under a relation: one over its multiplier, twice that if replaced."""
-    event = oracle_of.event(relation)
-    count = 1
-    if isinstance(event, dp.SelfComposedDpEvent):
-        event, count = event.event, event.count
-    assert isinstance(event, dp.GaussianDpEvent)
-    return (2.0 if relation is REPLACE else 1.0) * math.sqrt(count) / event.noise_multiplier
-
-
 # --- distinguishing attack ------------------------------------------------------------------------
 
 
@@ -118,17 +93,11 @@ SETTINGS = {
 }
 
 
-def neighbours(batches, relation):
+def attacked(oracle_of, relation):
     """The first record at its largest, and the other way round or nothing; others at zero."""
-    records = np.zeros((getattr(batches, "n", 1), 1))
-    one, two = records.copy(), records.copy()
+    one, two = np.zeros((2, getattr(oracle_of.batches, "n", 1), 1))
     one[0], two[0] = 1.0, -1.0 if relation is REPLACE else 0.0
-    return one, two
-
-
-def attacked(oracle_of, relation, pair=None, seed=0):
-    one, two = neighbours(oracle_of.batches, relation) if pair is None else pair
-    return scores(transcripts(oracle_of, one, seed), transcripts(oracle_of, two, seed + 1))
+    return scores(transcripts(oracle_of, one, 0), transcripts(oracle_of, two, 1))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +113,7 @@ def test_an_attack_on_whole_transcripts_finds_what_is_claimed_and_no_more(
     """The first record is the worst of all: it stays longest. False alarm 1e-4 each."""
     batches, relation = SETTINGS[setting]
     oracle_of = mechanism(batches, named(name), relation)
-    claimed = claimed_mu(oracle_of, relation)
+    claimed = claimed_mu(oracle_of.event(relation), relation)
     found = attacked(oracle_of, relation)
     mu, error = separation(*found)
     assert 0.9 * claimed < mu < claimed + 5.0 * error

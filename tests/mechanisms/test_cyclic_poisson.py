@@ -60,16 +60,6 @@ def test_a_cycle_is_without_bias():
     assert np.all(np.abs(found.mean(axis=0)[:N] - 1.0 / N) <= error)
 
 
-def test_draws_do_not_depend_on_the_block_of_draws(monkeypatch):
-    batches, rows = cyclic(), {}
-    for block in (1, 3, 16):
-        monkeypatch.setattr(CyclicPoissonBatches, "block", block)
-        draw = jax.jit(jax.vmap(batches.draws_of(jax.random.key(0), N)))
-        rows[block] = np.concatenate(draw(jnp.arange(-(-16 // block)))[0])[:16]
-    np.testing.assert_array_equal(rows[1], rows[3])
-    np.testing.assert_array_equal(rows[1], rows[16])
-
-
 # --- what is charged ------------------------------------------------------------------------------
 
 

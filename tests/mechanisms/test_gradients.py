@@ -15,6 +15,7 @@ from privopt import Budget, Guarantee, ProblemClass, Relation, problems
 from privopt.mechanisms import (
     AllRecords,
     ClippedGradient,
+    CyclicPoissonBatches,
     FixedSizeBatches,
     OrderedBatches,
     PoissonBatches,
@@ -405,13 +406,16 @@ def test_a_block_of_draws_is_the_draws_of_its_steps(name):
             np.testing.assert_array_equal(*both_ways(ORACLES[name], problem().objective, t))
 
 
-def test_poisson_draws_do_not_depend_on_the_block(monkeypatch):
-    batches, rows = PoissonBatches(0.25, 6.0, 24, N), {}
+CYCLIC = CyclicPoissonBatches(PoissonBatches(0.25, 3.0, 12, 12), 2, N)
+
+
+@pytest.mark.parametrize("batches", [BATCHES["poisson"], CYCLIC], ids=repr)
+def test_poisson_draws_do_not_depend_on_the_block(batches, monkeypatch):
+    rows = {}
     for block in (1, 3, 16):
-        monkeypatch.setattr(PoissonBatches, "block", block)
+        monkeypatch.setattr(type(batches), "block", block)
         draw = jax.jit(jax.vmap(batches.draws_of(jax.random.key(0), N)))
-        found = draw(jnp.arange(-(-16 // block)))[0]
-        rows[block] = np.concatenate(found)[:16]
+        rows[block] = np.concatenate(draw(jnp.arange(-(-16 // block)))[0])[:16]
     np.testing.assert_array_equal(rows[1], rows[3])
     np.testing.assert_array_equal(rows[1], rows[16])
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -73,15 +71,6 @@ def test_both_scales_of_differences_follow():
     assert (twice.scale, twice.difference_scale) == (1.0, 0.5)
 
 
-@additive
-def test_the_event_follows(name):
-    """More noise, less of epsilon; none, no guarantee at all."""
-    mechanism = ADDITIVE[name]
-    assert epsilon(scaled(mechanism, 2.0)).upper < epsilon(mechanism).upper
-    assert epsilon(mechanism).upper < epsilon(scaled(mechanism, 1e-3)).upper
-    assert epsilon(scaled(mechanism, 0.0)).lower == math.inf
-
-
 @pytest.mark.parametrize("name", GIBBS)
 def test_the_temperature_follows(name):
     """Twice the temperature is half the potential, but for what each loss is rounded by."""
@@ -97,9 +86,3 @@ def test_the_temperature_follows(name):
     half, half_gradient = twice.potential(objective, centre)(point)
     np.testing.assert_allclose(half, 0.5 * value, atol=2.0**-18)
     np.testing.assert_allclose(half_gradient, 0.5 * gradient, rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", GIBBS)
-def test_a_law_is_its_noise(name):
-    with pytest.raises(ValueError, match=r"factor must be positive .* which is its noise, got 0"):
-        scaled(GIBBS[name], 0.0)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from builders import sparse_rows
 
 import privopt
 from privopt import problems
@@ -82,10 +83,7 @@ def moved(rows, curvatures, slopes, changed, regularisation, n):
 
 
 def drawn(rng, n, dim, sparsity, stiffness):
-    rows = np.zeros((n + 1, dim))
-    for row in rows:
-        row[rng.choice(dim, sparsity, replace=False)] = rng.normal(size=sparsity)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = sparse_rows(rng, n + 1, dim, sparsity)
     return rows, stiffness * rng.uniform(size=n + 1), rng.normal(size=n + 1)
 
 
