@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from builders import onto_ball
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
@@ -34,8 +35,7 @@ def descended(gradient_of, estimated, steps, step_size, radius=1.0):
     point, path = np.zeros(3), []
     for _ in range(steps + 1):
         path.append(point)
-        point = point - step_size * estimated(gradient_of(point))
-        point = point * min(1.0, radius / max(np.linalg.norm(point), 1e-300))
+        point = onto_ball(point - step_size * estimated(gradient_of(point)), radius)
     return np.array(path)
 
 
@@ -60,11 +60,9 @@ def test_no_run_on_a_huber_loss_is_above_the_bounds(bias, steps, size):
 
     spread = 0.3
     moment, error = (1.0 + bias) ** 2 + spread**2, bias**2 + spread**2
-    biased = biased_descent_rate(FACTS, steps=steps, bias=Term("b", bias),
-                                 second_moment=Term("nu", moment),
-                                 step_size=size * biased_descent_step_size(
-                                     FACTS, steps=steps, second_moment=moment))  # fmt: skip
     eta = size * biased_descent_step_size(FACTS, steps=steps, second_moment=moment)
+    terms = {"bias": Term("b", bias), "second_moment": Term("nu", moment)}
+    biased = biased_descent_rate(FACTS, steps=steps, step_size=eta, **terms)
     inexact = inexact_descent_rate(FACTS, steps=steps, error=Term("e", error), step_size=eta)
     paths = np.array([
         descended(gradient, lambda g: estimate(g, bias, spread, rng), steps, eta) for _ in range(30)
@@ -136,11 +134,11 @@ def test_more_steps_are_asked_of_less_noise():
     found = [projected_descent_steps(facts, one_step_noise=s) for s in (0.1, 0.004, 0.0001)]
     assert found == sorted(found)
     assert found[0] < found[-1]
-    for steps in (1, 4, 100, 2000):
-        rate = projected_descent_rate(facts, steps=steps, noise_std=0.0001 * math.sqrt(steps))
-        best = projected_descent_rate(facts, steps=found[-1],
-                                      noise_std=0.0001 * math.sqrt(found[-1]))  # fmt: skip
-        assert best.upper <= rate.upper * 1.001
+    best, *others = (
+        projected_descent_rate(facts, steps=steps, noise_std=0.0001 * math.sqrt(steps)).upper
+        for steps in (found[-1], 1, 4, 100, 2000)
+    )
+    assert best <= min(others) * 1.001
 
 
 def test_what_no_theorem_covers():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from builders import onto_ball
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def descent(gradient, start, rule, steps, radius=1.0):
     points = [start]
     for t, eta in enumerate(rule.sizes(steps), start=1):
         moved = points[-1] - eta * gradient(points[-1], t)
-        points.append(moved * min(1.0, radius / max(np.linalg.norm(moved), 1e-300)))
+        points.append(onto_ball(moved, radius))
     return np.array(points)
 
 

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from builders import onto_ball
 
 from privopt.spec import ProblemClass
 from privopt.theory import PrefixError, ftrl_rate, ftrl_regularisation, local_exponent
@@ -31,10 +32,6 @@ def decoder_of_tree(steps):
     return rows
 
 
-def in_ball(point):
-    return point / np.maximum(1.0, np.linalg.norm(point, axis=-1, keepdims=True))
-
-
 def regret_of_leader(gradient, noise, regularisation, start):
     """``sum_t <g_t, w_t>`` of ``w_{t+1} = Proj(w_1 - S_t/Lambda)`` in the unit ball about ``w_1``,
     and the sum of the ``g_t``; ``noise`` holds ``Z_t``, shape ``(steps, runs, dim)``."""
@@ -44,33 +41,20 @@ def regret_of_leader(gradient, noise, regularisation, start):
         slope = gradient(t, point, total)
         lost = lost + (slope * point).sum(axis=-1)
         total = total + slope
-        point = start + in_ball(-(total + error) / regularisation)
+        point = start + onto_ball(-(total + error) / regularisation)
     return lost, total
 
 
 @pytest.mark.parametrize("error", [FRESH, SPLIT, PrefixError(2.0, restarts=3, restarted=1.5)])
 @pytest.mark.parametrize("noise_std", [0.0, 0.3, 40.0])
 def test_regularisation_is_the_minimiser(error, noise_std):
+    known = {"steps": 134, "noise_std": noise_std, "error": error, "batch_size": 3}
     for quantity in ("regret", "population risk"):
-        best = ftrl_regularisation(
-            FACTS, steps=134, noise_std=noise_std, error=error, quantity=quantity, batch_size=3
-        )
-        values = [
-            summed(
-                quantity,
-                FACTS,
-                steps=134,
-                noise_std=noise_std,
-                error=error,
-                regularisation=each,
-                batch_size=3,
-            )
-            for each in best * np.array([0.9, 0.99, 1.0, 1.01, 1.1])
-        ]
+        best = ftrl_regularisation(FACTS, quantity=quantity, **known)
+        near = best * np.array([0.9, 0.99, 1.0, 1.01, 1.1])
+        values = [summed(quantity, FACTS, regularisation=each, **known) for each in near]
         assert np.argmin(values) == 2
-        rate = ftrl_rate(
-            FACTS, steps=134, noise_std=noise_std, error=error, quantity=quantity, batch_size=3
-        )
+        rate = ftrl_rate(FACTS, quantity=quantity, **known)
         assert min(values[2], rate.cap) == pytest.approx(rate.upper, rel=1e-12)
 
 
@@ -109,15 +93,9 @@ def test_declared_exponents_are_those_of_the_values(quantity, regularisation):
 
     def terms(n, dim, epsilon):
         facts = dataclasses.replace(FACTS, n=n, dim=dim)
-        error = PrefixError(2.0 * n**0.15, growth=0.15)
-        rate = ftrl_rate(
-            facts,
-            steps=n,
-            noise_std=5.0 / epsilon,
-            error=error,
-            quantity=quantity,
-            regularisation=regularisation,
-        )
+        known = {"noise_std": 5.0 / epsilon, "error": PrefixError(2.0 * n**0.15, growth=0.15)}
+        told = {"quantity": quantity, "regularisation": regularisation}
+        rate = ftrl_rate(facts, steps=n, **known, **told)
         return {term.name: term for term in rate.terms}
 
     base = {"n": 10**6, "dim": 9, "epsilon": 1.0}
@@ -214,7 +192,7 @@ def test_restarts_cost_what_is_left_at_the_end_of_a_pass():
             away = point - corner
             lost = lost + np.linalg.norm(away, axis=1)
             total = total + away / np.maximum(np.linalg.norm(away, axis=1)[:, None], 1e-12)
-            point = in_ball(start - (total + z) / best)
+            point = onto_ball(start - (total + z) / best)
         start = point
     rate = ftrl_rate(facts, quantity="regret", epochs=passes, **there)
     assert lost.mean() + 20 * lost.std() / math.sqrt(runs) < rate.upper

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from builders import onto_ball
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,14 +35,8 @@ SOLVED = {"solver_error": 0.01, "smoothing": 0.02}
 @pytest.mark.parametrize("gaussian", [True, False])
 @pytest.mark.parametrize("balanced", [True, False])
 def test_output_perturbation_adds_up(balanced, gaussian, regularisation):
-    rate = output_perturbation_rate(
-        FACTS,
-        regularisation=regularisation,
-        gaussian=gaussian,
-        balanced=balanced,
-        **NOISE,
-        **SOLVED,
-    )
+    numbers = {"regularisation": regularisation, **NOISE, **SOLVED}
+    rate = output_perturbation_rate(FACTS, gaussian=gaussian, balanced=balanced, **numbers)
     expected = regularisation * 0.49 / 4 + 2.0 * 0.31 + 2.0 * 0.02
     assert rate.upper == pytest.approx(expected, rel=1e-12)
     power = 0.5 if balanced else 1.0
@@ -173,10 +168,6 @@ def bound(problem_class=BALL, *, regularisation=0.0, noise_square, solver_error=
     return rate.uncapped
 
 
-def projected(points):
-    return points / np.maximum(1.0, np.linalg.norm(points, axis=-1, keepdims=True))
-
-
 @pytest.mark.parametrize("regularisation", [0.0, 0.3, 2.0])
 def test_it_holds_for_regularised_quadratics_however_the_noise_lies(regularisation):
     """Random curvatures up to ``H``, minimisers inside; the solver errs by ``tau`` at its worst."""
@@ -185,12 +176,12 @@ def test_it_holds_for_regularised_quadratics_however_the_noise_lies(regularisati
     for _ in range(200):
         curvatures = rng.uniform(0.0, 1.0, size=3)
         curvatures[0] = 1.0
-        target = 0.9 * projected(rng.normal(size=3)) * rng.random()
+        target = 0.9 * onto_ball(rng.normal(size=3)) * rng.random()
         minimiser = curvatures * target / (curvatures + regularisation)
         noise = rng.normal(size=(50, 3)) * rng.choice([0.01, 0.1, 1.0])
-        error, tau = projected(rng.normal(size=3)), rng.choice([0.0, 0.05])
+        error, tau = onto_ball(rng.normal(size=3)), rng.choice([0.0, 0.05])
         error *= tau / np.linalg.norm(error)
-        released = projected(minimiser + error + noise)
+        released = onto_ball(minimiser + error + noise)
         excess = 0.5 * np.mean((released - target) ** 2 @ curvatures)
         noise_square = np.mean(np.sum(noise**2, axis=1))
         limit = bound(regularisation=regularisation, noise_square=noise_square, solver_error=tau)
@@ -288,12 +279,8 @@ def test_bound_holds_and_is_within_a_half_for_medians_on_an_interval(regularisat
         for _ in range(60):
             weights = rng.dirichlet(np.ones(3))
             risk = np.abs(grid[:, None] - rng.choice([-1.0, 0.2, 1.0], 3)) @ weights
-            excess = np.mean(
-                [
-                    risk[np.argmin(risk + 0.5 * regularisation * grid**2 + t * grid)]
-                    for t in (tilt, -tilt)
-                ]
-            )
+            curved = risk + 0.5 * regularisation * grid**2
+            excess = np.mean([risk[np.argmin(curved + t * grid)] for t in (tilt, -tilt)])
             bound = perturbed_objective_minimiser(
                 cls(), regularisation=regularisation, noise_second_moment=tilt**2, distance=5e-4
             )

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from builders import onto_both_balls
 
 from privopt.spec import ProblemClass
 from privopt.theory import l1_recovery_rate, projection_mechanism_rate
@@ -19,26 +20,10 @@ def drawn(rng, kind, scale, shape):
     return (rng.normal if kind == "gaussian" else rng.laplace)(scale=scale, size=shape)
 
 
-def nearest(y, body, clip, sparsity):
-    """The point of the body that is nearest to ``y``, by its two multipliers, both bisected."""
-    if body == "none":
-        return y
-    size = np.abs(y)
-    radius = math.inf if body == "l2" else clip * math.sqrt(sparsity)
-    length = math.inf if body == "l1" else clip
-
-    def at(threshold):
-        cut = np.maximum(size - threshold, 0.0)
-        return cut * min(1.0, length / max(np.linalg.norm(cut), 1e-300))
-
-    low, high = 0.0, size.max()
-    if at(0.0).sum() > radius:
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if at(middle).sum() > radius else (low, middle)
-    else:
-        high = 0.0
-    return np.sign(y) * at(high)
+def nearest(y, body, sparsity):
+    """The point of the body of records of norm one that is nearest to ``y``."""
+    l1 = math.sqrt(sparsity) if body in ("l1", "l1_l2") else math.inf
+    return onto_both_balls(y, l1, 1.0 if body in ("l2", "l1_l2") else math.inf)
 
 
 def means(rng, dim, sparsity, scale):
@@ -61,10 +46,9 @@ def test_no_error_is_above_its_bound(kind, body, sparsity, scale):
     bound = min(t.value for t in projected_error(NoiseVector(kind, scale, dim), body=body,
                                                  clip=1.0, sparsity=sparsity))  # fmt: skip
     for mean in means(rng, dim, sparsity, scale):
-        told = [
-            nearest(mean + xi, body, 1.0, sparsity) for xi in drawn(rng, kind, scale, (runs, dim))
-        ]
-        errors = np.square(np.array(told) - mean).sum(axis=1)
+        noisy = mean + drawn(rng, kind, scale, (runs, dim))
+        told = np.array([nearest(y, body, sparsity) for y in noisy])
+        errors = np.square(told - mean).sum(axis=1)
         assert errors.mean() - 4.0 * errors.std() / math.sqrt(runs) <= bound
 
 
@@ -81,10 +65,8 @@ def test_the_bound_is_near_what_copies_measure(kind):
             mean = np.zeros(dim)
             count = min(dim, int(math.sqrt(sparsity) / entry))
             mean[:count] = entry
-            errors = [
-                np.square(nearest(mean + xi, "l1_l2", 1.0, sparsity) - mean).sum()
-                for xi in drawn(rng, kind, scale, (6, dim))
-            ]
+            noisy = mean + drawn(rng, kind, scale, (6, dim))
+            errors = [np.square(nearest(y, "l1_l2", sparsity) - mean).sum() for y in noisy]
             worst = max(worst, float(np.mean(errors)))
         ratios.append(worst / sparse_error(noise, 2.0, 1.0).value)
     assert 0.5 <= min(ratios) <= max(ratios) <= 1.02
@@ -111,25 +93,19 @@ def test_norms_of_noise(kind):
         assert np.mean(size.max(axis=1) > noise.largest_quantile(failure)) <= failure + slack
 
 
-def declared(n=2048, dim=8192.0, sparsity=4.0, epsilon=1.0):
-    """As :func:`projected_error` sees these numbers, at a unit of noise."""
-    return n, dim, sparsity, epsilon
-
-
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("kind", NOISES)
 @pytest.mark.parametrize("size", [40, 300, 3000, 30_000, 300_000])
 def test_declared_exponents_are_local_ones(kind, body, size):
     """By central differences in numbers that need not be whole."""
 
-    def values(**moved):
-        n, dim, sparsity, epsilon = declared(**({"n": size} | moved))
+    def values(n=size, dim=8192.0, sparsity=4.0, epsilon=1.0):
         root = 1.0 if kind == "gaussian" else math.sqrt(sparsity)
         noise = NoiseVector(kind, 8.0 * root / (n * epsilon), dim)
         terms = projected_error(noise, body=body, clip=1.0, sparsity=sparsity)
         return {term.name: term for term in terms}
 
-    here = dict(zip(("n", "dim", "sparsity", "epsilon"), declared(n=size), strict=True))
+    here = {"n": size, "dim": 8192.0, "sparsity": 4.0, "epsilon": 1.0}
     for axis, value in here.items():
         up, down = values(**{axis: value * 1.001}), values(**{axis: value / 1.001})
         for name, term in values().items():

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from builders import onto_ball
 from scipy.stats import binom
 
 from privopt.spec import ProblemClass
@@ -28,8 +29,7 @@ def descend(records, taken, noise, step_size, width):
     mean = point.copy()
     for t in range(len(noise)):
         slopes = huber_slope(point, records, width) * taken[t]
-        point = point - step_size * (slopes @ records[0] + noise[t])
-        point = point / np.maximum(1.0, np.linalg.norm(point, axis=1, keepdims=True))
+        point = onto_ball(point - step_size * (slopes @ records[0] + noise[t]))
         mean += (point - mean) / (t + 2)
     return mean
 
@@ -57,20 +57,15 @@ def test_coupled_runs_stay_together(width, sampler):
     weights = taken / (batch_size or n)
     noise = 0.1 * rng.normal(size=(steps, runs, dim))
     step_size = 0.5 if width == 0.5 else 0.05
-    means = [
+    here, there = (
         descend(records, weights, noise, step_size, width)
         for records in ((features, labels), others)
-    ]
-    apart = np.linalg.norm(means[0] - means[1], axis=1)
+    )
+    apart = np.linalg.norm(here - there, axis=1)
     smoothness = 1.0 / width if width == 0.5 else None
     facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=smoothness)
-    gap = generalisation_gap(
-        facts,
-        steps=steps,
-        step_size=step_size,
-        batch_size=batch_size,
-        sampler=sampler or "without_replacement",
-    )
+    told = {"batch_size": batch_size, "sampler": sampler or "without_replacement"}
+    gap = generalisation_gap(facts, steps=steps, step_size=step_size, **told)
     assert apart.mean() + 4 * apart.std() / math.sqrt(runs) < gap
     assert apart.mean() > 0.01 * gap
 
