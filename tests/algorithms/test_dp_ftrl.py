@@ -111,18 +111,6 @@ def test_equals_the_textbook_loop(choices):
 
 
 @pytest.mark.parametrize("noise", FACTORISATIONS)
-@pytest.mark.parametrize("epochs", [1, 3])
-def test_every_noise_spends_the_budget_on_its_own_sensitivity(noise, epochs):
-    """Calibrated to the factorisation of that name, up to the rounding of its coefficients."""
-    choices = {"epochs": epochs, "batch_size": 2}
-    planned = plan(noise=noise, **choices)
-    sensitivity = factorise(noise, 7 * epochs).sensitivity(epochs, 7, even=True)
-    assert planned.params.mechanism.scale == pytest.approx(sensitivity / MU, rel=1e-4)
-    spent = planned.guarantee.epsilon(1e-5)
-    assert 1.998 <= spent.lower <= spent.upper <= 2.0
-
-
-@pytest.mark.parametrize("noise", FACTORISATIONS)
 def test_every_noise_keeps_the_contract(noise):
     """Finite, in the set, of the data's type; new with a key; silent with its noise off."""
     features, labels = (leaf.astype(np.float32) for leaf in classification(N, DIM))

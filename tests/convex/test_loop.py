@@ -156,8 +156,3 @@ def test_an_observer_folds_points_and_secrets_and_changes_nothing(make):
     points = iterates()[:STEPS]
     expected = [np.sum(points**2), np.sum((points - 1.0) ** 2), STEPS * (STEPS - 1) / 2]
     np.testing.assert_allclose(watched.observed, expected, rtol=1e-12)
-
-
-def test_the_path_after_every_step():
-    found = run(blocks(5), Last(), recorded=STEPS, every_step=True)
-    np.testing.assert_allclose(found.path.points, iterates()[1:], rtol=1e-12)

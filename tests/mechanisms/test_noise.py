@@ -43,20 +43,11 @@ class LaggedNoise:
         return fresh - self.lag * memory, fresh
 
     def event(self, batches, multiplier, steps, relation):
-        times, gap, even = batches.participation(steps, relation)
-        if times > 1 and not even:
-            raise ValueError("batches must be in one order for lagged noise")
-        held = np.zeros(steps)
-        held[::gap][:times] = 1.0
-        worst = self.encoder(steps) @ held
-        return dp.GaussianDpEvent(multiplier / float(np.linalg.norm(worst)))
+        sensitivity = self.factorisation(steps).sensitivity(*batches.participation(steps, relation))
+        return dp.GaussianDpEvent(multiplier / sensitivity)
 
     def factorisation(self, steps):
         return SeriesFactorisation("lagged", steps, np.ones(1), np.array([1.0, -self.lag]))
-
-    def encoder(self, steps):
-        rows, columns = np.indices((steps, steps))
-        return np.where(rows >= columns, self.lag ** np.maximum(rows - columns, 0.0), 0.0)
 
 
 def problem(seed=0):

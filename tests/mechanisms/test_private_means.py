@@ -102,14 +102,14 @@ def test_the_best_attack_on_measurements(given, epsilon_lower_bound):
     assert 0.8 * BUDGET.epsilon <= found <= BUDGET.epsilon
 
 
-@pytest.mark.parametrize(("ratio", "accepted"), [(1.0, True), (0.98, False), (1.02, False)])
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-def test_noise_has_the_stated_scale_and_no_other(noise, ratio, accepted):
+def test_noise_has_the_stated_scale_and_no_other(noise):
     mechanism = raw(noise, BUDGET)
-    drawn = released(mechanism, FLAT, 6) - FLAT
+    drawn = np.sort((released(mechanism, FLAT, 6) - FLAT).ravel())
     law = stats.norm if noise == "gaussian" else stats.laplace
-    p_value = stats.kstest(drawn.ravel(), law(scale=ratio * mechanism.scale).cdf).pvalue
-    assert bool(p_value > LEVEL) is accepted
+    for ratio, accepted in ((1.0, True), (0.98, False), (1.02, False)):
+        p_value = stats.kstest(drawn, law(scale=ratio * mechanism.scale).cdf).pvalue
+        assert bool(p_value > LEVEL) is accepted
 
 
 @pytest.mark.parametrize("relation", list(Relation))

@@ -91,13 +91,6 @@ def test_gaps_over_many_digits_are_geometric():
     assert stats.kstest(first[inside] * 1.05, lambda x: cdf(x) / law.cdf(19_999)).pvalue < 1e-6
 
 
-def test_rate_one_takes_everybody():
-    taken, rows, weights = inclusions(1.0, 50, draws=3)
-    assert taken.all()
-    assert np.array_equal(rows[0], np.arange(50))
-    assert np.all(weights == 1.0)
-
-
 def test_fewer_records_than_the_most_are_the_first_of_them():
     """Under add-or-remove the number of records is not in the program, nor in the randomness."""
     larger, _, _ = inclusions(0.3, 21, capacity=30, most=21, draws=500)
