@@ -5,6 +5,17 @@ No guess may be better than the claimed trade-off curve allows.
 """
 
 from privopt.audit.distinguishing import Audit, audit, least_runs
+from privopt.audit.one_run import OneRun, least_epsilon, one_run
 from privopt.audit.pairs import Pair, attackable, worst_pair
 
-__all__ = ["Audit", "Pair", "attackable", "audit", "least_runs", "worst_pair"]
+__all__ = [
+    "Audit",
+    "OneRun",
+    "Pair",
+    "attackable",
+    "audit",
+    "least_epsilon",
+    "least_runs",
+    "one_run",
+    "worst_pair",
+]

@@ -63,6 +63,16 @@ def attackable() -> list[str]:
     return [name for name, each in ALGORITHMS.items() if each.private]
 
 
+def class_of(algorithm: str) -> ProblemClass:
+    """The class in which one record tells most."""
+    return ProblemClass(**_CLASSES.get(algorithm, _LINE))
+
+
+def choices_of(algorithm: str) -> Mapping[str, Any]:
+    """With which a plan tells most."""
+    return _CHOICES.get(algorithm, {})
+
+
 def worst_pair(algorithm: str, budget: Budget) -> Pair:
     """A plan at ``budget``, one record at its largest, and its opposite or nothing.
 
@@ -78,8 +88,7 @@ def worst_pair(algorithm: str, budget: Budget) -> Pair:
     """
     instance("budget", budget, Budget)
     member("algorithm", algorithm, attackable())
-    facts = ProblemClass(**_CLASSES.get(algorithm, _LINE))
-    plan = ALGORITHMS[algorithm].plan(facts, budget, **_CHOICES.get(algorithm, {}))
+    plan = ALGORITHMS[algorithm].plan(class_of(algorithm), budget, **choices_of(algorithm))
     other = -1.0 if budget.relation is Relation.REPLACE_ONE else 0.0
     return Pair(plan, _problem(plan, 1.0), _problem(plan, other))
 

@@ -1,0 +1,64 @@
+"""One run: the bound against the published loop, coins of known privacy, complete algorithms."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import privopt
+from privopt.audit import least_epsilon, one_run
+
+BUDGET = privopt.Budget(epsilon=4.0, delta=1e-5, relation="zero_out")
+
+
+def p_value(m, r, v, eps, delta):
+    """The paper's loop."""
+    q = 1 / (1 + np.exp(-eps))
+    beta, alpha, total = binom.sf(v - 1, r, q), 0.0, 0.0
+    for i in range(1, v + 1):
+        total += binom.pmf(v - i, r, q)
+        alpha = max(alpha, total / i)
+    return beta + alpha * delta * 2 * m
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
+@pytest.mark.parametrize(("m", "r", "v"), [(50, 50, 45), (1000, 100, 98), (1000, 100, 100)])
+def test_the_bound_is_where_the_chance_is_the_failure(m, r, v, delta):
+    found = least_epsilon(m, r, v, delta, 0.05)
+    assert found > 0.5
+    np.testing.assert_allclose(p_value(m, r, v, found, delta), 0.05, rtol=1e-6)
+
+
+@pytest.mark.parametrize("right", [0, 40, 55])
+def test_luck_is_no_finding(right):
+    assert least_epsilon(1000, 100, right, 1e-5, 0.05) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_answers_by_coins_are_found_as_private_as_they_are(epsilon):
+    """Randomised response, for which the bound is tight; false alarm 1e-6 of the 2,000 tries."""
+    rng, m = np.random.default_rng(0), 4000
+    right = rng.binomial(m, 1 / (1 + np.exp(-epsilon)), size=2000)
+    found = np.array([least_epsilon(m, m, each, 0.0, 0.05) for each in right])
+    assert (found > epsilon).mean() <= binom.isf(1e-6, 2000, 0.05) / 2000
+    assert found.mean() > 0.9 * epsilon
+    assert found.mean() > epsilon - 0.2
+
+
+@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "output_perturbation"])
+def test_no_claim_is_refuted_and_a_quarter_of_it_would_be(name):
+    """False alarm .01 an algorithm."""
+    found = one_run(name, BUDGET, key=jax.random.key(1), failure=0.01)
+    assert 0.25 * found.claimed < found.epsilon <= found.claimed
+
+
+def test_what_is_no_one_run_audit_is_refused():
+    key = jax.random.key(0)
+    with pytest.raises(ValueError, match="relation must be zero_out, got replace_one"):
+        one_run("dp_gd", privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one"), key=key)
+    with pytest.raises(ValueError, match="guesses must be at most canaries = 10, got 11"):
+        one_run("dp_gd", BUDGET, key=key, canaries=10, guesses=11)
+    with pytest.raises(ValueError, match="algorithm must take linear losses, got projection"):
+        one_run("projection_mechanism", BUDGET, key=key, canaries=20)
+    with pytest.raises(ValueError, match="failure must be above 0 and below 1, got 0"):
+        one_run("dp_gd", BUDGET, key=key, canaries=20, failure=0)
