@@ -7,6 +7,7 @@ No guess may be better than the claimed trade-off curve allows.
 from privopt.audit.distinguishing import Audit, audit, least_runs
 from privopt.audit.one_run import OneRun, least_epsilon, one_run
 from privopt.audit.pairs import Pair, attackable, worst_pair
+from privopt.audit.picture import picture
 
 __all__ = [
     "Audit",
@@ -17,5 +18,6 @@ __all__ = [
     "least_epsilon",
     "least_runs",
     "one_run",
+    "picture",
     "worst_pair",
 ]

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-
-import matplotlib as mpl
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from privopt.audit.distinguishing import Audit
-from privopt.lab.draw.sheet import LOOK, sheet
-from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE, PAPER, save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _ROW = 0.25  # inches
-_COLOURS = {"kept": BLUE, "blind": GREY, "refuted": ORANGE}
 
 
-def write_picture(audits: Sequence[Audit], title: str, stem: Path) -> None:
-    """``stem`` with the ending .png."""
-    save(lambda: picture(audits, title), stem, formats=(".png",))
-
-
-@mpl.rc_context(LOOK)
 def picture(audits: Sequence[Audit], title: str) -> Figure:
-    """Dots are attacks, rings the same attacks where the noise is halved."""
+    """A figure: dots are attacks, rings the same attacks where the noise is halved.
+
+    It needs Matplotlib, of the extra ``lab``.
+    """
+    from matplotlib import rc_context
+
+    from privopt.lab.draw.sheet import LOOK
+
+    with rc_context(LOOK):
+        return _drawn(audits, title)
+
+
+def _drawn(audits: Sequence[Audit], title: str) -> Figure:
+    from privopt.lab.draw.sheet import sheet
+    from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE, PAPER
+
+    colours = {"kept": BLUE, "blind": GREY, "refuted": ORANGE}
     key = (
         "dot: a certified lower bound on how far apart the released points of two neighbours are, "
         "over what the guarantee allows; above 1 (line) it is refuted. Ring: the same with half of "
@@ -34,7 +41,7 @@ def picture(audits: Sequence[Audit], title: str) -> Figure:
         title, [], [key], panels=(1, 1), height=_ROW * len(audits) + 0.1, left=2.4, right=0.25
     )
     for row, each in enumerate(audits):
-        colour = _COLOURS[each.verdict]
+        colour = colours[each.verdict]
         place.plot([each.halved.ratio], [row], marker="o", ls="", color=colour, mfc=PAPER, ms=4.5)
         place.plot([each.attack.ratio], [row], marker="o", ls="", color=colour, mec=PAPER, ms=6.5)
     place.axvline(1.0, color=INK, lw=1.0, ls="-.")
