@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privopt.audit.distinguishing import Audit
@@ -24,6 +25,13 @@ def picture(audits: Sequence[Audit], title: str) -> Figure:
 
     with rc_context(LOOK):
         return _drawn(audits, title)
+
+
+def write_picture(audits: Sequence[Audit], title: str, stem: Path) -> None:
+    """``stem`` with the ending .png."""
+    from privopt.lab.draw.style import save
+
+    save(lambda: picture(audits, title), stem, formats=(".png",))
 
 
 def _drawn(audits: Sequence[Audit], title: str) -> Figure:

@@ -50,9 +50,9 @@ def audit(
     import jax
 
     from privopt.arguments import member
-    from privopt.audit import attackable, picture, worst_pair
+    from privopt.audit import attackable, worst_pair
     from privopt.audit import audit as attacked
-    from privopt.lab.draw.style import save
+    from privopt.audit.picture import write_picture
 
     console = make_console()
     with plain_errors(context, ValueError, OSError):
@@ -85,7 +85,7 @@ def audit(
         for name, why in refused.items():
             console.print(f"not attacked: {name}: {why}", markup=False, soft_wrap=True)
         results.mkdir(parents=True, exist_ok=True)
-        save(lambda: picture(found, told), results / "audits", formats=(".png",))
+        write_picture(found, told, results / "audits")
         rows = [_record(each, budget, seed) for each in found]
         (results / "audits.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         console.print(f"Picture and numbers: {results}/audits.png, audits.json", soft_wrap=True)
