@@ -36,21 +36,13 @@ def oracle(steps=STEPS):
     return Answers(steps, ask, lambda _: jnp.zeros((), int))
 
 
-def method(output, *, sizes=None, update=SGD, recorded=0, every_step=False):
-    return FirstOrder(sizes or StepSizes.constant(0.3), update, output, recorded, every_step)
+def method(output, *, sizes=None, update=SGD, recorded=0):
+    return FirstOrder(sizes or StepSizes.constant(0.3), update, output, recorded)
 
 
-def found(rule, constraint=None, key=0, steps=STEPS, **options):
-    start = jnp.zeros(DIM)
-    return jax.jit(
-        lambda: descend(
-            method(rule, **options),
-            oracle(steps),
-            constraint or WholeSpace(),
-            start,
-            jax.random.key(key),
-        )
-    )()
+def found(rule, constraint=None, steps=STEPS, **options):
+    where = constraint or WholeSpace(), jnp.zeros(DIM), jax.random.key(0)
+    return jax.jit(lambda: descend(method(rule, **options), oracle(steps), *where))()
 
 
 def iterates(sizes=lambda t: 0.3, radius=np.inf, steps=STEPS):

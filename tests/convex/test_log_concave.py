@@ -49,18 +49,18 @@ def norm_about(w, number):
     return value, number[0] * direction + lean + number[2] * w
 
 
+def flat(w):
+    return 0.0 * w.sum(), 0.0 * w
+
+
 @partial(jax.jit, static_argnames=("potential", "dim", "draws"))
 def sampled(key, potential, numbers, constraint, *, dim, radius, draws=DRAWS):
-    return jax.vmap(
-        lambda k: sample_log_concave(
-            k,
-            lambda w: potential(w, numbers),
-            constraint,
-            dim=dim,
-            radius=radius,
-            proposals=enough_proposals(dim, LEVEL),
-        )
-    )(jax.random.split(key, draws))
+    known = {"dim": dim, "radius": radius, "proposals": enough_proposals(dim, LEVEL)}
+
+    def one(key):
+        return sample_log_concave(key, lambda w: potential(w, numbers), constraint, **known)
+
+    return jax.vmap(one)(jax.random.split(key, draws))
 
 
 def accepted(sample, cdf):
@@ -80,14 +80,11 @@ def accepted(sample, cdf):
     ],
 )
 def test_line_against_quadrature(numbers):
-    draw = sampled(
-        jax.random.key(1), kinks, jnp.asarray(numbers), Box(-1.0, 1.0), dim=1, radius=1.0,
-        draws=10_000,
-    )  # fmt: skip
+    where = {"dim": 1, "radius": 1.0, "draws": 10_000}
+    draw = sampled(jax.random.key(1), kinks, jnp.asarray(numbers), Box(-1.0, 1.0), **where)
     sample = np.asarray(draw.point[:, 0])
-    grid = np.unique(
-        np.concatenate([np.linspace(-1, 1, 40_001), 0.3 + np.linspace(-0.02, 0.02, 40_001)])
-    )
+    near = 0.3 + np.linspace(-0.02, 0.02, 40_001)
+    grid = np.unique(np.concatenate([np.linspace(-1, 1, 40_001), near]))
     energy = np.array(jax.vmap(lambda w: kinks(w[None], jnp.asarray(numbers))[0])(grid))
 
     def cdf(scale):
@@ -106,10 +103,8 @@ def test_line_against_quadrature(numbers):
 def test_radius_of_the_distance_is_a_cut_gamma(dim):
     """``|w - 0|`` times ``k`` is Gamma(d) cut at ``k R``; and the direction is uniform."""
     for k in (3.0, 300.0):
-        draw = sampled(
-            jax.random.key(dim), norm_about, jnp.array([k, 0.0, 0.0]), L2Ball(0.8), dim=dim,
-            radius=0.8,
-        )  # fmt: skip
+        numbers, where = jnp.array([k, 0.0, 0.0]), {"dim": dim, "radius": 0.8}
+        draw = sampled(jax.random.key(dim), norm_about, numbers, L2Ball(0.8), **where)
         point = np.asarray(draw.point)
         radius = np.linalg.norm(point, axis=1)
 
@@ -128,10 +123,9 @@ def test_radius_of_the_distance_is_a_cut_gamma(dim):
 
 @pytest.mark.parametrize(
     "constraint",
-    [L2Ball(1.0, 0.2), Box(np.array([0.0, -0.5]), np.array([0.2, 0.9])),
-     L1Ball(0.7)],
+    [L2Ball(1.0, 0.2), Box(np.array([0.0, -0.5]), np.array([0.2, 0.9])), L1Ball(0.7)],
     ids=lambda c: type(c).__name__,
-)  # fmt: skip
+)
 def test_every_set_against_a_grid(constraint):
     """Chi-square of the cells of a 12 x 12 grid against quadrature, level 1e-6."""
     numbers = jnp.array([3.0, 2.0, 1.0])
@@ -189,14 +183,14 @@ def test_bounding_ellipsoid_holds_the_low_part_and_bounds_the_minimum(dim):
 
 
 def test_refuses():
-    def flat(w):
-        return 0.0 * w.sum(), 0.0 * w
-
-    with pytest.raises(ValueError, match="dim must be at most 3, got 4"):
-        sample_log_concave(jax.random.key(0), flat, L2Ball(1.0), dim=4, radius=1.0, proposals=1)
-    for constraint in (Simplex(), WholeSpace()):
-        with pytest.raises(ValueError, match="bounded and have an interior, got"):
-            sample_log_concave(jax.random.key(0), flat, constraint, dim=2, radius=1.0, proposals=1)
+    for constraint, dim, message in (
+        (L2Ball(1.0), 4, "dim must be at most 3, got 4"),
+        (Simplex(), 2, "bounded and have an interior, got"),
+        (WholeSpace(), 2, "bounded and have an interior, got"),
+    ):
+        where = {"dim": dim, "radius": 1.0, "proposals": 1}
+        with pytest.raises(ValueError, match=message):
+            sample_log_concave(jax.random.key(0), flat, constraint, **where)
 
 
 # --- how many proposals a draw takes --------------------------------------------------------------
@@ -232,11 +226,8 @@ def test_no_fewer_are_accepted(dim):
             return sharpness * size, sharpness * away / jnp.where(size > 0.0, size, 1.0)
 
         around = bound_low_part(cone, L2Ball(1.0), jnp.zeros(dim), radius=1.0, height=HEIGHT)
-        sample = jax.vmap(
-            lambda k: sample_log_concave(
-                k, cone, L2Ball(1.0), dim=dim, radius=1.0, proposals=enough_proposals(dim, 1e-12)
-            )
-        )
+        known = {"dim": dim, "radius": 1.0, "proposals": enough_proposals(dim, 1e-12)}
+        sample = jax.vmap(lambda k: sample_log_concave(k, cone, L2Ball(1.0), **known))
         return around, sample(keys).proposals
 
     for sharpness in (3.0, 300.0, 3e5):
@@ -272,9 +263,8 @@ def test_the_bounding_ellipsoid_is_proved_for_all_shapes(dim):
             values = slopes @ w + offsets
             return jnp.max(values), slopes[jnp.argmax(values)]
 
-        around = bound_low_part(
-            planes, L2Ball(1.0), jnp.zeros(dim), radius=1.0, height=HEIGHT, error=2.0**-13
-        )
+        known = {"radius": 1.0, "height": HEIGHT, "error": 2.0**-13}
+        around = bound_low_part(planes, L2Ball(1.0), jnp.zeros(dim), **known)
         return around.proved, around.slack
 
     rng = np.random.default_rng(dim)
@@ -286,8 +276,5 @@ def test_the_bounding_ellipsoid_is_proved_for_all_shapes(dim):
 
 
 def test_a_rough_function_is_not_proved():
-    flat = bound_low_part(
-        lambda w: (0.0 * w.sum(), 0.0 * w), L2Ball(1.0), jnp.zeros(1), radius=1.0, height=HEIGHT,
-        error=2.0**-12,
-    )  # fmt: skip
-    assert not flat.proved
+    known = {"radius": 1.0, "height": HEIGHT, "error": 2.0**-12}
+    assert not bound_low_part(flat, L2Ball(1.0), jnp.zeros(1), **known).proved

@@ -27,17 +27,10 @@ LINEAR_TERMS = 0.1 * RANDOM.normal(size=(5, DIM))
 SMOOTHNESS = REGULARISATION + 0.25 * np.linalg.eigvalsh(FEATURES.T @ FEATURES / N)[-1]
 
 
-def model(linear_terms=LINEAR_TERMS):
-    ones = jnp.ones(len(linear_terms))
-    return RegularisedGLM(
-        Logistic(),
-        as_features(FEATURES),
-        jnp.asarray(LABELS),
-        jnp.full(N, 1.0 / N),
-        REGULARISATION * ones,
-        jnp.asarray(linear_terms),
-        jnp.zeros(DIM),
-    )
+def model():
+    data = as_features(FEATURES), jnp.asarray(LABELS), jnp.full(N, 1.0 / N)
+    terms = REGULARISATION * jnp.ones(5), jnp.asarray(LINEAR_TERMS), jnp.zeros(DIM)
+    return RegularisedGLM(Logistic(), *data, *terms)
 
 
 def gradient(point, term):
@@ -60,20 +53,14 @@ def value(point, term):
 
 @pytest.mark.parametrize("radius", [0.3, 1.0, 100.0])
 def test_against_scipy(radius):
-    found = jax.jit(newton_glm)(
-        model(),
-        L2Ball(radius),
-        jnp.zeros(DIM),
-        smoothness=jnp.full(5, SMOOTHNESS),
-        tolerance=jnp.full(5, 1e-13),
-    )
+    told = {"smoothness": jnp.full(5, SMOOTHNESS), "tolerance": jnp.full(5, 1e-13)}
+    found = jax.jit(newton_glm)(model(), L2Ball(radius), jnp.zeros(DIM), **told)
     assert np.all(np.asarray(found.residuals) <= 1e-13)
     inside = {"type": "ineq", "fun": lambda w: radius**2 - w @ w}
     for point, term in zip(np.asarray(found.points), LINEAR_TERMS, strict=True):
         assert np.linalg.norm(point) <= radius * (1.0 + 1e-15)
-        best = optimize.minimize(
-            value, 0.1 * point, (term,), constraints=[inside], tol=1e-14, method="SLSQP"
-        )
+        options = {"constraints": [inside], "tol": 1e-14, "method": "SLSQP"}
+        best = optimize.minimize(value, 0.1 * point, (term,), **options)
         np.testing.assert_allclose(point, best.x, atol=1e-5)
         assert value(point, term) <= best.fun + 1e-10
 
@@ -83,10 +70,8 @@ def test_residuals_are_never_below_the_distance(constraint):
     """Members at random, near and far; the interior, the boundary and its corners."""
     term = LINEAR_TERMS[0]
     best = jax.jit(constraint.project)(jnp.asarray(exact(term, constraint)))
-    near = np.asarray(best) + RANDOM.normal(size=(200, DIM)) * 10.0 ** RANDOM.uniform(
-        -6, 1, size=(200, 1)
-    )
-    points = constraint.project(jnp.asarray(near))
+    away = RANDOM.normal(size=(200, DIM)) * 10.0 ** RANDOM.uniform(-6, 1, size=(200, 1))
+    points = constraint.project(jnp.asarray(np.asarray(best) + away))
     gradients = jnp.asarray(np.stack([gradient(np.asarray(w), term) for w in points]))
     residuals = projected_residuals(constraint, points, gradients, jnp.full(200, SMOOTHNESS))
     distances = np.linalg.norm(np.asarray(points) - np.asarray(best)[None], axis=1)

@@ -141,25 +141,17 @@ def test_strong_convexity_certifies_on_the_whole_space():
     arguments = (*on_device(features, targets), jnp.asarray(penalty))
     gram = features.T @ features / len(targets) + penalty * np.eye(7)
     exact = np.linalg.solve(gram, features.T @ targets / len(targets))
-    solution = minimise(
-        ridge, WholeSpace(), zeros(), arguments=arguments, tolerance=1e-10, strong_convexity=penalty
-    )
+    where = ridge, WholeSpace(), zeros()
+    known = {"arguments": arguments, "strong_convexity": penalty}
+    solution = minimise(*where, **known, tolerance=1e-10)
     assert solution.converged
     np.testing.assert_allclose(solution.point, exact, atol=1e-4)
     best = float(ridge(jnp.asarray(exact), *arguments)[0])
     for steps in EARLY:
-        early = minimise(
-            ridge,
-            WholeSpace(),
-            zeros(),
-            arguments=arguments,
-            tolerance=1e-14,
-            max_steps=steps,
-            strong_convexity=penalty,
-        )
+        early = minimise(*where, **known, tolerance=1e-14, max_steps=steps)
         assert early.steps <= steps
         assert early.value - best <= early.gap < math.inf
-    without = minimise(ridge, WholeSpace(), zeros(), arguments=arguments, tolerance=1e-10)
+    without = minimise(*where, arguments=arguments, tolerance=1e-10)
     assert (without.gap, without.converged) == (math.inf, False)
     assert without.value <= best + 1e-12
 
@@ -171,20 +163,18 @@ def test_nonsmooth_losses_equal_the_linear_programme(name, constraint, seed):
     features, targets = data(name, seed)
     best = linear_programme(name, constraint, features, targets)
     options = {"arguments": on_device(features, targets), "tolerance": 1e-7}
-    solution = minimise_nonsmooth(*NONSMOOTH[name], constraint, zeros(), **options)
+    given = *NONSMOOTH[name], constraint, zeros()
+    solution = minimise_nonsmooth(*given, **options)
     assert_consistent(solution, constraint, 1e-7)
     assert solution.converged
     assert -1e-9 <= solution.value - best <= solution.gap + 1e-9
     for steps in EARLY:
-        early = minimise_nonsmooth(
-            *NONSMOOTH[name], constraint, zeros(), **options, max_steps=steps
-        )
+        early = minimise_nonsmooth(*given, **options, max_steps=steps)
         assert_consistent(early, constraint, 1e-7)
         assert early.steps <= steps
         assert early.value - best <= early.gap + 1e-9
-        assert early.value == pytest.approx(
-            float(NONSMOOTH[name][1](early.point, *options["arguments"])), rel=1e-14
-        )
+        value = float(NONSMOOTH[name][1](early.point, *options["arguments"]))
+        assert early.value == pytest.approx(value, rel=1e-14)
 
 
 @pytest.mark.parametrize("steps", EARLY)
@@ -209,14 +199,9 @@ def test_round_off_is_allowed_for(radius):
         target *= radius * size / np.linalg.norm(target)
         long = target.astype(np.longdouble)
         exact = 0.5 * max(np.sqrt(long @ long) - np.longdouble(radius), 0.0) ** 2
-        solution = minimise(
-            distance,
-            L2Ball(radius),
-            jnp.asarray(0.1 * target[::-1]),
-            arguments=on_device(target),
-            tolerance=1e-13 * (radius * size) ** 2,
-            max_steps=300,
-        )
+        start, tolerance = jnp.asarray(0.1 * target[::-1]), 1e-13 * (radius * size) ** 2
+        options = {"arguments": on_device(target), "tolerance": tolerance, "max_steps": 300}
+        solution = minimise(distance, L2Ball(radius), start, **options)
         found = solution.point.__array__().astype(np.longdouble)
         value = 0.5 * (found - long) @ (found - long)
         assert value - exact <= solution.gap
@@ -245,9 +230,8 @@ def test_degenerate_starts():
     flat = minimise(linear, WholeSpace(), target, arguments=(0.0 * target,), tolerance=1e-12)
     assert flat.converged
     assert np.array_equal(flat.point, target)
-    outside = minimise(
-        distance, L2Ball(1.0), 9.0 * target, arguments=(2.0 * target,), tolerance=1e-12
-    )
+    far = {"arguments": (2.0 * target,), "tolerance": 1e-12}
+    outside = minimise(distance, L2Ball(1.0), 9.0 * target, **far)
     assert outside.converged
     assert L2Ball(1.0).contains(outside.point, 1e-12)
     lone = minimise(linear, Simplex(2.0), jnp.zeros(1), arguments=(jnp.ones(1),), tolerance=1e-9)
@@ -259,9 +243,8 @@ def test_a_kink_leaves_the_smooth_solver_honest():
         return jnp.sum(jnp.abs(w - centre)), jnp.sign(w - centre)
 
     centre = jnp.asarray([0.1, -0.2, 0.05])
-    solution = minimise(
-        kink, L2Ball(1.0), jnp.ones(3), arguments=(centre,), tolerance=1e-9, max_steps=50
-    )
+    options = {"arguments": (centre,), "tolerance": 1e-9, "max_steps": 50}
+    solution = minimise(kink, L2Ball(1.0), jnp.ones(3), **options)
     assert solution.value <= solution.gap
     assert not solution.converged
 
@@ -279,9 +262,8 @@ def test_every_evaluation_lies_in_the_set():
 
     def watched(w, target):
         jax.debug.callback(lambda point: seen.append(np.asarray(point)), w)
-        return distance(w * jnp.arange(1.0, 8.0), target)[0], jnp.arange(1.0, 8.0) * (
-            w * jnp.arange(1.0, 8.0) - target
-        )
+        value, slope = distance(w * jnp.arange(1.0, 8.0), target)
+        return value, jnp.arange(1.0, 8.0) * slope
 
     minimise(watched, Simplex(), zeros(), arguments=(jnp.linspace(-1, 3, 7),), tolerance=1e-9)
     jax.effects_barrier()
