@@ -81,8 +81,8 @@ def test_groups_share_levels_and_equal_single_runs(problem, replicates):
 
 
 def test_the_default_number_of_steps_and_its_rate():
-    planned = plan(dataclasses.replace(FACTS, n=4096), base=4)
-    assert planned.params.mechanism.steps == math.ceil(2 * 4096 / (4 * math.log(4e5)))
+    planned = plan(dataclasses.replace(FACTS, n=512), base=4)
+    assert planned.params.mechanism.steps == math.ceil(2 * 512 / (4 * math.log(4e5)))
     assert planned.rate.quantity == "empirical risk"
     assert planned.rate.exponents["sparsity"] > 0.0
     assert plan(clip=0.5).rate.upper == math.inf

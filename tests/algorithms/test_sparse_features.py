@@ -41,6 +41,8 @@ def logistic(features, labels=LABELS, problem_class=CLASS, **options):
 
 
 SPARSE, DENSE = logistic(CSR), logistic(FEATURES)
+DP_GD = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
+POINT = np.array([0.3, -0.2, 0.1])
 
 
 @pytest.mark.parametrize("name", [name for name in privopt.ALGORITHMS if name not in ALIKE])
@@ -59,9 +61,8 @@ def test_every_algorithm_releases_what_its_dense_twin_does(name):
 @pytest.mark.parametrize("constraint", [None, L1Ball(1.5)])
 def test_the_certified_optimum_and_risks(constraint):
     sparse, dense = (logistic(x, constraint=constraint) for x in (CSR, FEATURES))
-    point = np.array([0.3, -0.2, 0.1])
-    assert sparse.risk(point) == pytest.approx(dense.risk(point), rel=1e-13)
-    assert sparse.excess_risk(point) == pytest.approx(dense.excess_risk(point), rel=1e-9)
+    assert sparse.risk(POINT) == pytest.approx(dense.risk(POINT), rel=1e-13)
+    assert sparse.excess_risk(POINT) == pytest.approx(dense.excess_risk(POINT), rel=1e-9)
     assert sparse.reference.gap <= 2e-9
     np.testing.assert_allclose(sparse.reference.value, dense.reference.value, rtol=1e-12)
 
@@ -96,10 +97,8 @@ def test_check_finds_the_same_culprits():
 def test_a_record_that_is_not_finite_is_a_null_record():
     broken, null = FEATURES.copy(), FEATURES.copy()
     broken[5, 1], null[5] = np.nan, 0.0
-    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
-    found, expected = (
-        privopt.run(plan, logistic(scipy.sparse.csr_array(x)), KEY).released for x in (broken, null)
-    )
+    twins = (logistic(scipy.sparse.csr_array(x)) for x in (broken, null))
+    found, expected = (privopt.run(DP_GD, each, KEY).released for each in twins)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -108,16 +107,15 @@ def test_counts_populations_first_records_and_families():
     facts = dataclasses.replace(CLASS, n=int(counts.sum()))
     shares = counts / counts.sum()
     family = Family.of(SPARSE).build
-    point = np.array([0.3, -0.2, 0.1])
     pairs = [
         [logistic(x, problem_class=facts, counts=counts) for x in (CSR, FEATURES)],
         [logistic(x, problem_class=facts, probabilities=shares) for x in (CSR, FEATURES)],
     ]
     drawn = family(n=20, dim=DIM, noise_ratio=0.1, strength=1.0)
-    assert drawn.risk(point) == pytest.approx(DENSE.first(20).risk(point), rel=1e-13)
+    assert drawn.risk(POINT) == pytest.approx(DENSE.first(20).risk(POINT), rel=1e-13)
     for sparse, dense in pairs:
         plan = privopt.ALGORITHMS["dp_sgd"].plan(sparse.problem_class, BUDGET, **CHOICES["dp_sgd"])
-        assert sparse.risk(point) == pytest.approx(dense.risk(point), rel=1e-13)
+        assert sparse.risk(POINT) == pytest.approx(dense.risk(POINT), rel=1e-13)
         released = [privopt.run(plan, problem, KEY).released for problem in (sparse, dense)]
         np.testing.assert_allclose(*released, rtol=1e-10, atol=1e-10)
 
@@ -143,23 +141,18 @@ def test_a_general_loss_sees_one_sparse_row_at_a_time():
     def same(w, record):
         return jnp.sqrt(1.0 + jnp.square(record[0] @ w - record[1]))
 
-    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
-    released = [
-        privopt.run(
-            plan,
-            Problem(loss=loss, data=(x, LABELS), problem_class=CLASS),
-            KEY,
-            execution=privopt.Execution(microbatch=7),
-        ).released
+    execution = privopt.Execution(microbatch=7)
+    twins = (
+        Problem(loss=loss, data=(x, LABELS), problem_class=CLASS)
         for loss, x in ((own, CSR), (same, FEATURES))
-    ]
+    )
+    released = [privopt.run(DP_GD, each, KEY, execution=execution).released for each in twins]
     np.testing.assert_allclose(*released, rtol=1e-10, atol=1e-10)
 
 
 def test_a_problem_is_pickled_and_told_apart():
     again = pickle.loads(pickle.dumps(SPARSE))
-    point = np.array([0.3, -0.2, 0.1])
-    assert again.risk(point) == SPARSE.risk(point)
+    assert again.risk(POINT) == SPARSE.risk(POINT)
     other = CSR.copy()
     other.data[0] += 0.1
     assert reached(SPARSE) == reached(logistic(CSR.copy()))
@@ -170,9 +163,8 @@ def test_ready_made_features_and_float32():
     features = SparseFeatures.of(CSR.astype(np.float32), width=DIM)
     problem = logistic(features, LABELS.astype(np.float32))
     assert problem.objective.dtype == jnp.float32
-    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
-    released = [privopt.run(plan, p, KEY).released for p in (problem, logistic(
-        FEATURES.astype(np.float32), LABELS.astype(np.float32)))]  # fmt: skip
+    twins = problem, logistic(FEATURES.astype(np.float32), LABELS.astype(np.float32))
+    released = [privopt.run(DP_GD, each, KEY).released for each in twins]
     np.testing.assert_allclose(*released, rtol=1e-4, atol=1e-5)
 
 

@@ -16,6 +16,7 @@ from privopt.spec import Budget, ProblemClass
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 DIM = 12
 SINES = FAMILIES["sparse_sines"].build(n=60, dim=DIM, sparsity=3, noise_ratio=0.05, strength=2.0)
+RECORDS = {name: getattr(SINES, name) for name in ("loss", "data", "counts", "problem_class")}
 KEY = jax.random.key(0)
 
 
@@ -27,9 +28,8 @@ def test_descent_without_noise_is_that_of_the_formula():
     """``w <- w - eta (w - zbar cos w)``, clipping included, which changes nothing here."""
     rows = np.asarray(SINES.objective.data.block(0, 5))
     mean = np.asarray(SINES.counts) @ rows / 60
-    plan = privopt.ALGORITHMS["dp_gd"].plan(
-        SINES.problem_class, BUDGET, steps=4, step_size=0.5, output="last"
-    )
+    choices = {"steps": 4, "step_size": 0.5, "output": "last"}
+    plan = privopt.ALGORITHMS["dp_gd"].plan(SINES.problem_class, BUDGET, **choices)
     found = privopt.run(plan.with_noise(0.0), SINES, KEY).released
     point = np.zeros(DIM)
     for _ in range(4):
@@ -41,13 +41,9 @@ def test_descent_without_noise_is_that_of_the_formula():
 @pytest.mark.parametrize("post", [None, L2Ball(0.2)], ids=["as it is", "projected"])
 def test_the_public_gradient_comes_after_noise_and_projection(post):
     """The noisy, projected answer of the same key without the term, plus the gradient of it."""
-    facts = SINES.problem_class
-    mechanism = PrivateGradient.calibrated(
-        ClippedGradient.of(facts), BUDGET, 1, AllRecords(), post=post
-    )
-    plain = Problem(
-        loss=SINES.loss, data=SINES.data, counts=SINES.counts, problem_class=facts
-    ).objective
+    query = ClippedGradient.of(SINES.problem_class)
+    mechanism = PrivateGradient.calibrated(query, BUDGET, 1, AllRecords(), post=post)
+    plain = Problem(**RECORDS).objective
     point = jnp.linspace(-1.0, 1.0, DIM)
     answers = []
     for objective in (SINES.objective, plain):
@@ -108,10 +104,4 @@ def test_who_does_not_know_of_public_terms_refuses_them_by_name(name):
 
 def test_a_term_that_is_no_function_is_refused():
     with pytest.raises(ValueError, match=r"public must be a function r\(w\), got"):
-        Problem(
-            loss=SINES.loss,
-            data=SINES.data,
-            counts=SINES.counts,
-            problem_class=SINES.problem_class,
-            public=3.0,
-        )
+        Problem(**RECORDS, public=3.0)

@@ -31,9 +31,8 @@ def prior(a, count):
 
 
 def hard(n, k, a, advantage, *, groups=1, **more):
-    return fingerprint(
-        n, np.array([groups]), np.array([float(k)]), np.array([a]), advantage, **more
-    )
+    numbers = np.array([groups]), np.array([float(k)]), np.array([a])
+    return fingerprint(n, *numbers, advantage, **more)
 
 
 class Enumeration:
@@ -148,9 +147,8 @@ def demands(guarantee):
         return [(math.exp(guarantee.budget.epsilon), guarantee.budget.delta)]
     mu = guarantee.mu
     epsilons = np.r_[0.0, np.geomspace(0.01 * mu, 4.0 * mu, 12)]
-    deltas = stats.norm.cdf(mu / 2 - epsilons / mu) - np.exp(epsilons) * stats.norm.cdf(
-        -mu / 2 - epsilons / mu
-    )
+    one, other = (stats.norm.cdf(sign * mu / 2 - epsilons / mu) for sign in (1, -1))
+    deltas = one - np.exp(epsilons) * other
     return list(zip(np.exp(epsilons), deltas, strict=True))
 
 
@@ -183,9 +181,7 @@ def quadratic_risk(law, mean, epsilon):
     private = sparse.vstack([sparse.kron(step, each), sparse.kron(back, each)])
     total = sparse.kron(sparse.eye_array(k + 1), np.ones((1, len(grid))))
     cost = (law[:, None] * (grid - mean[:, None]) ** 2).ravel()
-    solution = linprog(
-        cost, A_ub=private, b_ub=np.zeros(private.shape[0]), A_eq=total, b_eq=np.ones(k + 1)
-    )
+    solution = linprog(cost, private, np.zeros(private.shape[0]), total, np.ones(k + 1))
     assert solution.success
     return solution.fun
 
@@ -244,13 +240,8 @@ def minimax_risk(n, epsilon, delta, relation, *, cost, outputs):
     states = [(p, m) for p in range(n + 1) for m in range(n + 1 - p)]
     place, wide = {state: i for i, state in enumerate(states)}, len(outputs)
     moves = [(1, 0), (0, 1)] + ([(1, -1)] if relation is REPLACE else [])
-    pairs = [
-        (place[s], place[t])
-        for s in states
-        for move in moves
-        for t in [(s[0] + move[0], s[1] + move[1])]
-        if t in place
-    ]
+    reached = [(s, (s[0] + move[0], s[1] + move[1])) for s in states for move in moves]
+    pairs = [(place[s], place[t]) for s, t in reached if t in place]
     pairs += [(j, i) for i, j in pairs]
     columns, size = len(states) * wide, len(pairs) * wide
     private = sparse.lil_array((size + len(states), columns + 1))
@@ -262,13 +253,9 @@ def minimax_risk(n, epsilon, delta, relation, *, cost, outputs):
     total = sparse.hstack(
         [sparse.kron(sparse.eye_array(len(states)), np.ones((1, wide))), np.zeros((len(states), 1))]
     )
-    solution = linprog(
-        np.r_[np.zeros(columns), 1.0],
-        A_ub=private.tocsr(),
-        b_ub=np.r_[np.full(size, delta), np.zeros(len(states))],
-        A_eq=total,
-        b_eq=np.ones(len(states)),
-    )
+    limits = np.r_[np.full(size, delta), np.zeros(len(states))]
+    cost_of = np.r_[np.zeros(columns), 1.0]
+    solution = linprog(cost_of, private.tocsr(), limits, total, np.ones(len(states)))
     assert solution.success
     return solution.fun
 
@@ -282,9 +269,8 @@ def linear_cost(n):
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 0.0), (0.5, 0.01), (1.5, 0.0)])
 def test_no_mechanism_beats_the_lower_bounds(relation, n, epsilon, delta):
     """The exact minimax risk of linear losses; the bound is at least 0.4 of it, never 0."""
-    exact = minimax_risk(
-        n, epsilon, delta, relation, cost=linear_cost(n), outputs=np.array([-1.0, 1.0])
-    )
+    known = {"cost": linear_cost(n), "outputs": np.array([-1.0, 1.0])}
+    exact = minimax_risk(n, epsilon, delta, relation, **known)
     facts = ProblemClass(n=n, dim=1, lipschitz=1.0, radius=1.0, smoothness=0.0)
     budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
     lower = erm_lower_bound(facts, ApproximateAdvantage(budget))

@@ -47,14 +47,9 @@ def test_never_above_the_upper_bound(n, dim, mu, quantity):
     facts = dataclasses.replace(FACTS, n=n, dim=dim)
     advantage = GaussianAdvantage(mu, Relation.REPLACE_ONE)
     for batch_size in {1, min(n, 7)}:
-        rate = ftrl_rate(
-            facts,
-            steps=-(-n // batch_size),
-            noise_std=4.0 / (batch_size * mu),
-            error=PrefixError(0.0, increment=1.0),
-            quantity=quantity,
-            batch_size=batch_size,
-        )
+        told = {"error": PrefixError(0.0, increment=1.0), "quantity": quantity}
+        noise, steps = 4.0 / (batch_size * mu), -(-n // batch_size)
+        rate = ftrl_rate(facts, steps=steps, noise_std=noise, batch_size=batch_size, **told)
         assert rate.rounds == (n / batch_size if quantity == "regret" else 0.0)
         assert 0.0 < lower_bound(facts, advantage, quantity, rounds=rate.rounds).value <= rate.upper
 

@@ -66,13 +66,10 @@ def test_lower_is_never_above_upper(relation, epsilon, dim, sparsity):
     for n in (1, 10, 300, 2048, 10**5, 10**7):
         facts = means(n, dim, sparsity)
         moved = relation.multiple / n
+        pure = ApproximateAdvantage(budget(epsilon, 0.0, relation))
         for kind, scale, own in (
             ("gaussian", moved / mu, GaussianAdvantage(mu, relation)),
-            (
-                "laplace",
-                moved * root / epsilon,
-                ApproximateAdvantage(budget(epsilon, 0.0, relation)),
-            ),
+            ("laplace", moved * root / epsilon, pure),
         ):
             rate = projection_mechanism_rate(facts, noise=kind, scale=scale, body="l1_l2", clip=1.0)
             assert 0.0 < lower_bound(facts, own).value <= rate.upper
@@ -88,9 +85,8 @@ def test_gaussian_rates_meet_within_a_factor_of_ten():
     for dim, n in ((8192, 128), (8192, 2048), (2**18, 2048), (2**18, 2**15)):
         facts = means(n, dim, 4)
         least = lower_bound(facts, GaussianAdvantage(mu, budget().relation)).value
-        rate = projection_mechanism_rate(
-            facts, noise="gaussian", scale=2.0 / (n * mu), body="l1_l2", clip=1.0
-        )
+        noise = {"noise": "gaussian", "scale": 2.0 / (n * mu)}
+        rate = projection_mechanism_rate(facts, **noise, body="l1_l2", clip=1.0)
         assert rate.leading.name == "sparse"
         assert least <= rate.upper <= 10.0 * least
 
