@@ -22,6 +22,9 @@ DECLARED = {
     "replicates": {"quick": 4, "full": 8},
 }
 
+# Statistical tests use fixed keys. A level is the chance with which code that is right would have
+# raised a false alarm for a random one.
+LEVEL = 1e-6
 
 N, DIM = 60, 3  # the most in which every algorithm runs
 SHAPE = {"capacity": N, "output": "average"}  # theory chooses both by the numbers
@@ -147,6 +150,12 @@ def separation(one, two):
     """``mu`` of normal scores, and the standard error of the estimate."""
     mu = (one.mean() - two.mean()) / math.sqrt(0.5 * (one.var() + two.var()))
     return mu, math.sqrt((2.0 + 0.25 * mu**2) / len(one))
+
+
+def one_scale_passes(p_value, *others):
+    """``p_value`` keeps the law whose scale is 1 times what is stated, and rejects the others."""
+    assert p_value(1.0) > LEVEL
+    assert max(map(p_value, others), default=0.0) < LEVEL
 
 
 def most_allowed(trials, probability):

@@ -5,7 +5,6 @@ import operator
 
 import numpy as np
 import pytest
-
 from privopt.accounting.approximation import ApproximateCurve, Approximation
 from privopt.privacy import Interval
 from privopt.privacy.numbers import check_epsilon

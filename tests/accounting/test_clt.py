@@ -2,18 +2,14 @@
 
 import math
 
-import dp_accounting as dp
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.stats import norm
-
+from events import ADD, EVERY_RELATION, REPLACE, FixedSize, Gaussian, Poisson, Times, Together
 from privopt.accounting.clt import CLT
 from privopt.privacy import gaussian_epsilon
 from privopt.spec import Relation
-
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
-EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
+from scipy.integrate import quad
+from scipy.stats import norm
 
 # Bu, Dong, Long and Su (HDSR 2020), Tables 1 to 4: noise, rate, epochs, delta; mu and CLT epsilon
 # as printed, and recomputed with 30 digits; the true epsilon between certified bounds.
@@ -32,13 +28,13 @@ ROWS = pytest.mark.parametrize("row", TABLE, ids=lambda row: f"sigma {row[0]}, {
 
 
 def poisson(rate, z, steps):
-    step = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(z))
-    return dp.SelfComposedDpEvent(step, steps)
+    step = Poisson(rate, Gaussian(z))
+    return Times(step, steps)
 
 
 def fixed(n, m, z, steps):
-    step = dp.SampledWithoutReplacementDpEvent(n, m, dp.GaussianDpEvent(z))
-    return dp.SelfComposedDpEvent(step, steps)
+    step = FixedSize(n, m, Gaussian(z))
+    return Times(step, steps)
 
 
 # --- the published tables ------------------------------------------------------------------------
@@ -129,9 +125,7 @@ def test_the_limit_is_reached():
 
 @EVERY_RELATION
 def test_what_is_not_sampled_is_exact(relation):
-    event = dp.ComposedDpEvent(
-        [dp.GaussianDpEvent(4.0), dp.PoissonSampledDpEvent(1.0, dp.GaussianDpEvent(3.0))]
-    )
+    event = Together([Gaussian(4.0), Poisson(1.0, Gaussian(3.0))])
     mu = relation.multiple * math.hypot(1 / 4, 1 / 3)
     for delta in (1e-2, 1e-8):
         exact = gaussian_epsilon(delta, mu).upper
@@ -142,11 +136,11 @@ def test_what_is_not_sampled_is_exact(relation):
 
 
 def test_heterogeneous_parts_add_up():
-    parts = [poisson(0.01, 1.0, 300), poisson(0.02, 2.0, 500), dp.GaussianDpEvent(5.0)]
-    event = dp.ComposedDpEvent(parts)
+    parts = [poisson(0.01, 1.0, 300), poisson(0.02, 2.0, 500), Gaussian(5.0)]
+    event = Together(parts)
     root = math.sqrt(sum(CLT().mu(part, ADD).value ** 2 for part in parts))
     assert CLT().mu(event, ADD).value == pytest.approx(root, rel=1e-14)
-    halves = dp.ComposedDpEvent([poisson(0.01, 1.0, 300), poisson(0.01, 1.0, 700)])
+    halves = Together([poisson(0.01, 1.0, 300), poisson(0.01, 1.0, 700)])
     whole = poisson(0.01, 1.0, 1000)
     assert CLT().epsilon(halves, ADD, 1e-5).value == pytest.approx(
         CLT().epsilon(whole, ADD, 1e-5).value, rel=1e-12
@@ -155,8 +149,8 @@ def test_heterogeneous_parts_add_up():
 
 @EVERY_RELATION
 def test_gaussians_sampled_together_are_one(relation):
-    inner = dp.ComposedDpEvent([dp.GaussianDpEvent(3.0), dp.GaussianDpEvent(4.0)])
-    together = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.02, inner), 500)
+    inner = Together([Gaussian(3.0), Gaussian(4.0)])
+    together = Times(Poisson(0.02, inner), 500)
     one = poisson(0.02, 12 / 5, 500)
     assert CLT().epsilon(together, relation, 1e-5).value == pytest.approx(
         CLT().epsilon(one, relation, 1e-5).value, rel=1e-12
@@ -168,7 +162,7 @@ def test_gaussians_sampled_together_are_one(relation):
 
 @EVERY_RELATION
 def test_hardly_any_noise_costs_everything(relation):
-    for event in (poisson(0.1, 0.0, 1), poisson(1e-9, 1e-200, 1), dp.GaussianDpEvent(0.0)):
+    for event in (poisson(0.1, 0.0, 1), poisson(1e-9, 1e-200, 1), Gaussian(0.0)):
         assert CLT().epsilon(event, relation, 0.5).value == math.inf
         assert CLT().delta(event, relation, 9.0).value == 1.0
         assert not CLT().trade_off(event, relation, np.array([0.5])).values.any()

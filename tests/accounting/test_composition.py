@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from privopt.accounting import Advanced, Basic, advanced_epsilon, optimal_delta, optimal_epsilon
 from privopt.privacy import gaussian_epsilon, gaussian_trade_off, pure_event
 from privopt.spec import Relation

@@ -2,21 +2,18 @@
 
 import math
 
-import dp_accounting as dp
 import numpy as np
 import pytest
-
+from events import ADD, Gaussian, Poisson, Times
 from privopt.accounting.moments import Moments
 from privopt.privacy import Renyi
 from privopt.privacy.releases import renyi_divergence
-from privopt.spec import Relation
 
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 MOMENTS = Moments()
 
 
 def poisson(q, z, steps=1):
-    return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(z)), steps)
+    return Times(Poisson(q, Gaussian(z)), steps)
 
 
 # Dong, Roth and Su, "Gaussian differential privacy", Tables 1-4: noise, rate, epochs, delta, the
@@ -56,7 +53,7 @@ def test_fractional_steps_reproduce_the_published_digits():
 
 def test_golden_conversion():
     # D_10 = 1 at delta = 1e-5
-    event, moments = dp.GaussianDpEvent(math.sqrt(5.0)), Moments([10.0])
+    event, moments = Gaussian(math.sqrt(5.0)), Moments([10.0])
     assert moments.epsilon(event, ADD, 1e-5).upper == pytest.approx(2.279213940552, rel=1e-12)
     assert moments.delta(event, ADD, 2.279213940552).upper == pytest.approx(1e-5, rel=1e-10)
 

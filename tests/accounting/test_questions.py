@@ -7,20 +7,14 @@ from fractions import Fraction
 import dp_accounting as dp
 import numpy as np
 import pytest
-
+from events import Gaussian, Laplace, Poisson, Times, Together
 from privopt import privacy
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS, Approximation, named
-from privopt.privacy import (
-    Fourier,
-    Guarantee,
-    Interval,
-    Renyi,
-    UnsupportedEventError,
-)
+from privopt.privacy import Fourier, Guarantee, Interval, Renyi, UnsupportedEventError
 from privopt.spec import Relation
 
-STEPS = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 500)
-NOISE = dp.GaussianDpEvent(2.0)
+STEPS = Times(Poisson(0.01, Gaussian(1.0)), 500)
+NOISE = Gaussian(2.0)
 EVERYBODY = (*ACCOUNTANTS, *ESTIMATORS)
 
 
@@ -141,7 +135,7 @@ def test_a_relation_may_be_given_by_name(relation):
 
 
 def test_an_unsupported_part_is_named():
-    event = dp.ComposedDpEvent([NOISE, dp.SelfComposedDpEvent(dp.UnsupportedDpEvent(), 4)])
+    event = Together([NOISE, Times(dp.UnsupportedDpEvent(), 4)])
     with pytest.raises(UnsupportedEventError, match="Fourier does not support UnsupportedDpEvent"):
         epsilon(event, 1e-5, relation="zero_out", accountant="fourier")
     with pytest.raises(UnsupportedEventError, match="under replace_one"):
@@ -161,7 +155,7 @@ def test_any_real_number_will_do(number):
 # --- the ends of the range -----------------------------------------------------------------------
 
 
-LAPLACE = dp.LaplaceDpEvent(2.0)
+LAPLACE = Laplace(2.0)
 STRANGE_TO = [  # who does not know them
     (NOISE, {"non-private", "pure DP"}),
     (STEPS, {"non-private", "pure DP", "Gaussian DP", "zCDP"}),
@@ -248,7 +242,7 @@ def test_an_estimate_comes_back_as_one(each):
 
 
 def test_what_no_accountant_understands_is_refused_by_default_and_forgotten_by_a_guarantee():
-    event = dp.ComposedDpEvent([NOISE, dp.SelfComposedDpEvent(dp.UnsupportedDpEvent(), 4)])
+    event = Together([NOISE, Times(dp.UnsupportedDpEvent(), 4)])
     for ask in (
         lambda: epsilon(event, 1e-5, relation="zero_out"),
         lambda: delta(event, 1.0, relation="zero_out"),
@@ -259,13 +253,13 @@ def test_what_no_accountant_understands_is_refused_by_default_and_forgotten_by_a
         ):
             ask()
     assert Guarantee(event, "zero_out").epsilon(1e-5) == Interval(0.0, math.inf)
-    spoilt = dp.ComposedDpEvent([event, dp.NonPrivateDpEvent()])
+    spoilt = Together([event, dp.NonPrivateDpEvent()])
     assert epsilon(spoilt, 1e-5, relation="zero_out") == Interval(math.inf, math.inf)
 
 
 def test_an_accountant_with_nothing_to_say_does_not_silence_the_next():
     """Too many steps for the Fourier accountant; Renyi divergences add up all the same."""
-    often = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1e3)), 10**12)
+    often = Times(Poisson(0.1, Gaussian(1e3)), 10**12)
     fourier = epsilon(often, 1e-5, relation="zero_out", accountant="fourier")
     renyi = epsilon(often, 1e-5, relation="zero_out", accountant="renyi")
     best = epsilon(often, 1e-5, relation="zero_out")
@@ -275,20 +269,11 @@ def test_an_accountant_with_nothing_to_say_does_not_silence_the_next():
 @pytest.mark.parametrize(
     ("event", "rule"),
     [
-        (dp.GaussianDpEvent(-1.0), "noise_multiplier must be non-negative, got -1.0"),
-        (dp.LaplaceDpEvent(math.nan), "noise_multiplier must be non-negative, got nan"),
-        (
-            dp.PoissonSampledDpEvent(1.5, dp.GaussianDpEvent(1.0)),
-            "sampling_probability must lie in [0, 1], got 1.5",
-        ),
-        (
-            dp.PoissonSampledDpEvent(0.5, dp.GaussianDpEvent(-2.0)),
-            "noise_multiplier must be non-negative, got -2.0",
-        ),
-        (
-            dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), -3),
-            "count must be a non-negative integer, got -3",
-        ),
+        (Gaussian(-1.0), "noise_multiplier must be non-negative, got -1.0"),
+        (Laplace(math.nan), "noise_multiplier must be non-negative, got nan"),
+        (Poisson(1.5, Gaussian(1.0)), "sampling_probability must lie in [0, 1], got 1.5"),
+        (Poisson(0.5, Gaussian(-2.0)), "noise_multiplier must be non-negative, got -2.0"),
+        (Times(Gaussian(1.0), -3), "count must be a non-negative integer, got -3"),
     ],
 )
 def test_a_malformed_event_is_told_from_one_without_a_theorem(event, rule):
@@ -298,4 +283,4 @@ def test_a_malformed_event_is_told_from_one_without_a_theorem(event, rule):
 
 def test_an_accountant_that_is_nearly_named():
     with pytest.raises(ValueError, match=r"got 'furier'; did you mean Fourier\?"):
-        privacy.epsilon(dp.GaussianDpEvent(1.0), 1e-5, relation="zero_out", accountant="furier")
+        privacy.epsilon(Gaussian(1.0), 1e-5, relation="zero_out", accountant="furier")

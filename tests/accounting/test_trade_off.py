@@ -5,13 +5,11 @@ import math
 from fractions import Fraction
 from functools import partial
 
-import dp_accounting as dp
 import numpy as np
 import pytest
+from events import Gaussian, Laplace, Poisson, Times
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import laplace as laplace_noise
-
 from privopt.accounting.trade_off import (
     TradeOff,
     from_profile,
@@ -22,6 +20,7 @@ from privopt.accounting.trade_off import (
     tensor,
 )
 from privopt.privacy import Guarantee, gaussian_delta, gaussian_trade_off, pure_event
+from scipy.stats import laplace as laplace_noise
 
 ALPHAS = np.concatenate([np.linspace(0.0, 1.0, 201), np.geomspace(1e-12, 1e-3, 20)])
 LOSSES = [-3.0, -1.0, -0.1, 0.0, 0.1, 0.5, 1.0, 3.0]
@@ -32,7 +31,7 @@ def gaussian(mu):
 
 
 def laplace(mu):
-    return symmetric(Guarantee(dp.LaplaceDpEvent(1.0 / mu), "zero_out").trade_off)
+    return symmetric(Guarantee(Laplace(1.0 / mu), "zero_out").trade_off)
 
 
 def power(f, times, **size):
@@ -240,8 +239,8 @@ def test_symmetrising_last_is_tighter_and_agrees_with_the_guarantee():
     assert 1.828231 < last.epsilon(1e-5) < 1.84
     assert first.epsilon(1e-5) > 1.2 * last.epsilon(1e-5)
     assert np.all(first(ALPHAS) <= last(ALPHAS) + 1e-3)
-    steps = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
-    proved = Guarantee(dp.SelfComposedDpEvent(steps, 1000), "add_or_remove_one").trade_off(ALPHAS)
+    steps = Poisson(0.01, Gaussian(1.0))
+    proved = Guarantee(Times(steps, 1000), "add_or_remove_one").trade_off(ALPHAS)
     assert np.max(np.abs(proved - last(ALPHAS))) < 1e-3
 
 

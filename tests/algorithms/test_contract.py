@@ -1,8 +1,6 @@
 """What every algorithm promises, checked for each by its being listed in ALGORITHMS.
 
 A new algorithm passes by one entry in ``NUMBERS`` and one in ``CHOICES`` of ``builders.py``.
-Statistical tests use a fixed key and state the probability with which a correct implementation
-would have failed for a random one.
 """
 
 import dataclasses

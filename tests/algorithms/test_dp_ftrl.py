@@ -1,8 +1,4 @@
-"""DP-FTRL against a loop with a tree of explicit nodes, its bounds and its noises.
-
-Statistical tests use fixed keys and state the probability with which a correct implementation would
-have failed for a random one.
-"""
+"""DP-FTRL against a loop with a tree of explicit nodes, its bounds and its noises."""
 
 import dataclasses
 import math

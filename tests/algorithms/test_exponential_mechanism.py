@@ -1,8 +1,4 @@
-"""The exponential mechanism against a naive twin on a grid and its closed forms.
-
-Statistical tests use fixed keys; ``LEVEL`` is the probability that an unlucky key would have
-raised a false alarm, and the density of a doubled ``k`` is rejected beside it.
-"""
+"""The exponential mechanism against a naive twin on a grid and its closed forms."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from builders import one_scale_passes
 from scipy import stats
 
 import privopt
@@ -20,7 +17,6 @@ from privopt.convex import Simplex
 from privopt.privacy import gaussian_mu
 from privopt.theory import Powers
 
-LEVEL = 1e-6
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
 RELATIONS = [("replace_one", 2), ("zero_out", 1), ("add_or_remove_one", 1)]
@@ -29,13 +25,6 @@ plan_of = privopt.ALGORITHMS["exponential_mechanism"].plan
 
 def facts(dim=1, n=50, radius=1.0, lipschitz=1.0):
     return privopt.ProblemClass(n=n, dim=dim, lipschitz=lipschitz, radius=radius)
-
-
-def classification(n=50, dim=1, seed=0):
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(n, dim))
-    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
-    return features, np.where(rng.random(n) < 0.6, np.sign(features[:, 0]), -1.0)
 
 
 def naive_cdf(losses, n, sharpness, regularisation):
@@ -54,7 +43,9 @@ def test_draws_equal_the_naive_twin_and_not_its_broken_copy(budget):
     Labels against features of size 1/1.001: the budget is loose enough for ``k`` to matter.
     """
     budget = dataclasses.replace(budget, epsilon=4.0)
-    features, labels = classification()
+    rng = np.random.default_rng(0)
+    features = np.sign(rng.normal(size=(50, 1))) / 1.001
+    labels = np.where(rng.random(50) < 0.6, np.sign(features[:, 0]), -1.0)
     where = problems.hinge(features, labels, problem_class=facts())
     run = privopt.run_many(
         [plan_of(facts(), budget)], where, jax.random.split(jax.random.key(1), 20_000)
@@ -68,9 +59,9 @@ def test_draws_equal_the_naive_twin_and_not_its_broken_copy(budget):
         m = 2 * 2 * lipschitz / (n * mu * 1.0)
         k = m * n**2 * mu**2 / (4 * lipschitz**2)
     losses = [lambda w, z=float(z): np.maximum(0.0, 1.0 - z * w) for z in labels * features[:, 0]]
-    assert stats.kstest(sample, naive_cdf(losses, n, k, m)).pvalue > LEVEL
-    for broken in (0.5 * k, 2.0 * k):
-        assert stats.kstest(sample, naive_cdf(losses, n, broken, m)).pvalue < LEVEL
+    one_scale_passes(
+        lambda r: stats.kstest(sample, naive_cdf(losses, n, r * k, m)).pvalue, 0.5, 2.0
+    )
     assert run.secret.log_acceptance.max() < 1e-9
     minimiser = np.asarray(run.secret.minimiser)
     assert np.all(where.excess_risk(minimiser[0, :1]) < 1.0 / k)

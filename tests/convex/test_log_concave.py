@@ -1,7 +1,6 @@
 """Exact draws: against closed forms and quadrature; the envelope they need, and its price.
 
-Statistical tests use fixed keys; ``LEVEL`` is the probability that an unlucky key would have
-raised a false alarm. Beside each, a density whose scale is wrong by 1.3 or 0.77 is rejected.
+Beside each, a density whose scale is wrong by 1.3 or 0.77 is rejected.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import LEVEL, one_scale_passes
 from scipy import integrate, stats
 
 from privopt.convex import (
@@ -26,7 +26,6 @@ from privopt.convex import (
 )
 from privopt.convex.bounding_ellipsoid import bound_low_part
 
-LEVEL = 1e-6
 DRAWS = 4_000
 WRONG = (0.77, 1.3)
 
@@ -63,10 +62,6 @@ def sampled(key, potential, numbers, constraint, *, dim, radius, draws=DRAWS):
     return jax.vmap(one)(jax.random.split(key, draws))
 
 
-def accepted(sample, cdf):
-    return stats.kstest(np.asarray(sample), cdf).pvalue > LEVEL
-
-
 @pytest.mark.parametrize(
     "numbers",
     [
@@ -92,9 +87,8 @@ def test_line_against_quadrature(numbers):
         mass = integrate.cumulative_trapezoid(density, grid, initial=0.0)
         return lambda w: np.interp(w, grid, mass / mass[-1])
 
-    assert accepted(sample, cdf(1.0))
-    if any(numbers):
-        assert not any(accepted(sample, cdf(scale)) for scale in WRONG)
+    wrong = WRONG if any(numbers) else ()
+    one_scale_passes(lambda scale: stats.kstest(sample, cdf(scale)).pvalue, *wrong)
     assert draw.log_acceptance.max() < 1e-9
     assert np.all(np.abs(sample) <= 1.0)
 
@@ -108,16 +102,15 @@ def test_radius_of_the_distance_is_a_cut_gamma(dim):
         point = np.asarray(draw.point)
         radius = np.linalg.norm(point, axis=1)
 
-        def cdf(scale, k=k):
+        def p_value(scale, k=k, radius=radius):
             gamma = stats.gamma(dim, scale=1.0 / (scale * k))
-            return lambda r: gamma.cdf(r) / gamma.cdf(0.8)
+            return stats.kstest(radius, lambda r: gamma.cdf(r) / gamma.cdf(0.8)).pvalue
 
-        assert accepted(radius, cdf(1.0))
-        assert not any(accepted(radius, cdf(scale)) for scale in WRONG)
+        one_scale_passes(p_value, *WRONG)
         assert draw.log_acceptance.max() < 1e-9
         side = point[:, 0] / radius
         if dim == 3:  # a coordinate of a uniform direction is uniform
-            assert accepted(side, stats.uniform(-1, 2).cdf)
+            assert stats.kstest(side, stats.uniform(-1, 2).cdf).pvalue > LEVEL
         assert stats.binomtest(int((side > 0).sum()), DRAWS).pvalue > LEVEL
 
 
@@ -152,8 +145,7 @@ def test_every_set_against_a_grid(constraint):
         keep = predicted > 1e-9
         return stats.chisquare(observed[keep], predicted[keep]).pvalue
 
-    assert p_value(1.0) > LEVEL
-    assert p_value(2.0) < LEVEL
+    one_scale_passes(p_value, 2.0)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

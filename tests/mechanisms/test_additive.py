@@ -1,19 +1,16 @@
-"""Additive noise: calibrated to the budget and no further, with noise of that scale and no other.
-
-Statistical tests use fixed keys; their level is the probability that an unlucky key would have
-raised a false alarm.
-"""
+"""Additive noise: calibrated to the budget and no further, with noise of that scale alone."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import one_scale_passes
 from dp_accounting import LaplaceDpEvent, NoOpDpEvent
 from scipy import stats
 
@@ -29,7 +26,6 @@ from privopt.privacy import Guarantee
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.statistics import BoundedMean, BoundedSum, Count, Histogram
 
-LEVEL = 1e-6
 CLASS = ProblemClass(n=1000, dim=7, lipschitz=0.3, radius=1.0, smoothness=1.0)
 QUERY = ClippedGradient.of(CLASS)
 QUERIES = {
@@ -164,7 +160,6 @@ def test_the_privacy_loss_of_norm_laplace_noise_attains_epsilon(relation, dim, e
 # --- the noise itself -----------------------------------------------------------------------------
 
 
-@lru_cache
 def noise(kind, dim, runs, dtype):
     """``kind(QUERY, 0.7)`` on answers of zero, shape ``(runs, dim)``."""
     keys = jax.random.split(jax.random.key(dim), runs)
@@ -174,40 +169,28 @@ def noise(kind, dim, runs, dtype):
     return drawn.astype(np.float64)
 
 
-def laplace(dtype):
-    return noise(LaplaceMechanism, 4, 50_000, dtype)
-
-
-def norm_laplace(dim, dtype=np.float64):
-    return noise(NormLaplaceMechanism, dim, 10_000, dtype)
-
-
-def is_of_scale_and_no_other(drawn, law, less, more):
-    """Kolmogorov-Smirnov at ``LEVEL``."""
-    p_values = [stats.kstest(drawn, law(0.7 * ratio).cdf).pvalue for ratio in (1.0, less, more)]
-    assert p_values[0] > LEVEL
-    assert max(p_values[1:]) < LEVEL
+LAWS = {  # a number of each draw, its law, and what wrong scales are told apart
+    GaussianMechanism: (np.ravel, lambda dim: stats.norm, 0.8, 1.25),
+    LaplaceMechanism: (np.ravel, lambda dim: stats.laplace, 0.96, 1.04),
+    NormLaplaceMechanism: (
+        partial(np.linalg.norm, axis=1),
+        lambda dim: partial(stats.gamma, dim),
+        0.8,
+        1.25,
+    ),
+}
 
 
 @dtypes
-def test_noise_is_normal_of_the_stated_scale_and_of_no_other(dtype):
-    drawn = noise(GaussianMechanism, 20_000, 1, dtype)
-    is_of_scale_and_no_other(drawn.ravel(), lambda scale: stats.norm(scale=scale), 0.8, 1.25)
-
-
-@dtypes
-def test_noise_is_laplace_of_the_stated_scale_and_of_no_other(dtype):
-    is_of_scale_and_no_other(
-        laplace(dtype).ravel(), lambda scale: stats.laplace(scale=scale), 0.96, 1.04
-    )
-
-
 @pytest.mark.parametrize(
-    ("dim", "dtype"), [(1, np.float64), (2, np.float64), (10, np.float64), (10, np.float32)]
+    ("kind", "dim", "runs"),
+    [(GaussianMechanism, 20_000, 1), (LaplaceMechanism, 4, 50_000)]
+    + [(NormLaplaceMechanism, dim, 10_000) for dim in (1, 2, 10)],
 )
-def test_radius_is_gamma_of_the_stated_scale_and_of_no_other(dim, dtype):
-    radius = np.linalg.norm(norm_laplace(dim, dtype), axis=1)
-    is_of_scale_and_no_other(radius, lambda scale: stats.gamma(dim, scale=scale), 0.8, 1.25)
+def test_noise_has_its_law_at_the_stated_scale_and_at_no_other(kind, dim, runs, dtype):
+    number, law, *wrong = LAWS[kind]
+    drawn = number(noise(kind, dim, runs, dtype))
+    one_scale_passes(lambda r: stats.kstest(drawn, law(dim)(scale=0.7 * r).cdf).pvalue, *wrong)
 
 
 @pytest.mark.parametrize("kind", [GaussianMechanism, *PURE.values()])

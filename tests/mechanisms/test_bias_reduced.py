@@ -1,7 +1,4 @@
-"""Gradients of reduced bias: levels, sets, the telescope, one branch, the event.
-
-Statistical tests have a fixed key; each states how rarely correct code would fail another one.
-"""
+"""Gradients of reduced bias: levels, sets, the telescope, one branch, the event."""
 
 import dataclasses
 import itertools

@@ -1,7 +1,4 @@
-"""Gradients that are pytrees: clipped as one vector, summed in parts, noised leaf by leaf.
-
-Statistical tests use fixed keys; their false-alarm probabilities are those for random ones.
-"""
+"""Gradients that are pytrees: clipped as one vector, summed in parts, noised leaf by leaf."""
 
 import itertools
 import math

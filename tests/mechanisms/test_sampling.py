@@ -1,8 +1,4 @@
-"""Poisson batches: independent Bernoulli inclusion, against enumeration and against other laws.
-
-Statistical tests use fixed keys; each states the chance with which a correct sampler would have
-failed for a random one.
-"""
+"""Poisson batches: independent Bernoulli inclusion, against enumeration and against other laws."""
 
 import itertools
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from privopt.privacy.amplification import Sampler, group_privacy, subsample
 from privopt.privacy.gaussian import gaussian_delta
 from privopt.spec import Relation

@@ -2,10 +2,9 @@
 
 import math
 
-import dp_accounting as dp
 import numpy as np
 import pytest
-
+from events import ADD, Times
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
     BoundedRangeDpEvent,
@@ -20,7 +19,6 @@ from privopt.privacy.releases import zcdp_cost
 from privopt.privacy.releases.bounded_range import BoundedRangePair
 from privopt.spec import Relation
 
-ADD = Relation.ADD_OR_REMOVE_ONE
 SPANS = pytest.mark.parametrize("span", [1e-3, 0.3, 2.0, 20.0])
 
 
@@ -60,9 +58,9 @@ def test_divergences_are_those_of_the_worst_two_outcomes(span):
 
 
 def test_many_selections_compose_better_than_pure_releases():
-    selections = dp.SelfComposedDpEvent(BoundedRangeDpEvent(0.1), 1000)
+    selections = Times(BoundedRangeDpEvent(0.1), 1000)
     lower, upper = Guarantee(selections, ADD).epsilon(1e-6)
-    pure = Guarantee(dp.SelfComposedDpEvent(pure_event(0.1), 1000), ADD).epsilon(1e-6)
+    pure = Guarantee(Times(pure_event(0.1), 1000), ADD).epsilon(1e-6)
     assert upper < 0.5 * pure.lower
     assert upper < 1.08 * lower
     assert upper == pytest.approx(8.8358, rel=1e-4)  # Rényi, the closed form above

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 import dp_accounting as dp
 import pytest
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+from events import DiscreteLaplace, Gaussian, Laplace, Poisson, Times, Together, Tree
 from hypothesis import given
 from hypothesis import strategies as st
-
 from privopt.accounting import CLT, Basic
 from privopt.privacy import (
     Fourier,
@@ -26,12 +25,12 @@ from privopt.spec import Budget, Relation
 RELATIONS = st.sampled_from(list(Relation))
 EPSILONS = st.floats(-6.0, 4.0).map(lambda x: 10.0**x)
 TINY = Budget(epsilon=1.0, delta=1e-310, relation="zero_out")
-GAUSSIAN = Guarantee(dp.GaussianDpEvent(1.0), "zero_out")
+GAUSSIAN = Guarantee(Gaussian(1.0), "zero_out")
 DELTAS = st.floats(-300.0, -0.1).map(lambda x: 10.0**x)
 
 
 def gaussian(z, budget, compositions=1):
-    return Guarantee(dp.GaussianDpEvent(z), budget.relation).times(compositions)
+    return Guarantee(Gaussian(z), budget.relation).times(compositions)
 
 
 @given(EPSILONS, DELTAS, RELATIONS, st.integers(1, 10**6))
@@ -50,8 +49,8 @@ def test_gaussian_noise_meets_the_budget_and_no_less_does(epsilon, delta, relati
 def test_pure_noise_meets_the_budget_and_no_less_does(epsilon, relation):
     budget = Budget(epsilon=epsilon, delta=0.0, relation=relation)
     b = pure_noise_multiplier(budget)
-    assert Guarantee(dp.LaplaceDpEvent(b), relation).epsilon(0.0).upper <= epsilon
-    less = Guarantee(dp.LaplaceDpEvent(b * (1 - 1e-12)), relation)
+    assert Guarantee(Laplace(b), relation).epsilon(0.0).upper <= epsilon
+    less = Guarantee(Laplace(b * (1 - 1e-12)), relation)
     assert less.epsilon(0.0).lower > epsilon
 
 
@@ -86,18 +85,16 @@ def test_pure_event_refuses_what_it_cannot_describe(epsilon):
 
 def sampled(rate, steps):
     def make_event(noise):
-        return dp.SelfComposedDpEvent(
-            dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps
-        )
+        return Times(Poisson(rate, Gaussian(noise)), steps)
 
     return make_event
 
 
 def heterogeneous(noise):
     """A warm start in full batches, sampled steps, one noisy count."""
-    step = dp.PoissonSampledDpEvent(0.02, dp.GaussianDpEvent(noise))
-    start = dp.SelfComposedDpEvent(dp.GaussianDpEvent(20.0 * noise), 5)
-    return dp.ComposedDpEvent([start, dp.SelfComposedDpEvent(step, 200), dp.LaplaceDpEvent(50.0)])
+    step = Poisson(0.02, Gaussian(noise))
+    start = Times(Gaussian(20.0 * noise), 5)
+    return Together([start, Times(step, 200), Laplace(50.0)])
 
 
 def check(make_event, budget, noise, tolerance=1e-4):
@@ -142,15 +139,15 @@ def test_golden_sampled_noise():
 def test_full_batches_are_answered_exactly(relation):
     budget = Budget(epsilon=1.0, delta=1e-5, relation=relation)
     for make_event, count in (
-        (dp.GaussianDpEvent, 1),
+        (Gaussian, 1),
         (sampled(1.0, 25), 25),
-        (lambda z: dp.SelfComposedDpEvent(dp.GaussianDpEvent(z), 25), 25),
+        (lambda z: Times(Gaussian(z), 25), 25),
     ):
         exact = gaussian_noise_multiplier(budget, count)
         noise = calibrate(make_event, budget, tolerance=1e-9)
         assert exact * (1 - 1e-12) <= noise <= exact * (1 + 2e-9)
     if relation is not Relation.ADD_OR_REMOVE_ONE:
-        noise = calibrate(lambda z: dp.SingleEpochTreeAggregationDpEvent(z, 1000), budget)
+        noise = calibrate(lambda z: Tree(z, 1000), budget)
         exact = gaussian_noise_multiplier(budget, 10)
         assert exact * (1 - 1e-12) <= noise <= exact * (1 + 2e-4)
 
@@ -158,7 +155,7 @@ def test_full_batches_are_answered_exactly(relation):
 @pytest.mark.parametrize("relation", Relation)
 def test_pure_noise_for_a_pure_budget(relation):
     budget = Budget(epsilon=0.5, delta=0.0, relation=relation)
-    noise = calibrate(lambda b: dp.SelfComposedDpEvent(dp.LaplaceDpEvent(b), 4), budget)
+    noise = calibrate(lambda b: Times(Laplace(b), 4), budget)
     least = 4.0 * relation.multiple / 0.5
     assert least <= noise <= least * (1 + 2e-4)
 
@@ -172,7 +169,7 @@ def test_a_prover_of_ones_own_choice(prover):
     budget = Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
 
     def make_event(z):
-        return dp.SelfComposedDpEvent(dp.GaussianDpEvent(z), 10)
+        return Times(Gaussian(z), 10)
 
     noise = calibrate(make_event, budget, accountant=prover)
     assert prover.epsilon(make_event(noise), budget.relation, 1e-5).upper <= 2.0
@@ -206,11 +203,11 @@ def test_what_no_noise_can_buy_is_said():
     pure = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
     some = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
     for make_event, budget in (
-        (dp.GaussianDpEvent, pure),
+        (Gaussian, pure),
         (sampled(0.01, 100), pure),
-        (lambda z: dp.ComposedDpEvent([dp.GaussianDpEvent(z), dp.LaplaceDpEvent(0.5)]), some),
-        (lambda z: dp.ComposedDpEvent([dp.GaussianDpEvent(z), dp.NonPrivateDpEvent()]), some),
-        (lambda z: dp.GaussianDpEvent(1.0), some),
+        (lambda z: Together([Gaussian(z), Laplace(0.5)]), some),
+        (lambda z: Together([Gaussian(z), dp.NonPrivateDpEvent()]), some),
+        (lambda z: Gaussian(1.0), some),
         (lambda z: dp.NonPrivateDpEvent(), some),
     ):
         with pytest.raises(ValueError, match=r"budget cannot be met by any noise up to 2\^64"):
@@ -220,21 +217,21 @@ def test_what_no_noise_can_buy_is_said():
 @pytest.mark.parametrize(
     ("make_event", "options", "message"),
     [
-        (dp.GaussianDpEvent, {"tolerance": 0.2}, r"tolerance must lie in \[1e-9, 0.1\], got 0.2"),
-        (dp.GaussianDpEvent, {"tolerance": 1e-10}, r"tolerance must lie in .* got 1e-10"),
-        (dp.GaussianDpEvent, {"tolerance": "1"}, r"tolerance must be a real number, got '1'"),
+        (Gaussian, {"tolerance": 0.2}, r"tolerance must lie in \[1e-9, 0.1\], got 0.2"),
+        (Gaussian, {"tolerance": 1e-10}, r"tolerance must lie in .* got 1e-10"),
+        (Gaussian, {"tolerance": "1"}, r"tolerance must be a real number, got '1'"),
         (lambda z: dp.UnsupportedDpEvent(), {}, r"no accountant supports UnsupportedDp"),
-        (dp.LaplaceDpEvent, {"accountant": GaussianDP()}, r"Gaussian DP does not support Laplace"),
-        (dp.GaussianDpEvent, {"accountant": NonPrivate()}, r"non-private does not support Gauss"),
+        (Laplace, {"accountant": GaussianDP()}, r"Gaussian DP does not support Laplace"),
+        (Gaussian, {"accountant": NonPrivate()}, r"non-private does not support Gauss"),
         (sampled(1.5, 3), {}, r"no accountant supports PoissonSampled"),
-        (dp.GaussianDpEvent, {"accountant": "clt"}, r"accountant must be one of non-private"),
-        (dp.GaussianDpEvent, {"accountant": CLT()}, r"must prove bounds, got the estimator CLT"),
-        (dp.GaussianDpEvent, {"accountant": Fourier}, r"an instance or a name, got the class"),
-        (dp.GaussianDpEvent(1.0), {}, "make_event must be a function of"),
+        (Gaussian, {"accountant": "clt"}, r"accountant must be one of non-private"),
+        (Gaussian, {"accountant": CLT()}, r"must prove bounds, got the estimator CLT"),
+        (Gaussian, {"accountant": Fourier}, r"an instance or a name, got the class"),
+        (Gaussian(1.0), {}, "make_event must be a function of"),
         (lambda z: None, {}, "make_event must return a DpEvent, got None"),
-        (dp.GaussianDpEvent, {"budget": (1.0, 1e-5)}, "budget must be a Budget, got an obj"),
-        (dp.GaussianDpEvent, {"budget": Budget}, "got the class Budget itself"),
-        (dp.GaussianDpEvent, {"budget": TINY}, "float64 cannot resolve"),
+        (Gaussian, {"budget": (1.0, 1e-5)}, "budget must be a Budget, got an obj"),
+        (Gaussian, {"budget": Budget}, "got the class Budget itself"),
+        (Gaussian, {"budget": TINY}, "float64 cannot resolve"),
     ],
 )  # fmt: skip
 def test_bad_arguments_of_calibrate_are_named(make_event, options, message):
@@ -273,13 +270,13 @@ class Counting:
     "make_event",
     [
         sampled(0.01, 1000),
-        lambda z: dp.LaplaceDpEvent(z + 0.01),
-        lambda z: dp.LaplaceDpEvent(z**4),
-        lambda z: DiscreteLaplaceDpEvent(1.0 / max(z, 0.01), 1),
-        lambda z: dp.GaussianDpEvent(1e-4 * z),
-        lambda z: dp.GaussianDpEvent(1e9 * z),
-        lambda z: dp.GaussianDpEvent(float(math.ceil(z))),  # steps
-        lambda z: dp.GaussianDpEvent(10.0 if 3.0 <= z < 5.0 or z > 50.0 else 0.1),  # two ways
+        lambda z: Laplace(z + 0.01),
+        lambda z: Laplace(z**4),
+        lambda z: DiscreteLaplace(1.0 / max(z, 0.01), 1),
+        lambda z: Gaussian(1e-4 * z),
+        lambda z: Gaussian(1e9 * z),
+        lambda z: Gaussian(float(math.ceil(z))),  # steps
+        lambda z: Gaussian(10.0 if 3.0 <= z < 5.0 or z > 50.0 else 0.1),  # two ways
     ],
     ids=["sampled", "offset", "steep", "discrete", "small", "large", "steps", "not monotone"],
 )
@@ -301,7 +298,7 @@ def test_few_calls_whatever_the_shape_of_the_event(make_event, epsilon):
 def test_the_usual_case_takes_a_dozen_calls():
     budget = Budget(epsilon=1.0, delta=1e-6, relation="zero_out")
     counting = Counting(GaussianDP())
-    calibrate(dp.GaussianDpEvent, budget, accountant=counting)
+    calibrate(Gaussian, budget, accountant=counting)
     assert counting.calls <= 20
 
 
@@ -314,9 +311,7 @@ def test_what_was_calibrated_reads_back_within_its_budget(relation):
     for epsilon, rate, steps in ((1.0, 0.01, 1000), (4.0, 0.1, 100), (0.3, 0.02, 50)):
 
         def event(z, rate=rate, steps=steps):
-            return dp.SelfComposedDpEvent(
-                dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(z)), steps
-            )
+            return Times(Poisson(rate, Gaussian(z)), steps)
 
         budget = Budget(epsilon=epsilon, delta=1e-6, relation=relation)
         spent = Guarantee(event(calibrate(event, budget)), relation).epsilon(1e-6)
@@ -327,7 +322,7 @@ def test_noise_that_the_default_accuracy_cannot_judge_meets_its_budget():
     """Upper ends a little above one at the default accuracy: what ``meets`` is for."""
 
     def event(z):
-        return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(z)), 1000)
+        return Times(Poisson(0.01, Gaussian(z)), 1000)
 
     budget = Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
     noise = calibrate(event, budget, tolerance=1e-6)
@@ -348,6 +343,6 @@ def test_what_cannot_be_judged_is_not_met():
 
 def test_accountants_have_names_here_too():
     budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
-    by_name = calibrate(dp.GaussianDpEvent, budget, accountant="Gaussian DP")
-    assert by_name == calibrate(dp.GaussianDpEvent, budget, accountant=GaussianDP())
-    assert calibrate(dp.LaplaceDpEvent, budget, accountant="renyi") > 0.0
+    by_name = calibrate(Gaussian, budget, accountant="Gaussian DP")
+    assert by_name == calibrate(Gaussian, budget, accountant=GaussianDP())
+    assert calibrate(Laplace, budget, accountant="renyi") > 0.0

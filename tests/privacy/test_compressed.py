@@ -2,14 +2,12 @@
 
 import math
 
-import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
 from builders import dominating_pairs
 from dp_accounting.pld import PLDAccountant
-from scipy.stats import chi2, norm
-
+from events import ADD, OUT, REPLACE, Gaussian, Times
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
     CompressedGaussianDpEvent,
@@ -23,9 +21,9 @@ from privopt.privacy import (
 )
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.releases.compressed import CompressedPair
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget
+from scipy.stats import chi2, norm
 
-ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation=OUT)
 Compressed = CompressedGaussianDpEvent
 
@@ -148,13 +146,13 @@ def test_a_composition_against_sampling():
     square = random.chisquare(m, (200_000, count)).sum(axis=1) / m
     deltas = [gaussian_delta(epsilon, x).upper for x in np.sqrt(square[:4000]) / noise]
     error = np.std(deltas) / math.sqrt(len(deltas))
-    found = Fourier().delta(dp.SelfComposedDpEvent(Compressed(noise, m), count), OUT, epsilon)
+    found = Fourier().delta(Times(Compressed(noise, m), count), OUT, epsilon)
     assert found.upper == pytest.approx(np.mean(deltas), abs=5.0 * error)
     assert found.upper - found.lower <= 2e-3 * found.upper
 
 
 def test_many_measurements_are_none():
-    plain = GaussianDP().epsilon(dp.GaussianDpEvent(3.0), OUT, 1e-6)
+    plain = GaussianDP().epsilon(Gaussian(3.0), OUT, 1e-6)
     found = Fourier(1e-5).epsilon(Compressed(3.0, 2**40), OUT, 1e-6)
     assert found.upper == pytest.approx(plain.upper, rel=2e-5)
     assert found.lower == pytest.approx(plain.lower, rel=2e-5)

@@ -5,39 +5,31 @@ import math
 import dp_accounting as dp
 import numpy as np
 import pytest
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEvent
-
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
+from events import ADD, OUT, DiscreteLaplace, Gaussian, Laplace, Poisson, Response, Times, Tree
 from privopt.accounting import ACCOUNTANTS
-from privopt.privacy import (
-    BoundedRangeDpEvent,
-    Fourier,
-    GaussianFilter,
-    Guarantee,
-    pure_event,
-)
+from privopt.privacy import BoundedRangeDpEvent, Fourier, GaussianFilter, Guarantee, pure_event
 from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.releases import gaussian_cost, zcdp_cost
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget
 
-Gaussian, Laplace, Poisson = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.PoissonSampledDpEvent
-ADD, OUT = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT
 ACCOUNTANT = pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda each: each.name)
 
 NOISY = {
     "Gaussian": Gaussian,
     "Laplace": Laplace,
-    "tree": lambda z: dp.SingleEpochTreeAggregationDpEvent(z, 4),
+    "tree": lambda z: Tree(z, 4),
     "objective": lambda z: ObjectivePerturbationDpEvent(z, 0.0),
     "selected": lambda z: RepeatAndSelectDpEvent(Laplace(z), 3.0, 1.0),
     "mixture": lambda z: dp.dp_event.MixtureOfGaussiansDpEvent(z, [1.0, 2.0], [0.5, 0.5]),
     "sampled": lambda z: Poisson(0.5, Gaussian(z)),
-    "sampled twice": lambda z: Poisson(0.5, dp.SelfComposedDpEvent(Gaussian(z), 2)),
+    "sampled twice": lambda z: Poisson(0.5, Times(Gaussian(z), 2)),
     "sampled Laplace": lambda z: Poisson(0.5, Laplace(z)),
     "truncated": lambda z: dp.TruncatedSubsampledGaussianDpEvent(4, 0.5, 3, z),
     "concentrated": lambda z: dp.ZCDpEvent(1.0 / z if z else math.inf),
     "pure": lambda z: dp.ZCDpEvent(0.0, 1.0 / z if z else math.inf),
     "bounded range": lambda z: BoundedRangeDpEvent(1.0 / z if z else math.inf),
-    "response": lambda z: dp.RandomizedResponseDpEvent(min(z, 1.0), 3),
+    "response": lambda z: Response(min(z, 1.0), 3),
 }
 
 
@@ -68,7 +60,7 @@ def test_everybody_is_asked_for_what_it_knows():
 def test_no_noise_is_not_private_and_little_noise_is_not_none(accountant, kind):
     """Released once and several times; numbers between that overflow in their own ways."""
     for noise, count in ((0.0, 1), (0.0, 7), (5e-324, 7), (1e-310, 1), (1e-200, 7), (1e-5, 1)):
-        event = dp.SelfComposedDpEvent(NOISY[kind](noise), count)
+        event = Times(NOISY[kind](noise), count)
         assert accountant.supports(event, OUT)
         spent = [accountant.epsilon(event, OUT, delta) for delta in (1e-6, 0.3)]
         lost = accountant.delta(event, OUT, 1.0)
@@ -85,12 +77,12 @@ def test_discrete_noise_without_end_is_no_mechanism(accountant):
     """``a = 0`` was called private, by the accountants that only multiply by it."""
     for a in (0.0, -0.0):
         for size in (0, 1):
-            assert not accountant.supports(DiscreteLaplaceDpEvent(a, size), ADD)
-    assert Guarantee(DiscreteLaplaceDpEvent(0.0, 1), ADD).epsilon(1e-5).upper == math.inf
+            assert not accountant.supports(DiscreteLaplace(a, size), ADD)
+    assert Guarantee(DiscreteLaplace(0.0, 1), ADD).epsilon(1e-5).upper == math.inf
 
 
 def test_no_filter_admits_it():
-    endless = DiscreteLaplaceDpEvent(0.0, 1)
+    endless = DiscreteLaplace(0.0, 1)
     assert [cost(endless, ADD) for cost in (gaussian_cost, zcdp_cost)] == [None] * 2
     budget = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
     assert not GaussianFilter(budget).supports(endless)
@@ -100,14 +92,14 @@ def test_no_filter_admits_it():
 def test_the_loss_of_two_buckets_is_known_to_the_last_digits(p):
     """Beside ``p = 1`` the lower end was above the truth by a relative 5e-5."""
     exact = math.log1p((1.0 - p) * 2.0 / p)
-    lower, upper = Fourier().epsilon(dp.RandomizedResponseDpEvent(p, 2), OUT, 0.0)
+    lower, upper = Fourier().epsilon(Response(p, 2), OUT, 0.0)
     assert lower <= exact <= upper <= exact * (1.0 + 1e-9)
 
 
 @ACCOUNTANT
 @pytest.mark.parametrize("loss", [1e-300, 1e-20, 1e-3, 800.0, 1e5, 1e200, 1e308])
 def test_every_pure_loss_has_answers(accountant, loss):
-    event = dp.SelfComposedDpEvent(pure_event(loss), 3)
+    event = Times(pure_event(loss), 3)
     if accountant.name in ("non-private", "Gaussian DP"):
         assert not accountant.supports(event, ADD)
         return

@@ -4,32 +4,30 @@ import math
 
 import dp_accounting as dp
 import pytest
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent, RepeatAndSelectDpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-
+from events import OUT, REPLACE, DiscreteLaplace, Gaussian, Laplace, Response, Times, Together
 from privopt.privacy import BoundedRangeDpEvent, Guarantee, epsilon, pure_event
 from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.spec import Relation
 
-Gaussian, Laplace, Times = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.SelfComposedDpEvent
-REPLACE, OUT = Relation.REPLACE_ONE, Relation.ZERO_OUT
 EVENTS = {
     "Gaussian": Gaussian(2.0),
     "Laplace": Laplace(2.0),
-    "discrete Laplace": DiscreteLaplaceDpEvent(0.5, 1),
-    "randomised response": dp.RandomizedResponseDpEvent(0.4, 3),
+    "discrete Laplace": DiscreteLaplace(0.5, 1),
+    "randomised response": Response(0.4, 3),
     "pure": pure_event(1.0),
     "zCDP": dp.ZCDpEvent(0.1),
     "tree": dp.SingleEpochTreeAggregationDpEvent(2.0, [8, 4]),
     "Poisson": Times(dp.PoissonSampledDpEvent(0.2, Gaussian(1.0)), 3),
     "fixed size": Times(dp.SampledWithoutReplacementDpEvent(100, 10, Gaussian(2.0)), 3),
     "selected": RepeatAndSelectDpEvent(Laplace(2.0), 10.0, 0.0),
-    "mixed": dp.ComposedDpEvent([Gaussian(2.0), Laplace(3.0), pure_event(0.5)]),
-    "mixed samplers": dp.ComposedDpEvent(
+    "mixed": Together([Gaussian(2.0), Laplace(3.0), pure_event(0.5)]),
+    "mixed samplers": Together(
         [Gaussian(3.0), dp.SampledWithoutReplacementDpEvent(100, 10, Gaussian(2.0))]
     ),
-    "bits and noise": dp.ComposedDpEvent([Gaussian(2.0), dp.RandomizedResponseDpEvent(0.4, 2)]),
+    "bits and noise": Together([Gaussian(2.0), Response(0.4, 2)]),
 }
 SLACK = 1e-4  # relative, of dp-accounting's own discretisation
 
@@ -89,9 +87,9 @@ def test_what_has_no_other_words_is_refused_by_name():
         (dp.UnsupportedDpEvent(), OUT),
         (mixture, REPLACE),
         (Gaussian(math.nan), REPLACE),
-        (dp.RandomizedResponseDpEvent(1.5, 2), OUT),
+        (Response(1.5, 2), OUT),
     ):
-        whole = dp.ComposedDpEvent([BoundedRangeDpEvent(1.0), event])
+        whole = Together([BoundedRangeDpEvent(1.0), event])
         with pytest.raises(ValueError, match=type(event).__name__):
             Guarantee(whole, relation).exported()
     assert Guarantee(mixture, OUT).exported()[0] == mixture

@@ -13,19 +13,16 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+from events import ADD, EVERY_RELATION, REPLACE, Gaussian, Laplace, Response, Times, Together
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
-
 from privopt.privacy.calibration import gaussian_noise_multiplier
 from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
 from privopt.privacy.gaussian_filter import GaussianFilter
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import gaussian_cost, zcdp_cost
-from privopt.spec import Budget, Relation
-
-REPLACE, ADD = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE
-RELATIONS = pytest.mark.parametrize("relation", list(Relation))
+from privopt.spec import Budget
+from scipy import integrate, stats
 
 
 def budget(epsilon=1.0, delta=1e-6, relation=REPLACE):
@@ -72,17 +69,17 @@ def worst_delta(limited, moves, steps=None):
 def test_the_step_that_would_cross_is_refused_and_a_cheaper_one_is_not():
     limited = GaussianFilter(budget(relation=ADD))
     most = 1.0 / math.sqrt(limited.limit)
-    half = dp.GaussianDpEvent(most * math.sqrt(2.0) * (1.0 + 1e-12))
+    half = Gaussian(most * math.sqrt(2.0) * (1.0 + 1e-12))
     once = limited.after(half)
     assert (limited.remaining, once.remaining) == (1.0, 0.5)  # reading and spending change nothing
-    too_much = dp.GaussianDpEvent(most * 1.4)
+    too_much = Gaussian(most * 1.4)
     assert not once.admits(once.state, once.cost(too_much))
     with pytest.raises(ValueError, match=r"release must fit into the remaining 0\.5 of the budget"):
         once.after(too_much)
-    quarter = dp.GaussianDpEvent(most * 2.0 * (1.0 + 1e-12))
+    quarter = Gaussian(most * 2.0 * (1.0 + 1e-12))
     twice = once.after(quarter).after(quarter)
     assert twice.remaining == 0.0
-    assert twice.fits(dp.GaussianDpEvent(1e300)) == 0
+    assert twice.fits(Gaussian(1e300)) == 0
     assert twice.after(dp.NoOpDpEvent()) == twice
     assert twice.fits(dp.NoOpDpEvent()) == math.inf
 
@@ -160,7 +157,7 @@ def test_what_a_filter_claims_follows_from_its_budget():
     assert replaced.guarantee().epsilon(small.delta).upper <= small.epsilon
     with pytest.raises(TypeError, match="limit"):
         dataclasses.replace(replaced, limit=Fraction(9))
-    spent = GaussianFilter(large).after(dp.LaplaceDpEvent(100.0))
+    spent = GaussianFilter(large).after(Laplace(100.0))
     for change in ({"budget": small}, {"units": 10}):
         with pytest.raises(ValueError, match="budget and units must stay once"):
             dataclasses.replace(spent, **change)
@@ -198,7 +195,7 @@ def run_compiled(limited, table, key, steps):
 @pytest.mark.parametrize("wide", [True, False])
 def test_a_compiled_loop_agrees_with_the_host(wide):
     limited = GaussianFilter(budget(2.0, 1e-5, ADD))
-    levels = [dp.GaussianDpEvent(40.0 * 2.0**-k) for k in range(6)]
+    levels = [Gaussian(40.0 * 2.0**-k) for k in range(6)]
     table, steps = limited.costs(levels), 400
     with jax.enable_x64(wide):
         key = jax.random.key(7)
@@ -220,27 +217,27 @@ def test_a_compiled_loop_agrees_with_the_host(wide):
 # --- equal to plain accounting where nothing is adaptive -----------------------------------------
 
 
-@RELATIONS
+@EVERY_RELATION
 @pytest.mark.parametrize("steps", [1, 10, 1000, 10**6])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-10), (1.0, 1e-6), (8.0, 1e-5)])
 def test_the_gaussian_filter_at_its_limit_is_the_budget(relation, steps, epsilon, delta):
     limited = GaussianFilter(budget(epsilon, delta, relation))
     z = gaussian_noise_multiplier(limited.budget, steps) * (1.0 + 1e-9)
-    assert limited.fits(dp.GaussianDpEvent(z)) == steps
-    assert limited.fits(dp.GaussianDpEvent(z * (1.0 - 1e-8))) < steps
-    plain = Guarantee(dp.GaussianDpEvent(z), relation).times(steps).epsilon(delta)
+    assert limited.fits(Gaussian(z)) == steps
+    assert limited.fits(Gaussian(z * (1.0 - 1e-8))) < steps
+    plain = Guarantee(Gaussian(z), relation).times(steps).epsilon(delta)
     assert plain.lower <= epsilon
     assert plain.upper == pytest.approx(epsilon, rel=1e-8)
 
 
-@RELATIONS
+@EVERY_RELATION
 def test_no_statement_is_above_the_budget(relation):
     b = budget(0.7, 1e-7, relation)
     claim = GaussianFilter(b).guarantee()
     assert claim.relation is relation
     assert claim.epsilon(b.delta).upper <= b.epsilon
     assert claim.epsilon(b.delta).upper == pytest.approx(b.epsilon, rel=1e-8)
-    half = GaussianFilter(b).after(dp.GaussianDpEvent(100.0))
+    half = GaussianFilter(b).after(Gaussian(100.0))
     assert half.guarantee() == claim  # of the limit, whatever is spent
 
 
@@ -248,32 +245,32 @@ def test_no_statement_is_above_the_budget(relation):
 
 
 def test_exact_costs():
-    assert gaussian_cost(dp.GaussianDpEvent(3.0), REPLACE) == Fraction(4, 9)
-    assert zcdp_cost(dp.GaussianDpEvent(3.0), ADD) == Fraction(1, 18)
+    assert gaussian_cost(Gaussian(3.0), REPLACE) == Fraction(4, 9)
+    assert zcdp_cost(Gaussian(3.0), ADD) == Fraction(1, 18)
     assert zcdp_cost(dp.ZCDpEvent(0.25), REPLACE) == 0.25
-    many = dp.SelfComposedDpEvent(dp.ComposedDpEvent([dp.LaplaceDpEvent(10.0)] * 2), 5)
-    assert gaussian_cost(many, REPLACE) == 10 * gaussian_cost(dp.LaplaceDpEvent(10.0), REPLACE)
-    mixed = dp.ComposedDpEvent([dp.LaplaceDpEvent(10.0), dp.LaplaceDpEvent(5.0), dp.NoOpDpEvent()])
+    many = Times(Together([Laplace(10.0)] * 2), 5)
+    assert gaussian_cost(many, REPLACE) == 10 * gaussian_cost(Laplace(10.0), REPLACE)
+    mixed = Together([Laplace(10.0), Laplace(5.0), dp.NoOpDpEvent()])
     parts = [Fraction(zcdp_cost(part, ADD)) for part in mixed.events]
     assert zcdp_cost(mixed, ADD) == pytest.approx(float(sum(parts)), rel=1e-14)
     assert zcdp_cost(mixed, ADD) >= sum(parts)
     for cost in (gaussian_cost, zcdp_cost):
         assert cost(dp.NoOpDpEvent(), ADD) == 0
-        assert cost(dp.SelfComposedDpEvent(dp.NonPrivateDpEvent(), 0), ADD) == 0
-        assert cost(dp.LaplaceDpEvent(0.0), ADD) == math.inf
-        assert cost(dp.LaplaceDpEvent(1e-320), ADD) > 1e308
-        assert cost(dp.LaplaceDpEvent(math.inf), ADD) == 0
-        assert cost(dp.RandomizedResponseDpEvent(1.0, 2), ADD) == 0
-        assert cost(dp.RandomizedResponseDpEvent(0.0, 2), ADD) == math.inf
+        assert cost(Times(dp.NonPrivateDpEvent(), 0), ADD) == 0
+        assert cost(Laplace(0.0), ADD) == math.inf
+        assert cost(Laplace(1e-320), ADD) > 1e308
+        assert cost(Laplace(math.inf), ADD) == 0
+        assert cost(Response(1.0, 2), ADD) == 0
+        assert cost(Response(0.0, 2), ADD) == math.inf
         for unknown in (
             dp.NonPrivateDpEvent(),
-            dp.GaussianDpEvent(-1.0),
-            dp.GaussianDpEvent(math.nan),
-            dp.LaplaceDpEvent(-1.0),
+            Gaussian(-1.0),
+            Gaussian(math.nan),
+            Laplace(-1.0),
             dp.ZCDpEvent(0.1, 0.1),
-            dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)),
-            dp.SelfComposedDpEvent(dp.LaplaceDpEvent(1.0), -1),
-            dp.ComposedDpEvent([dp.LaplaceDpEvent(1.0), dp.UnsupportedDpEvent()]),
+            dp.PoissonSampledDpEvent(0.01, Gaussian(1.0)),
+            Times(Laplace(1.0), -1),
+            Together([Laplace(1.0), dp.UnsupportedDpEvent()]),
             (0.1, 1e-9),
         ):
             assert cost(unknown, ADD) is None
@@ -282,7 +279,7 @@ def test_exact_costs():
 @given(st.floats(-6.0, 1.7), st.floats(-6.0, 4.0))
 def test_pure_and_laplace_releases_are_zcdp_at_the_divergence_of_order_one(log_t, log_excess):
     t = 10.0**log_t
-    pure, laplace = zcdp_cost((t, 0.0), ADD), zcdp_cost(dp.LaplaceDpEvent(1.0 / t), ADD)
+    pure, laplace = zcdp_cost((t, 0.0), ADD), zcdp_cost(Laplace(1.0 / t), ADD)
     with mpmath.workdps(60):
         x, s = 1 / mpmath.mpf(1.0 / t), mpmath.mpf(10) ** log_excess
         y, alpha = mpmath.mpf(t), 1 + s
@@ -379,7 +376,7 @@ def test_a_filter_is_a_value():
 def test_integers_without_a_sign_are_refused():
     """``units - spent - cost`` wraps around there, and everything would be admitted."""
     limited = GaussianFilter(budget())
-    full, cost = np.int32(limited.units), limited.cost(dp.LaplaceDpEvent(30.0))
+    full, cost = np.int32(limited.units), limited.cost(Laplace(30.0))
     assert not limited.admits(full, cost)
     for dtype in (np.uint32, np.uint64, np.int16, np.float64, np.bool_):
         for pair in ((full.astype(dtype), cost), (full, cost.astype(dtype))):

@@ -6,28 +6,13 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
-
+from events import ADD, OUT, REPLACE, Gaussian, Laplace, Poisson, Response, Times, Together, sgd
 from privopt.privacy import GaussianDP
 from privopt.privacy.accountants.fourier import Fourier, _orders
 from privopt.privacy.fourier import AtDelta, AtEpsilon
 from privopt.privacy.fourier.search import _Search
-from privopt.spec import Relation
 
-G, L = dp.GaussianDpEvent, dp.LaplaceDpEvent
-ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
 FOURIER, EXACT = Fourier(), GaussianDP()
-
-
-def poisson(q, event):
-    return dp.PoissonSampledDpEvent(q, event)
-
-
-def times(event, count):
-    return dp.SelfComposedDpEvent(event, count)
-
-
-def sgd(z, q, steps):
-    return times(poisson(q, G(z)), steps)
 
 
 def overlap(a, b):
@@ -36,14 +21,14 @@ def overlap(a, b):
 
 # --- golden values --------------------------------------------------------------------------------
 
-FIXED = times(dp.SampledWithoutReplacementDpEvent(100, 1, G(2.0)), 1000)
+FIXED = Times(dp.SampledWithoutReplacementDpEvent(100, 1, Gaussian(2.0)), 1000)
 GOLDEN = [
     (sgd(1.0, 0.01, 1000), ADD, 1e-5, 1.828231, 1.828237),
     (sgd(1.0, 0.01, 1000), ADD, 1e-10, 3.290438, 3.290444),
     (sgd(1.0, 0.01, 1000), ADD, 1e-15, 4.854532, 4.854539),
     (sgd(1.0, 0.01, 1000), REPLACE, 1e-5, 2.843439, 2.843441),
-    (times(L(10.0), 100), ADD, 1e-6, 4.692666, 4.692668),
-    (dp.ComposedDpEvent([times(G(5.0), 10), L(2.0)]), ADD, 1e-6, 3.335159, 3.335161),
+    (Times(Laplace(10.0), 100), ADD, 1e-6, 4.692666, 4.692668),
+    (Together([Times(Gaussian(5.0), 10), Laplace(2.0)]), ADD, 1e-6, 3.335159, 3.335161),
     (sgd(2.0, 0.05, 1000), ADD, 1e-6, 4.162605, 4.162607),
     (sgd(0.5, 0.001, 2000), ADD, 1e-5, 3.653355, 3.653357),
     # Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", their runs
@@ -64,9 +49,9 @@ def test_golden_epsilon(event, relation, delta, low, high):
 
 
 def test_golden_delta():
-    one = poisson(0.01, G(1.0))
+    one = Poisson(0.01, Gaussian(1.0))
     assert FOURIER.delta(one, ADD, 0.5).contains(2.214519013153e-7)
-    assert FOURIER.delta(times(one, 1000), ADD, 1.0).contains(2.61242e-3)
+    assert FOURIER.delta(Times(one, 1000), ADD, 1.0).contains(2.61242e-3)
 
 
 def test_golden_fixed_batches():
@@ -81,7 +66,7 @@ def test_golden_fixed_batches():
 @pytest.mark.parametrize("steps", [1, 30, 10**6])
 @pytest.mark.parametrize("mu", [0.02, 0.3, 1.6, 9.0])
 def test_composed_gaussians_lie_inside(mu, steps):
-    event = times(G(math.sqrt(steps) / mu), steps)
+    event = Times(Gaussian(math.sqrt(steps) / mu), steps)
     for delta in (0.9, 0.1, 1e-3, 1e-8, 1e-50, 1e-250):
         if steps == 10**6 and delta not in (0.1, 1e-50):
             continue
@@ -97,18 +82,18 @@ def test_composed_gaussians_lie_inside(mu, steps):
 @pytest.mark.parametrize("mu", [1e-7, 1e-5, 1e-3])
 def test_tiny_distances(mu):
     for standard in (0.0, 1.0, 6.0):
-        found, exact = (f.delta(G(1.0 / mu), ADD, standard * mu) for f in (FOURIER, EXACT))
+        found, exact = (f.delta(Gaussian(1.0 / mu), ADD, standard * mu) for f in (FOURIER, EXACT))
         assert overlap(found, exact)
         assert found.upper <= 1.1 * found.lower
 
 
 def test_a_billion_steps():
-    event = times(G(math.sqrt(1e9)), 10**9)
+    event = Times(Gaussian(math.sqrt(1e9)), 10**9)
     assert overlap(FOURIER.epsilon(event, ADD, 1e-5), EXACT.epsilon(event, ADD, 1e-5))
     for steps in (10**13, 10**18):
-        event = times(G(math.sqrt(steps)), steps)
+        event = Times(Gaussian(math.sqrt(steps)), steps)
         assert overlap(FOURIER.epsilon(event, ADD, 1e-5), EXACT.epsilon(event, ADD, 1e-5))
-        samples = times(dp.PoissonSampledDpEvent(0.5, G(1e7)), steps)
+        samples = Times(Poisson(0.5, Gaussian(1e7)), steps)
         assert tuple(FOURIER.epsilon(samples, ADD, 1e-5)) == (0.0, math.inf)
         assert tuple(FOURIER.delta(samples, ADD, 1.0)) == (0.0, 1.0)
 
@@ -131,7 +116,7 @@ def test_randomised_response_against_binomial_sums(steps):
         p = mpmath.mpf(0.75) + mpmath.mpf(0.125)
         q = 1 - p
         unit = mpmath.log(p / q)
-        event = times(dp.RandomizedResponseDpEvent(0.25, 2), steps)
+        event = Times(Response(0.25, 2), steps)
         for share in (0.2, 0.8, 0.98):
             epsilon = float(share * steps * unit)
             exact = mpmath.fsum(
@@ -150,8 +135,8 @@ def test_randomised_response_against_binomial_sums(steps):
 
 EVENTS = [
     sgd(0.8, 0.05, 200),
-    dp.ComposedDpEvent([sgd(1.5, 0.2, 30), times(L(4.0), 5), G(3.0)]),
-    dp.ComposedDpEvent([times(poisson(0.3, L(2.0)), 20), dp.RandomizedResponseDpEvent(0.5, 4)]),
+    Together([sgd(1.5, 0.2, 30), Times(Laplace(4.0), 5), Gaussian(3.0)]),
+    Together([Times(Poisson(0.3, Laplace(2.0)), 20), Response(0.5, 4)]),
 ]
 
 

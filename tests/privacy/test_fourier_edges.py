@@ -5,17 +5,12 @@ import math
 import dp_accounting as dp
 import numpy as np
 import pytest
-
+from events import ADD, REPLACE, Gaussian, Laplace, Poisson, Response, Times, Together, sgd
 from privopt.privacy import Fourier, GaussianDP
 from privopt.privacy.numbers import Interval
 from privopt.spec import Relation
 
-G, ADD, REPLACE = dp.GaussianDpEvent, Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 FOURIER = Fourier()
-
-
-def sgd(z, q, steps):
-    return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(q, G(z)), steps)
 
 
 # --- hardly any noise -----------------------------------------------------------------------------
@@ -34,18 +29,18 @@ def test_who_takes_part_is_seen_and_no_mode_is_lost(noise, steps):
 
 
 def test_noise_below_the_known_range_proves_nothing_from_below():
-    for event in (G(1e-6), sgd(1e-6, 0.5, 3)):
+    for event in (Gaussian(1e-6), sgd(1e-6, 0.5, 3)):
         assert tuple(FOURIER.epsilon(event, ADD, 1e-5)) == (0.0, math.inf)
-    assert tuple(FOURIER.epsilon(G(0.0), ADD, 1e-5)) == (math.inf, math.inf)
-    assert FOURIER.delta(G(1e-6), ADD, 1.0).contains(1.0)
-    assert FOURIER.delta(G(1e-6), ADD, 1.0).lower == 0.0
+    assert tuple(FOURIER.epsilon(Gaussian(0.0), ADD, 1e-5)) == (math.inf, math.inf)
+    assert FOURIER.delta(Gaussian(1e-6), ADD, 1.0).contains(1.0)
+    assert FOURIER.delta(Gaussian(1e-6), ADD, 1.0).lower == 0.0
 
 
 # --- atoms, bounded losses ------------------------------------------------------------------------
 
 
 def test_hardly_any_noise_in_an_answer():
-    event = dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(1e-300, 2), 3)
+    event = Times(Response(1e-300, 2), 3)
     lower, upper = FOURIER.epsilon(event, ADD, 1e-5)
     assert lower <= 3 * math.log(2e300) + math.log1p(-1e-5) <= upper * (1 + 1e-12)
 
@@ -55,35 +50,31 @@ def test_hardly_any_noise_in_an_answer():
 def test_laplace_close_to_its_largest_loss(scale, delta):
     """``delta = 1 - e^((eps - 1/b) / 2)``: tilts so steep that weights underflow."""
     exact = 1.0 / scale + 2.0 * math.log1p(-delta)
-    lower, upper = FOURIER.epsilon(dp.LaplaceDpEvent(scale), ADD, delta)
+    lower, upper = FOURIER.epsilon(Laplace(scale), ADD, delta)
     assert lower * (1 - 1e-12) <= exact <= upper * (1 + 1e-12)
     assert upper <= lower * 1.002
 
 
 def test_pure_privacy_at_delta_zero():
-    event = dp.ComposedDpEvent(
-        [dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 3), dp.RandomizedResponseDpEvent(0.5, 2)]
-    )
+    event = Together([Times(Laplace(2.0), 3), Response(0.5, 2)])
     exact = 1.5 + math.log(3.0)
     for end in FOURIER.epsilon(event, ADD, 0.0):
         assert end == pytest.approx(exact, rel=1e-11)
     assert FOURIER.epsilon(event, ADD, 1e-13).upper <= exact * (1 + 1e-11)
     assert tuple(FOURIER.delta(event, ADD, exact * 1.001)) == (0.0, 0.0)
-    assert FOURIER.epsilon(G(1.0), ADD, 0.0).upper == math.inf
+    assert FOURIER.epsilon(Gaussian(1.0), ADD, 0.0).upper == math.inf
 
 
 def test_a_planted_infinite_loss_is_visible():
-    planted = dp.PoissonSampledDpEvent(1e-6, dp.NonPrivateDpEvent())
-    event = dp.ComposedDpEvent([sgd(1.0, 0.01, 100), planted])
+    planted = Poisson(1e-6, dp.NonPrivateDpEvent())
+    event = Together([sgd(1.0, 0.01, 100), planted])
     clean = FOURIER.delta(sgd(1.0, 0.01, 100), ADD, 30.0)
     assert clean.upper < 1e-100
     assert FOURIER.delta(event, ADD, 30.0).contains(1e-6)
     assert tuple(FOURIER.epsilon(event, ADD, 0.99e-6)) == (math.inf, math.inf)
     assert FOURIER.epsilon(event, ADD, 1.01e-6).upper < math.inf
     assert tuple(FOURIER.trade_off(dp.NonPrivateDpEvent(), ADD, np.array([0.0, 0.5]))) == (0.0, 0.0)
-    lines = FOURIER.trade_off(
-        dp.PoissonSampledDpEvent(0.3, dp.NonPrivateDpEvent()), ADD, np.array([0.0])
-    )
+    lines = FOURIER.trade_off(Poisson(0.3, dp.NonPrivateDpEvent()), ADD, np.array([0.0]))
     assert lines == pytest.approx([0.7], abs=1e-6)
     assert lines[0] <= 0.7
 
@@ -94,20 +85,20 @@ def test_a_planted_infinite_loss_is_visible():
 @pytest.mark.parametrize("delta", [math.nextafter(1.0, 0.0), 1.0 - 1e-9, 0.999, 1e-280, 5e-324])
 @pytest.mark.parametrize("noise", [0.05, 1.0, 40.0])
 def test_deltas_at_both_ends(noise, delta):
-    found, exact = (each.epsilon(G(noise), ADD, delta) for each in (FOURIER, GaussianDP()))
+    found, exact = (each.epsilon(Gaussian(noise), ADD, delta) for each in (FOURIER, GaussianDP()))
     assert found.lower <= exact.upper
     assert exact.lower <= found.upper
 
 
 def test_underflowing_deltas_stay_positive_from_above():
-    for event in (G(1.0), sgd(1.0, 0.1, 10)):
+    for event in (Gaussian(1.0), sgd(1.0, 0.1, 10)):
         lower, upper = FOURIER.delta(event, ADD, 1e5)
         assert lower == 0.0 < upper < 1e-280
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_everybody_sampled_is_no_sampling(relation):
-    whole = FOURIER.epsilon(dp.SelfComposedDpEvent(G(2.0), 10), relation, 1e-6)
+    whole = FOURIER.epsilon(Times(Gaussian(2.0), 10), relation, 1e-6)
     assert FOURIER.epsilon(sgd(2.0, 1.0, 10), relation, 1e-6) == whole
     nearly = FOURIER.epsilon(sgd(2.0, 1.0 - 1e-12, 10), relation, 1e-6)
     assert nearly.lower <= whole.upper
@@ -124,8 +115,8 @@ def test_the_trade_off_of_far_modes_lies_below_the_truth_and_close():
 
 def test_a_rare_sample_holds_what_a_convolution_finds():
     """Golden: 2^24 points of the summed loss by one FFT, exact to 1e-6 at this delta."""
-    step = dp.PoissonSampledDpEvent(3.53e-6, dp.GaussianDpEvent(0.529))
-    found = Fourier(3e-4).epsilon(dp.SelfComposedDpEvent(step, 57), Relation.REPLACE_ONE, 9.96e-7)
+    step = Poisson(3.53e-6, Gaussian(0.529))
+    found = Fourier(3e-4).epsilon(Times(step, 57), Relation.REPLACE_ONE, 9.96e-7)
     assert found.lower <= 0.001505081 <= found.upper
 
 
@@ -150,7 +141,7 @@ def test_rare_samples_are_as_certain_as_frequent_ones(z, q, steps, delta, relati
     [
         (sgd(10.3654, 0.00157387, 241), REPLACE),
         (sgd(10.76, 0.0029, 1641), ADD),
-        (G(1e5), ADD),
+        (Gaussian(1e5), ADD),
     ],
 )
 def test_delta_at_zero_is_refined_where_the_mesh_is_coarse_at_first(event, relation):
@@ -169,10 +160,10 @@ def test_delta_at_zero_of_a_step_in_closed_form():
 
 @pytest.mark.parametrize("delta", [1e-14, 1e-16, 1e-40])
 def test_no_mass_is_imagined_beyond_the_largest_loss(delta):
-    event = dp.ComposedDpEvent([dp.SelfComposedDpEvent(dp.LaplaceDpEvent(20.98), 5), G(0.7166)])
+    event = Together([Times(Laplace(20.98), 5), Gaussian(0.7166)])
     lower, upper = FOURIER.epsilon(event, ADD, delta)
     assert 0.0 < lower <= upper <= 1.002 * lower
-    alone = GaussianDP().epsilon(G(0.7166), ADD, delta)
+    alone = GaussianDP().epsilon(Gaussian(0.7166), ADD, delta)
     assert alone.lower <= upper <= alone.upper + 5 / 20.98
 
 
@@ -180,10 +171,10 @@ def test_no_mass_is_imagined_beyond_the_largest_loss(delta):
 def test_atoms_off_the_lattice_cost_a_square_of_its_spacing(count):
     """Many Laplace releases of a fixed total are almost one Gaussian release."""
     scale = 10.0 * math.sqrt(count)
-    many = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(scale), count)
-    lower, upper = FOURIER.epsilon(dp.ComposedDpEvent([many, G(5.0)]), ADD, 1e-6)
+    many = Times(Laplace(scale), count)
+    lower, upper = FOURIER.epsilon(Together([many, Gaussian(5.0)]), ADD, 1e-6)
     assert 0.0 < lower <= upper <= 1.002 * lower
-    limit = GaussianDP().epsilon(dp.ComposedDpEvent([G(10.0), G(5.0)]), ADD, 1e-6)
+    limit = GaussianDP().epsilon(Together([Gaussian(10.0), Gaussian(5.0)]), ADD, 1e-6)
     assert lower == pytest.approx(limit.upper, rel=0.02)
 
 
@@ -191,26 +182,26 @@ def test_atoms_off_the_lattice_cost_a_square_of_its_spacing(count):
 
 
 def test_stand_ins_are_not_attained():
-    batches = dp.SampledWithoutReplacementDpEvent(100, 1, G(1e-6))
+    batches = dp.SampledWithoutReplacementDpEvent(100, 1, Gaussian(1e-6))
     assert tuple(FOURIER.epsilon(batches, REPLACE, 1e-5)) == (0.0, math.inf)
     assert FOURIER.delta(batches, REPLACE, 1e14).lower == 0.0
-    denormal = dp.RandomizedResponseDpEvent(5e-324, 2)
+    denormal = Response(5e-324, 2)
     assert tuple(FOURIER.epsilon(denormal, ADD, 1e-5)) == (0.0, math.inf)
 
 
 @pytest.mark.parametrize("rate", [1e-300, 1e-30, 1e-15])
-@pytest.mark.parametrize("event", [dp.LaplaceDpEvent(1.0), G(1.0), G(1e-3)], ids=str)
+@pytest.mark.parametrize("event", [Laplace(1.0), Gaussian(1.0), Gaussian(1e-3)], ids=str)
 def test_hardly_any_sampling_costs_hardly_anything(event, rate):
-    sampled = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, event), 10)
+    sampled = Times(Poisson(rate, event), 10)
     assert FOURIER.epsilon(sampled, ADD, 1e-5) == Interval(0.0, 0.0)
     assert FOURIER.delta(sampled, ADD, 0.0).upper <= 1e-7
 
 
 def test_numbers_beyond_floats_are_refused_or_cost_everything():
-    assert not FOURIER.supports(G(1e170), ADD)
-    assert not FOURIER.supports(dp.PoissonSampledDpEvent(0.5, dp.LaplaceDpEvent(1e170)), ADD)
-    endless = dp.SelfComposedDpEvent(G(1.0), 10**400)
+    assert not FOURIER.supports(Gaussian(1e170), ADD)
+    assert not FOURIER.supports(Poisson(0.5, Laplace(1e170)), ADD)
+    endless = Times(Gaussian(1.0), 10**400)
     assert tuple(FOURIER.epsilon(endless, ADD, 1e-5)) == (0.0, math.inf)
     assert tuple(FOURIER.delta(endless, ADD, 1.0)) == (0.0, 1.0)
-    nothing = dp.SelfComposedDpEvent(dp.NoOpDpEvent(), 10**400)
+    nothing = Times(dp.NoOpDpEvent(), 10**400)
     assert tuple(FOURIER.epsilon(nothing, ADD, 1e-5)) == (0.0, 0.0)

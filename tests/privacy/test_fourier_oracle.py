@@ -11,16 +11,13 @@ until nothing is added.
 
 import math
 
-import dp_accounting as dp
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
-
+from events import ADD, REPLACE, Gaussian, Poisson, Times
 from privopt.privacy import Fourier
 from privopt.privacy.gaussian import gaussian_delta
-from privopt.spec import Relation
+from scipy.optimize import minimize_scalar
 
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 REACH = 1e-9  # of the oracle, in ln delta
 
 
@@ -100,8 +97,8 @@ def test_the_oracle_knows_the_gaussian(epsilon):
     ],
 )
 def test_the_interval_contains_what_another_transform_says(noise, rate, steps, delta, relation):
-    step = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise))
-    interval = Fourier().epsilon(dp.SelfComposedDpEvent(step, steps), relation, delta)
+    step = Poisson(rate, Gaussian(noise))
+    interval = Fourier().epsilon(Times(step, steps), relation, delta)
     orders = ("replaced",) if relation is REPLACE else ("removed", "added")
     laws = [sampled(noise, rate, order) for order in orders]
     at_lower, at_upper = (max(log_delta(law, steps, end) for law in laws) for end in interval)

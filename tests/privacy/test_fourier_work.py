@@ -8,8 +8,8 @@ import tracemalloc
 import dp_accounting as dp
 import numpy as np
 import pytest
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent, MixtureOfGaussiansDpEvent
-
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
+from events import ADD, OUT, REPLACE, DiscreteLaplace, Gaussian, Laplace, Poisson, Times, Together
 from privopt import privacy
 from privopt.privacy import (
     BoundedRangeDpEvent,
@@ -19,11 +19,8 @@ from privopt.privacy import (
     grouping,
 )
 from privopt.privacy.pairs.gaussian import spread
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget
 
-G, LAPLACE, SELF = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.SelfComposedDpEvent
-POISSON, FIXED = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
-ADD, ZERO, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
 ENOUGH = 200_000  # calls of functions, each on little memory; what took hours makes millions
 
 
@@ -37,12 +34,12 @@ def calls(ask):
 @pytest.mark.parametrize(
     ("event", "relation", "delta"),
     [
-        (SELF(POISSON(0.01, G(1e-4)), 100), ADD, 1e-5),
-        (SELF(FIXED(1000, 10, G(1e-3)), 100), REPLACE, 1e-5),
-        (SELF(POISSON(7.02e-8, G(1.9e-4)), 4_551_902), REPLACE, 3.45e-8),
-        (SELF(POISSON(6.1e-9, LAPLACE(0.00463)), 740_499), ZERO, 0.00964),
-        (SELF(POISSON(0.0109, LAPLACE(2.992)), 802_064), ZERO, 9.9e-9),
-        (SELF(POISSON(0.388, G(2.82e-4)), 211_663), ADD, 0.0869),
+        (Times(Poisson(0.01, Gaussian(1e-4)), 100), ADD, 1e-5),
+        (Times(dp.SampledWithoutReplacementDpEvent(1000, 10, Gaussian(1e-3)), 100), REPLACE, 1e-5),
+        (Times(Poisson(7.02e-8, Gaussian(1.9e-4)), 4_551_902), REPLACE, 3.45e-8),
+        (Times(Poisson(6.1e-9, Laplace(0.00463)), 740_499), OUT, 0.00964),
+        (Times(Poisson(0.0109, Laplace(2.992)), 802_064), OUT, 9.9e-9),
+        (Times(Poisson(0.388, Gaussian(2.82e-4)), 211_663), ADD, 0.0869),
     ],
 )
 def test_little_noise_and_many_steps_end_in_time_and_close(event, relation, delta):
@@ -53,7 +50,7 @@ def test_little_noise_and_many_steps_end_in_time_and_close(event, relation, delt
 
 def test_participations_are_counted_where_nothing_else_is_hidden():
     """Noise 1e-4: ``k`` participations of 100 tell about ``k / (2 z^2)``."""
-    found = Fourier().epsilon(SELF(POISSON(0.01, G(1e-4)), 100), ADD, 1e-5)
+    found = Fourier().epsilon(Times(Poisson(0.01, Gaussian(1e-4)), 100), ADD, 1e-5)
     seen = [math.comb(100, k) * 0.01**k * 0.99 ** (100 - k) for k in range(20)]
     k = next(k for k in range(20) if sum(seen[k + 1 :]) <= 1e-5)
     assert found.lower == pytest.approx(k / 2e-8, rel=1e-3)
@@ -61,20 +58,20 @@ def test_participations_are_counted_where_nothing_else_is_hidden():
 
 def test_rare_losses_within_delta_tell_nothing():
     """Each of a million steps tells all with probability 1e-9, delta allows for 2e-3."""
-    event = SELF(POISSON(1e-9, LAPLACE(0.005)), 10**6)
-    assert tuple(Fourier().epsilon(event, ZERO, 2e-3)) == (0.0, 0.0)
-    lower, upper = Fourier().delta(event, ZERO, 1.0)
+    event = Times(Poisson(1e-9, Laplace(0.005)), 10**6)
+    assert tuple(Fourier().epsilon(event, OUT, 2e-3)) == (0.0, 0.0)
+    lower, upper = Fourier().delta(event, OUT, 1.0)
     assert lower <= -math.expm1(10**6 * math.log1p(-1e-9)) <= upper <= 1.002 * lower
 
 
 def test_two_atoms_stay_on_the_lattice():
-    step = POISSON(0.0088, DiscreteLaplaceDpEvent(0.00209, 1))
-    found = Fourier().epsilon(SELF(step, 200_640), ADD, 4.9e-6)
+    step = Poisson(0.0088, DiscreteLaplace(0.00209, 1))
+    found = Fourier().epsilon(Times(step, 200_640), ADD, 4.9e-6)
     assert 0.999 * found.upper < found.lower
 
 
 def test_batches_that_often_overflow_have_a_lower_end():
-    event = SELF(dp.TruncatedSubsampledGaussianDpEvent(1000, 0.1, 100, 1.0), 100)
+    event = Times(dp.TruncatedSubsampledGaussianDpEvent(1000, 0.1, 100, 1.0), 100)
     lower, upper, reason = (*(found := privacy.epsilon(event, 1e-5, relation=ADD)), found.reason)
     assert upper == math.inf
     assert lower > 3.0
@@ -84,12 +81,17 @@ def test_batches_that_often_overflow_have_a_lower_end():
 @pytest.mark.parametrize(
     ("event", "relation", "delta", "reason"),
     [
-        (SELF(POISSON(1e-7, G(0.7)), 10**8), ADD, 1e-12, "rounding"),
-        (SELF(POISSON(1.0572e-4, G(0.9643)), 11_549), ADD, 8.25e-12, ""),
-        (SELF(POISSON(1e-4, G(2.0)), 10_000), ADD, 1e-12, ""),
-        (SELF(FIXED(1000, 10, G(1.0)), 10_000), REPLACE, 1e-5, "no pair of data sets"),
-        (SELF(POISSON(0.1, G(1.0)), 10**12), ADD, 1e-5, "1e11"),
-        (POISSON(0.01, G(1.0)), ADD, 1e-5, ""),
+        (Times(Poisson(1e-7, Gaussian(0.7)), 10**8), ADD, 1e-12, "rounding"),
+        (Times(Poisson(1.0572e-4, Gaussian(0.9643)), 11_549), ADD, 8.25e-12, ""),
+        (Times(Poisson(1e-4, Gaussian(2.0)), 10_000), ADD, 1e-12, ""),
+        (
+            Times(dp.SampledWithoutReplacementDpEvent(1000, 10, Gaussian(1.0)), 10_000),
+            REPLACE,
+            1e-5,
+            "no pair of data sets",
+        ),
+        (Times(Poisson(0.1, Gaussian(1.0)), 10**12), ADD, 1e-5, "1e11"),
+        (Poisson(0.01, Gaussian(1.0)), ADD, 1e-5, ""),
     ],
 )
 def test_what_was_not_reached_has_a_reason(event, relation, delta, reason):
@@ -100,8 +102,8 @@ def test_what_was_not_reached_has_a_reason(event, relation, delta, reason):
 
 
 def test_gaussian_releases_among_others_are_one():
-    many = dp.ComposedDpEvent([LAPLACE(50.0), SELF(G(2.0), 300), SELF(G(4.0), 400)])
-    one = dp.ComposedDpEvent([LAPLACE(50.0), G(0.1)])
+    many = Together([Laplace(50.0), Times(Gaussian(2.0), 300), Times(Gaussian(4.0), 400)])
+    one = Together([Laplace(50.0), Gaussian(0.1)])
     found, expected = (Fourier().epsilon(each, ADD, 1e-6) for each in (many, one))
     assert found.lower == pytest.approx(expected.lower, rel=1e-8)
     assert found.upper == pytest.approx(expected.upper, rel=1e-8)
@@ -121,20 +123,20 @@ MEMORY = 200 * 2**20  # bytes; some of these took gigabytes
 
 NORMS = [1.0, 2.0, 3.0], [0.9, 0.05, 0.05]
 EXTREMES = [
-    LAPLACE(1e20),
-    SELF(LAPLACE(1e99), 10**6),
-    POISSON(1e-9, LAPLACE(1e8)),
-    POISSON(1e-9, BoundedRangeDpEvent(1e-20)),
-    POISSON(1e-4, POISSON(1e-12, G(1.0))),
-    POISSON(1e-300, dp.RandomizedResponseDpEvent(0.5, 3)),
+    Laplace(1e20),
+    Times(Laplace(1e99), 10**6),
+    Poisson(1e-9, Laplace(1e8)),
+    Poisson(1e-9, BoundedRangeDpEvent(1e-20)),
+    Poisson(1e-4, Poisson(1e-12, Gaussian(1.0))),
+    Poisson(1e-300, dp.RandomizedResponseDpEvent(0.5, 3)),
     dp.RandomizedResponseDpEvent(1.0 - 1e-15, 5),
-    SELF(dp.RandomizedResponseDpEvent(1e-12, 10**6), 1000),
-    DiscreteLaplaceDpEvent(2e-6, 10**8),
-    SELF(POISSON(0.1, DiscreteLaplaceDpEvent(1e-5, 10**7)), 1000),
+    Times(dp.RandomizedResponseDpEvent(1e-12, 10**6), 1000),
+    DiscreteLaplace(2e-6, 10**8),
+    Times(Poisson(0.1, DiscreteLaplace(1e-5, 10**7)), 1000),
     MixtureOfGaussiansDpEvent(1e16, *NORMS),
-    dp.ComposedDpEvent([MixtureOfGaussiansDpEvent(1e16, *NORMS), SELF(LAPLACE(1e3), 10)]),
-    SELF(MixtureOfGaussiansDpEvent(1e-3, *NORMS), 100),
-    G(1e99),
+    Together([MixtureOfGaussiansDpEvent(1e16, *NORMS), Times(Laplace(1e3), 10)]),
+    Times(MixtureOfGaussiansDpEvent(1e-3, *NORMS), 100),
+    Gaussian(1e99),
     ObjectivePerturbationDpEvent(1e20, 1e-9),
 ]
 
@@ -158,34 +160,34 @@ def test_nothing_takes_more_than_its_share(event):
 
 def test_what_is_told_is_no_more_than_the_largest_loss():
     for ask, largest in (
-        (lambda: Fourier().delta(LAPLACE(1e20), ADD, 0.0), 1e-20),
-        (lambda: Fourier().epsilon(POISSON(1e-9, LAPLACE(1e8)), ADD, 0.0), 1e-17),
+        (lambda: Fourier().delta(Laplace(1e20), ADD, 0.0), 1e-20),
+        (lambda: Fourier().epsilon(Poisson(1e-9, Laplace(1e8)), ADD, 0.0), 1e-17),
     ):
         assert ask().upper == pytest.approx(largest, rel=1e-8)
     line = Fourier().trade_off(
-        SELF(dp.RandomizedResponseDpEvent(1.0 - 1e-12, 3), 100), ADD, np.array([0.5])
+        Times(dp.RandomizedResponseDpEvent(1.0 - 1e-12, 3), 100), ADD, np.array([0.5])
     )
     assert line == pytest.approx([0.5], abs=1e-8)
 
 
 def test_the_largest_loss_of_a_rare_sample_has_all_its_digits():
     """``ln(1 + 1e-9 (e^(1e-8) - 1))``, from below too."""
-    lower, upper = Fourier().epsilon(POISSON(1e-9, LAPLACE(1e8)), ADD, 0.0)
+    lower, upper = Fourier().epsilon(Poisson(1e-9, Laplace(1e8)), ADD, 0.0)
     assert lower <= 1.000000005e-17 <= upper
     assert upper <= lower * (1.0 + 1e-11)
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_sampling_twice_is_sampling_once(relation):
-    twice = SELF(POISSON(0.25, POISSON(0.125, G(1.5))), 50)
-    once = SELF(POISSON(0.03125, G(1.5)), 50)
+    twice = Times(Poisson(0.25, Poisson(0.125, Gaussian(1.5))), 50)
+    once = Times(Poisson(0.03125, Gaussian(1.5)), 50)
     assert Fourier().epsilon(twice, relation, 1e-6) == Fourier().epsilon(once, relation, 1e-6)
 
 
 def test_budgets_of_many_distinct_steps_ask_about_one_end(monkeypatch):
     monkeypatch.setattr(grouping, "_MAX_RELEASES", 2)
-    steps = [POISSON(0.01, LAPLACE(5.0 + 0.01 * i)) for i in range(8)]
-    guarantee = Guarantee(dp.ComposedDpEvent(steps), ADD)
+    steps = [Poisson(0.01, Laplace(5.0 + 0.01 * i)) for i in range(8)]
+    guarantee = Guarantee(Together(steps), ADD)
     spent, asked = guarantee.epsilon(1e-5), []
     ask = Fourier._epsilon
     monkeypatch.setattr(

@@ -2,29 +2,25 @@
 
 from collections import Counter
 
-import dp_accounting as dp
 import pytest
-
+from events import FixedSize, Gaussian, Laplace, Poisson, Response, Times, Together
 from privopt import privacy
 from privopt.privacy import Fourier, grouping
 from privopt.privacy.grouping import bracket
 from privopt.privacy.leaves import leaves
 from privopt.spec import Relation
 
-G, LAPLACE = dp.GaussianDpEvent, dp.LaplaceDpEvent
-POISSON, FIXED = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
-
 
 def ramp(kind, count):
     """Steps that all differ."""
     steps = {
-        "gaussian": lambda x: POISSON(0.02, G(1.0 + x)),
-        "rates": lambda x: POISSON(0.01 + 0.02 * x, G(2.0 - x)),
-        "laplace": lambda x: POISSON(0.05 + 0.1 * x, LAPLACE(5.0 + 3.0 * x)),
-        "fixed": lambda x: FIXED(100, 2, G(2.0 + x)),
-        "plain": lambda x: LAPLACE(10.0 + x),
+        "gaussian": lambda x: Poisson(0.02, Gaussian(1.0 + x)),
+        "rates": lambda x: Poisson(0.01 + 0.02 * x, Gaussian(2.0 - x)),
+        "laplace": lambda x: Poisson(0.05 + 0.1 * x, Laplace(5.0 + 3.0 * x)),
+        "fixed": lambda x: FixedSize(100, 2, Gaussian(2.0 + x)),
+        "plain": lambda x: Laplace(10.0 + x),
     }
-    return dp.ComposedDpEvent([steps[kind](i / count) for i in range(count)])
+    return Together([steps[kind](i / count) for i in range(count)])
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "rates", "laplace", "fixed", "plain"])
@@ -47,15 +43,15 @@ def test_few_groups_bracket_all_steps(kind, monkeypatch):
 
 def test_equal_steps_are_counted_and_nothing_else_is_touched(monkeypatch):
     monkeypatch.setattr(grouping, "_MAX_RELEASES", 3)
-    other = dp.RandomizedResponseDpEvent(0.5, 2)
-    steps = [POISSON(0.1, G(1.0)) for _ in range(5)] + [other]
-    above, below = bracket(dp.SelfComposedDpEvent(dp.ComposedDpEvent(steps), 10**400))
+    other = Response(0.5, 2)
+    steps = [Poisson(0.1, Gaussian(1.0)) for _ in range(5)] + [other]
+    above, below = bracket(Times(Together(steps), 10**400))
     assert above is below
     assert Counter(dict(leaves(above))) == {steps[0]: 5 * 10**400, other: 10**400}
 
 
 def test_what_is_malformed_stays_unsupported():
-    bad = dp.ComposedDpEvent([*ramp("gaussian", 200).events, POISSON(1.5, G(1.0))])
+    bad = Together([*ramp("gaussian", 200).events, Poisson(1.5, Gaussian(1.0))])
     with pytest.raises(privacy.UnsupportedEventError, match=r"1\.5"):
         privacy.epsilon(bad, 1e-5, relation="add_or_remove_one")
 

@@ -7,24 +7,18 @@ from itertools import pairwise
 import dp_accounting as dp
 import numpy as np
 import pytest
-
-from privopt.privacy import (
-    Guarantee,
-    Interval,
-    PublicMixtureDpEvent,
-    gaussian_epsilon,
-    pure_event,
-)
+from events import Gaussian, Laplace, Poisson, Times, Together
+from privopt.privacy import Guarantee, Interval, PublicMixtureDpEvent, gaussian_epsilon, pure_event
 from privopt.privacy.accountants import TIGHT, Fourier
 from privopt.spec import Budget, Relation
 
 
 def gaussian(z, relation="zero_out"):
-    return Guarantee(dp.GaussianDpEvent(z), relation)
+    return Guarantee(Gaussian(z), relation)
 
 
 def laplace(b, relation="zero_out"):
-    return Guarantee(dp.LaplaceDpEvent(b), relation)
+    return Guarantee(Laplace(b), relation)
 
 
 def ends(interval):
@@ -76,8 +70,8 @@ def test_ten_million_laplace_releases_at_a_delta_of_1e_minus_300():
 
 @pytest.mark.parametrize(("factor", "met"), [(1.0 - 1e-5, False), (1.0 + 1e-5, True)])
 def test_a_budget_inside_the_coarse_interval_is_decided_by_a_finer_one(factor, met):
-    step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
-    guarantee = Guarantee(dp.SelfComposedDpEvent(step, 1000), "add_or_remove_one")
+    step = Poisson(0.01, Gaussian(1.0))
+    guarantee = Guarantee(Times(step, 1000), "add_or_remove_one")
     fine = Fourier(accuracy=1e-7).epsilon(guarantee.event, guarantee.relation, 1e-5)
     target = factor * (fine.upper if met else fine.lower)
     coarse = guarantee.epsilon(1e-5)
@@ -95,7 +89,7 @@ EXAMPLES = [
     laplace(0.7),
     Guarantee(pure_event(2.0), "add_or_remove_one").times(4),
     Guarantee(dp.NonPrivateDpEvent(), "zero_out"),
-    Guarantee(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), "replace_one").times(500),
+    Guarantee(Poisson(0.01, Gaussian(1.0)), "replace_one").times(500),
 ]
 EVERY_EXAMPLE = pytest.mark.parametrize("guarantee", EXAMPLES, ids=lambda g: repr(g.event)[:30])
 
@@ -131,7 +125,7 @@ def test_trade_off_and_delta_are_dual(guarantee):
     [
         gaussian(1.0).times(5),
         laplace(1.0).times(30),
-        Guarantee(dp.PoissonSampledDpEvent(0.05, dp.GaussianDpEvent(1.0)), "zero_out").times(50),
+        Guarantee(Poisson(0.05, Gaussian(1.0)), "zero_out").times(50),
     ],
     ids=["Gaussian", "Laplace", "sampled"],
 )
@@ -170,8 +164,8 @@ def test_one_non_private_release_spoils_all():
 
 
 def test_composition_unites_assumptions_and_stays_flat():
-    first = Guarantee(dp.GaussianDpEvent(1.0), "zero_out", ("convex", "clipped"))
-    second = Guarantee(dp.GaussianDpEvent(2.0), "zero_out", ("clipped", "n is public"))
+    first = Guarantee(Gaussian(1.0), "zero_out", ("convex", "clipped"))
+    second = Guarantee(Gaussian(2.0), "zero_out", ("clipped", "n is public"))
     assert first.then(second).assumptions == ("convex", "clipped", "n is public")
     assert first.times(3).assumptions == first.assumptions
     chain = first
@@ -182,15 +176,15 @@ def test_composition_unites_assumptions_and_stays_flat():
 
 
 def test_what_was_handed_in_can_no_longer_change_the_claim():
-    parts, sides = [dp.GaussianDpEvent(10.0)], [dp.NoOpDpEvent(), dp.GaussianDpEvent(2.0)]
+    parts, sides = [Gaussian(10.0)], [dp.NoOpDpEvent(), Gaussian(2.0)]
     law = np.array([0.5, 0.5])
     mixture = PublicMixtureDpEvent(sides, law)
-    inner = dp.ComposedDpEvent(parts)
-    event = dp.ComposedDpEvent([inner, dp.SelfComposedDpEvent(inner, 3), mixture])
+    inner = Together(parts)
+    event = Together([inner, Times(inner, 3), mixture])
     claim = Guarantee(event, Relation.ZERO_OUT)
     before = claim.epsilon(1e-6)
     assert before == Guarantee(event, Relation.ZERO_OUT).epsilon(1e-6)
-    parts.append(dp.GaussianDpEvent(0.1))
+    parts.append(Gaussian(0.1))
     sides[0] = dp.NonPrivateDpEvent()
     law[:] = (0.0, 1.0)
     event.events.append(dp.NonPrivateDpEvent())
@@ -202,9 +196,9 @@ def test_what_was_handed_in_can_no_longer_change_the_claim():
 
 
 def test_deep_nesting_is_no_trouble():
-    event = dp.GaussianDpEvent(1.0)
+    event = Gaussian(1.0)
     for _ in range(5000):
-        event = dp.ComposedDpEvent([event])
+        event = Together([event])
     assert Guarantee(event, "zero_out").epsilon(1e-6) == gaussian(1.0).epsilon(1e-6)
 
 
@@ -266,9 +260,6 @@ def test_the_best_proof_counts(monkeypatch):
 
 
 def test_ends_that_are_far_apart_have_a_reason():
-    for event in (
-        dp.UnsupportedDpEvent(),
-        dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400),
-    ):
+    for event in (dp.UnsupportedDpEvent(), Times(Gaussian(1.0), 10**400)):
         assert Guarantee(event, "replace_one").epsilon(1e-6).reason
     assert not gaussian(1.0).epsilon(1e-6).reason

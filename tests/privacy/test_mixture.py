@@ -2,25 +2,20 @@
 
 import math
 
-import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
 from builders import dominating_pairs
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent as Mixture
-
+from events import ADD, OUT, REPLACE, Gaussian, Poisson, Times, Together
 from privopt.privacy import Fourier, GaussianDP, Guarantee
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.releases.mixture import MixturePair
-from privopt.spec import Relation
-
-ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
-Times = dp.SelfComposedDpEvent
 
 
 def test_the_example_of_dp_accounting():
     """Of its ``pld_privacy_accountant_test``, whose own discretisation is from above by 1e-4."""
-    event = dp.ComposedDpEvent(
+    event = Together(
         [
             Times(Mixture(1.0, [0.0, 1.0, 2.0], [0.2, 0.6, 0.2]), 3),
             Times(Mixture(2.0, [0.0, 2.0, 3.0], [0.33, 0.34, 0.33]), 2),
@@ -34,14 +29,11 @@ def test_the_example_of_dp_accounting():
 
 def test_one_size_is_gaussian_noise_and_two_with_zero_are_a_poisson_sample():
     one = Fourier().epsilon(Mixture(3.0, [1.5], [1.0]), ADD, 1e-6)
-    exact = GaussianDP().epsilon(dp.GaussianDpEvent(2.0), ADD, 1e-6)
+    exact = GaussianDP().epsilon(Gaussian(2.0), ADD, 1e-6)
     assert one.lower <= exact.lower <= exact.upper <= one.upper
     mixed, sampled = (
         Fourier(1e-5).epsilon(Times(event, 10), ADD, 1e-6)
-        for event in (
-            Mixture(2.0, [0.0, 2.0, 7.0], [0.9, 0.1, 0.0]),
-            dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)),
-        )
+        for event in (Mixture(2.0, [0.0, 2.0, 7.0], [0.9, 0.1, 0.0]), Poisson(0.1, Gaussian(1.0)))
     )
     assert mixed.upper == pytest.approx(sampled.upper, rel=2e-5)
     assert mixed.lower <= sampled.upper

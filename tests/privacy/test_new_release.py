@@ -7,7 +7,7 @@ import attr
 import dp_accounting as dp
 import numpy as np
 import pytest
-
+from events import ADD, REPLACE, FixedSize, Gaussian, Poisson, Times, Together
 from privopt.accounting import DpAccountant, ZCDPOdometer
 from privopt.privacy import (
     ZCDP,
@@ -21,9 +21,8 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.releases import Loss, Shift
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget
 
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
 
 
@@ -62,15 +61,15 @@ class Twice(Release, event=TwiceDpEvent, numbers=("noise",)):
 
 
 STAIRS, TWICE = StairsDpEvent(0.1), TwiceDpEvent(20.0)
-GAUSSIANS = dp.SelfComposedDpEvent(dp.GaussianDpEvent(20.0), 2)
+GAUSSIANS = Times(Gaussian(20.0), 2)
 RELATIONS = pytest.mark.parametrize("relation", [ADD, REPLACE])
 
 
 @RELATIONS
 @pytest.mark.parametrize("accountant", [Fourier(), Renyi(), ZCDP(), PureDP()])
 def test_every_accountant_proves_of_the_toy_what_it_proves_of_a_pure_release(accountant, relation):
-    run = dp.SelfComposedDpEvent(STAIRS, 30)
-    pure = dp.SelfComposedDpEvent(dp.ZCDpEvent(0.0, 0.1 * relation.multiple), 30)
+    run = Times(STAIRS, 30)
+    pure = Times(dp.ZCDpEvent(0.0, 0.1 * relation.multiple), 30)
     assert accountant.supports(run, relation)
     ours, theirs = (accountant.epsilon(each, relation, 1e-6).upper for each in (run, pure))
     assert ours == pytest.approx(theirs, rel=1e-3)
@@ -87,14 +86,13 @@ def test_every_accountant_proves_of_two_gaussians_what_it_proves_of_both(account
 
 def test_a_sample_of_the_toy_is_amplified():
     whole, sampled = (
-        Guarantee(dp.SelfComposedDpEvent(each, 50), ADD).epsilon(1e-6)
-        for each in (STAIRS, dp.PoissonSampledDpEvent(0.1, STAIRS))
+        Guarantee(Times(each, 50), ADD).epsilon(1e-6) for each in (STAIRS, Poisson(0.1, STAIRS))
     )
     assert sampled.upper < 0.2 * whole.upper
     assert sampled.lower == 0.0  # no pair of data sets is known to attain it
-    fixed = dp.SampledWithoutReplacementDpEvent(100, 10, STAIRS)
+    fixed = FixedSize(100, 10, STAIRS)
     assert 0.0 < Guarantee(fixed, REPLACE).epsilon(0.0).upper < 0.04
-    assert Guarantee(dp.PoissonSampledDpEvent(0.1, STAIRS), REPLACE).epsilon(0.5).upper == math.inf
+    assert Guarantee(Poisson(0.1, STAIRS), REPLACE).epsilon(0.5).upper == math.inf
 
 
 def test_filter_and_odometer_take_the_toy():
@@ -105,9 +103,9 @@ def test_filter_and_odometer_take_the_toy():
 
 @RELATIONS
 def test_dp_accounting_can_be_asked_about_the_toy(relation):
-    event, theirs = Guarantee(dp.ComposedDpEvent([STAIRS, TWICE]), relation).exported()
+    event, theirs = Guarantee(Together([STAIRS, TWICE]), relation).exported()
     reading = dp.rdp.RdpAccountant(neighboring_relation=theirs).compose(event).get_epsilon(1e-6)
-    certain = Guarantee(dp.ComposedDpEvent([STAIRS, TWICE]), relation).epsilon(1e-6)
+    certain = Guarantee(Together([STAIRS, TWICE]), relation).epsilon(1e-6)
     assert certain.lower <= reading <= 1.5 * certain.upper
     adapted = DpAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE).compose(STAIRS, 3)
     assert adapted.get_epsilon(0.0) == pytest.approx(0.3)

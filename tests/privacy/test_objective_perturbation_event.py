@@ -12,8 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 from builders import dominating_pairs
-from scipy import integrate, special, stats
-
+from events import ADD, REPLACE, Gaussian, Poisson, Together
 from privopt.privacy import (
     Guarantee,
     ObjectivePerturbationDpEvent,
@@ -25,12 +24,12 @@ from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.releases.objective import ObjectivePair
 from privopt.privacy.releases.poisson import Sampled
-from privopt.spec import Budget, Relation
+from privopt.spec import Budget
+from scipy import integrate, special, stats
 
 mp = mpmath.mp.clone()
 mp.dps = 50
 
-ADD, ZERO, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
 PAIRS = [(1e-6, 0.0), (0.05, 1e-9), (0.2, 0.3), (1.0, 0.0), (1.0, 2.0), (20.0, 1.0), (300.0, 5.0)]
 
 
@@ -140,7 +139,7 @@ def test_an_inexact_minimiser_composes_with_its_output_noise(eps, ratio):
     kink = (eps - c - 0.5 * s * s) / s
     parts = sorted({0.0, *np.clip(np.linspace(kink - 8 * ratio, kink + 8 * ratio, 9), 0, 20), 20.0})
     expected = sum(integrate.quad(inner, a, b, epsabs=1e-15)[0] for a, b in pairwise(parts))
-    both = dp.ComposedDpEvent([ObjectivePerturbationDpEvent(1 / s, c), dp.GaussianDpEvent(1 / mu)])
+    both = Together([ObjectivePerturbationDpEvent(1 / s, c), Gaussian(1 / mu)])
     found = Guarantee(both, ADD).delta(eps).upper
     assert expected * (1 - 1e-6) <= found <= expected * (1 + 5e-3)
 
@@ -171,7 +170,7 @@ def test_the_event_speaks_dp_accounting():
 @pytest.mark.parametrize("eps", [0.0, 0.05, 0.4])
 def test_a_sample_of_it(eps):
     """``q delta(ln(1 + (e^eps - 1)/q))``, by the pair as by the profile; the other order less."""
-    release = dp.PoissonSampledDpEvent(0.1, event(2.0))
+    release = Poisson(0.1, event(2.0))
     curve = Guarantee(release, ADD)
     found = delta(release, eps, relation=ADD, accountant="fourier")
     exact = curve.delta(eps).upper

@@ -3,12 +3,11 @@
 import math
 from itertools import pairwise
 
-import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
 from builders import dominating_pairs
-
+from events import ADD, OUT, REPLACE, FixedSize, Gaussian, Laplace, Poisson
 from privopt.privacy import gaussian_delta
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.discrete import DiscretePair
@@ -113,11 +112,7 @@ def check(pair, exact, spare, edges=None):
         wide = exact(a - blur, b + blur)
         narrow = exact(a + blur, b - blur) if b - a > 2 * blur else (mp.mpf(0), mp.mpf(0))
         for claimed, error, most, least in zip(
-            (bins.p[i], bins.q[i]),
-            (bins.p_error[i], bins.q_error[i]),
-            wide,
-            narrow,
-            strict=True,
+            (bins.p[i], bins.q[i]), (bins.p_error[i], bins.q_error[i]), wide, narrow, strict=True
         ):
             slack = mp.mpf(error) / spare + mp.mpf("1e-322")
             assert least - slack <= claimed <= most + slack, (pair, i, claimed, error)
@@ -193,7 +188,7 @@ def test_discrete_laplace_probabilities(a, s):
 @pytest.mark.parametrize(("n", "m"), [(10, 1), (10, 9), (1000, 30), (10**6, 1)])
 @pytest.mark.parametrize("noise", [0.3, 1.0, 20.0])
 def test_a_fixed_batch_has_the_curve_of_the_closed_form(n, m, noise):
-    event = dp.SampledWithoutReplacementDpEvent(n, m, dp.GaussianDpEvent(noise))
+    event = FixedSize(n, m, Gaussian(noise))
     pair, _ = dominating_pairs(event, Relation.REPLACE_ONE)
     assert isinstance(pair, SampledWithoutReplacement)
 
@@ -283,24 +278,21 @@ def test_a_replaced_gaussian_dominates_every_pair_of_gradients(seed):
 
 # --- from events to pairs -------------------------------------------------------------------------
 
-G = dp.GaussianDpEvent
-ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
-
 
 def test_relations_multiply_the_distance():
-    assert dominating_pairs(G(4.0), ADD)[0] == GaussianPair(0.25)
-    assert dominating_pairs(G(4.0), OUT)[0] == GaussianPair(0.25)
-    assert dominating_pairs(G(4.0), REPLACE)[0] == GaussianPair(0.5)
-    assert dominating_pairs(dp.LaplaceDpEvent(4.0), REPLACE)[0] == LaplacePair(0.5)
+    assert dominating_pairs(Gaussian(4.0), ADD)[0] == GaussianPair(0.25)
+    assert dominating_pairs(Gaussian(4.0), OUT)[0] == GaussianPair(0.25)
+    assert dominating_pairs(Gaussian(4.0), REPLACE)[0] == GaussianPair(0.5)
+    assert dominating_pairs(Laplace(4.0), REPLACE)[0] == LaplacePair(0.5)
 
 
 def test_extremes():
-    assert dominating_pairs(G(math.inf), ADD)[0] is NOTHING
-    assert dominating_pairs(dp.PoissonSampledDpEvent(0.0, G(1.0)), ADD)[0] is NOTHING
+    assert dominating_pairs(Gaussian(math.inf), ADD)[0] is NOTHING
+    assert dominating_pairs(Poisson(0.0, Gaussian(1.0)), ADD)[0] is NOTHING
     for noise, attained in ((0.0, True), (1e-6, False)):
-        pair = dominating_pairs(G(noise), ADD)[0]
+        pair = dominating_pairs(Gaussian(noise), ADD)[0]
         assert pair.infinite() == (1.0, 1.0)
         assert (pair.attained is not None) == attained
-        (seen, _) = dominating_pairs(dp.PoissonSampledDpEvent(0.25, G(noise)), REPLACE)
+        (seen, _) = dominating_pairs(Poisson(0.25, Gaussian(noise)), REPLACE)
         assert seen.infinite() == (0.25, 0.25)
         assert (seen.attained is not None) == attained

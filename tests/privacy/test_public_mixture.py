@@ -10,9 +10,7 @@ import pytest
 from builders import dominating_pairs
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-from scipy.integrate import quad
-from scipy.stats import norm
-
+from events import ADD, REPLACE, FixedSize, Gaussian, Laplace, Poisson, Response, Times, Together
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
     Fourier,
@@ -31,20 +29,16 @@ from privopt.privacy.leaves import leaves
 from privopt.privacy.releases import zcdp_cost
 from privopt.privacy.releases.public_mixture import MixedPair
 from privopt.spec import Budget, Relation
+from scipy.integrate import quad
+from scipy.stats import norm
 
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
-Batch, Coin, Gaussian = (
-    dp.SampledWithoutReplacementDpEvent,
-    PublicMixtureDpEvent,
-    dp.GaussianDpEvent,
-)
-Times, Together = dp.SelfComposedDpEvent, dp.ComposedDpEvent
+FixedSize, Coin, Gaussian = (FixedSize, PublicMixtureDpEvent, Gaussian)
 
 
 def level(size, batch, base, noise):
     """Two of three releases see a record of the batch; beside them one of a base batch."""
-    pair = Batch(size, batch, Gaussian(noise / math.sqrt(2.0)))
-    return Together([pair, Batch(size, base, Gaussian(noise))])
+    pair = FixedSize(size, batch, Gaussian(noise / math.sqrt(2.0)))
+    return Together([pair, FixedSize(size, base, Gaussian(noise))])
 
 
 def multilevel(size, base, noise):
@@ -77,7 +71,7 @@ def test_a_composition_against_all_outcomes():
     for share, loss in zip(law, losses, strict=True):
         truth = 1.0 / (1.0 + math.exp(-loss))
         outcomes += [(share * truth, loss), (share * (1.0 - truth), -loss)]
-    sides = tuple(dp.RandomizedResponseDpEvent(2.0 / (1.0 + math.exp(t)), 2) for t in losses)
+    sides = tuple(Response(2.0 / (1.0 + math.exp(t)), 2) for t in losses)
     event = Times(Coin(sides, law), 3)
     for epsilon in (0.0, 0.5, 1.7, 4.0):
         exact = sum(
@@ -104,9 +98,7 @@ def test_each_order_of_the_neighbours_is_mixed_by_itself():
 
         return quad(excess, -12.0, 12.0, points=[-2.0, 0.0, 0.5, 1.0, 2.0], limit=400)[0]
 
-    sides = tuple(
-        dp.PoissonSampledDpEvent(q, Gaussian(z)) for q, z in zip(rates, noises, strict=True)
-    )
+    sides = tuple(Poisson(q, Gaussian(z)) for q, z in zip(rates, noises, strict=True))
     for epsilon in (0.05, 0.3, 1.0):
         exact = max(
             sum(
@@ -121,7 +113,7 @@ def test_each_order_of_the_neighbours_is_mixed_by_itself():
 
 
 def test_what_all_sides_share_is_composed_with_the_mixture_of_the_rest():
-    whole, single = multilevel(64, 2, 3.0), Batch(64, 2, Gaussian(3.0))
+    whole, single = multilevel(64, 2, 3.0), FixedSize(64, 2, Gaussian(3.0))
     rest = Coin(tuple(each.events[0] for each in whole.events), whole.probabilities)
     apart = Together([rest, single])
     assert sorted(map(repr, leaves(whole))) == sorted(map(repr, leaves(apart)))
@@ -229,7 +221,7 @@ def test_coins_that_are_none_are_supported_by_nobody(accountant):
 
 def test_full_batches_and_extreme_noise():
     assert dominating_pairs(multilevel(16, 16, 2.0), REPLACE) is None  # no level fits
-    full = Coin((Batch(8, 8, Gaussian(2.0)), Batch(8, 4, Gaussian(2.0))), (0.5, 0.5))
+    full = Coin((FixedSize(8, 8, Gaussian(2.0)), FixedSize(8, 4, Gaussian(2.0))), (0.5, 0.5))
     exact = 0.5 * gaussian_delta(0.5, 1.0).upper
     assert exact < Guarantee(full, REPLACE).delta(0.5).upper < 2.0 * exact
     for noise, bound in ((1e12, 1e-9), (math.inf, 0.0)):
@@ -243,11 +235,9 @@ def test_full_batches_and_extreme_noise():
 
 
 def test_pairs_reverse_and_merge():
-    first, second = (
-        dominating_pairs(dp.PoissonSampledDpEvent(q, Gaussian(1.0)), ADD) for q in (0.1, 0.4)
-    )
+    first, second = (dominating_pairs(Poisson(q, Gaussian(1.0)), ADD) for q in (0.1, 0.4))
     removed, added = dominating_pairs(
-        Coin(tuple(dp.PoissonSampledDpEvent(q, Gaussian(1.0)) for q in (0.1, 0.4)), (0.5, 0.5)), ADD
+        Coin(tuple(Poisson(q, Gaussian(1.0)) for q in (0.1, 0.4)), (0.5, 0.5)), ADD
     )
     assert removed == MixedPair((first[0], second[0]), (0.5, 0.5))
     assert removed.reverse() == added
@@ -256,10 +246,10 @@ def test_pairs_reverse_and_merge():
 
 
 def test_dp_accounting_is_told_and_refuses():
-    event = Times(Coin((Gaussian(2.0), dp.LaplaceDpEvent(3.0)), (0.5, 0.5)), 3)
+    event = Times(Coin((Gaussian(2.0), Laplace(3.0)), (0.5, 0.5)), 3)
     guarantee = Guarantee(event, REPLACE)
     told, theirs = guarantee.exported()
-    assert told.event.events == (Gaussian(1.0), dp.LaplaceDpEvent(1.5))
+    assert told.event.events == (Gaussian(1.0), Laplace(1.5))
     for accountant in (PLDAccountant, RdpAccountant):
         assert not accountant(neighboring_relation=theirs).supports(told)
     again = Guarantee(told, Relation.ZERO_OUT).epsilon(1e-6)

@@ -8,12 +8,9 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
+from events import ADD, EVERY_RELATION, OUT, REPLACE, DiscreteLaplace, Gaussian, Laplace, Times
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.integrate import quad
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import gammaln, logsumexp
-
 from privopt.privacy import GaussianDP, Renyi
 from privopt.privacy.gaussian import gaussian_delta
 from privopt.privacy.releases import renyi_divergence
@@ -24,20 +21,20 @@ from privopt.privacy.renyi.moment import pure
 from privopt.privacy.renyi.orders import ORDERS
 from privopt.privacy.renyi.quadrature import one_sided
 from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
-from privopt.spec import Relation
+from scipy.integrate import quad
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import gammaln, logsumexp
 
-ADD, REPLACE, ZERO = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE, Relation.ZERO_OUT
-EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
 RENYI = Renyi()
 
 
 def poisson(q, z, steps=1):
-    return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(z)), steps)
+    return Times(dp.PoissonSampledDpEvent(q, Gaussian(z)), steps)
 
 
 def fixed_size(n, m, z, steps=1):
-    event = dp.SampledWithoutReplacementDpEvent(n, m, dp.GaussianDpEvent(z))
-    return dp.SelfComposedDpEvent(event, steps)
+    event = dp.SampledWithoutReplacementDpEvent(n, m, Gaussian(z))
+    return Times(event, steps)
 
 
 def divergence(event, relation, *orders):
@@ -181,7 +178,7 @@ def test_fixed_size_bound_is_below_the_published_one(q, z):
 
 
 def test_whole_samples_are_no_samples():
-    whole = divergence(dp.GaussianDpEvent(2.0), REPLACE, 1.5, 30.0)
+    whole = divergence(Gaussian(2.0), REPLACE, 1.5, 30.0)
     for event in (poisson(1.0, 2.0), fixed_size(7, 7, 2.0)):
         assert divergence(event, REPLACE, 1.5, 30.0) == pytest.approx(whole, rel=1e-13)
 
@@ -193,7 +190,7 @@ def test_whole_samples_are_no_samples():
 def test_gaussian_and_tree(relation):
     orders = np.array([1.5, 2.0, 100.0])
     m = relation.multiple
-    assert divergence(dp.GaussianDpEvent(3.0), relation, *orders) == pytest.approx(
+    assert divergence(Gaussian(3.0), relation, *orders) == pytest.approx(
         orders * m * m / 18, rel=1e-14
     )
     for steps, nodes in ((1, 1), (3, 2), (4, 3), (1024, 11), ([5, 1000, 2], 10), (0, 0)):
@@ -250,7 +247,7 @@ def test_pure_releases_cost_less_than_the_textbook_says(log_epsilon, log_power):
 
 
 def test_discrete_laplace_is_pure():
-    event = dp.dp_event.DiscreteLaplaceDpEvent(0.25, 2)
+    event = DiscreteLaplace(0.25, 2)
     orders = np.array([1.5, 4.0])
     assert divergence(event, ADD, *orders) == pytest.approx(pure(0.5, orders), rel=1e-12)
     assert divergence(event, REPLACE, *orders) == pytest.approx(pure(1.0, orders), rel=1e-12)
@@ -263,16 +260,16 @@ def test_discrete_laplace_is_pure():
 
 def test_composition_adds_and_nothing_costs_nothing():
     orders = (1.5, 4.0)
-    parts = [dp.GaussianDpEvent(2.0), dp.LaplaceDpEvent(3.0), poisson(0.1, 1.0)]
+    parts = [Gaussian(2.0), Laplace(3.0), poisson(0.1, 1.0)]
     total = sum(divergence(part, ADD, *orders) for part in parts)
     both = dp.ComposedDpEvent([*parts, dp.NoOpDpEvent()])
     assert divergence(both, ADD, *orders) == pytest.approx(total, rel=1e-13)
-    twice = dp.SelfComposedDpEvent(both, 2)
+    twice = Times(both, 2)
     assert divergence(twice, ADD, *orders) == pytest.approx(2 * total, rel=1e-13)
     assert divergence(dp.ZCDpEvent(0.5, 0.25), ADD, *orders) == pytest.approx(
         [1.0, 2.25], rel=1e-13
     )
-    for nothing in (dp.NoOpDpEvent(), dp.SelfComposedDpEvent(both, 0)):
+    for nothing in (dp.NoOpDpEvent(), Times(both, 0)):
         assert not divergence(nothing, ADD, *orders).any()
 
 
@@ -328,9 +325,9 @@ def test_the_conversion_is_attained_by_two_coins(order, rho):
 @given(st.floats(-3.0, 1.0), st.floats(-200.0, -0.05))
 def test_gaussian_truth_is_below_what_is_proved_and_near(log_mu, log10_delta):
     z, delta = 10.0**-log_mu, 10.0**log10_delta
-    event = dp.GaussianDpEvent(z)
-    exact = GaussianDP().epsilon(event, ZERO, delta)
-    proved = RENYI.epsilon(event, ZERO, delta).upper
+    event = Gaussian(z)
+    exact = GaussianDP().epsilon(event, OUT, delta)
+    proved = RENYI.epsilon(event, OUT, delta).upper
     assert exact.upper <= proved or proved == exact.upper == 0.0
     if delta <= 1e-5:
         assert proved <= 1.35 * exact.upper
@@ -382,9 +379,9 @@ def test_bad_arguments_are_named(call, message):
 EVENTS = [
     (poisson(0.01, 1.0, 1000), ADD),
     (poisson(0.01, 1.0, 1000), REPLACE),
-    (poisson(0.001, 0.5, 2000), ZERO),
+    (poisson(0.001, 0.5, 2000), OUT),
     (fixed_size(1000, 10, 2.0, 100), REPLACE),
-    (dp.SelfComposedDpEvent(dp.LaplaceDpEvent(10.0), 100), ADD),
+    (Times(Laplace(10.0), 100), ADD),
 ]
 
 
@@ -394,7 +391,7 @@ def test_epsilon_and_delta_are_nearly_inverse_and_monotone(event, relation):
         epsilon = RENYI.epsilon(event, relation, delta).upper
         assert RENYI.delta(event, relation, epsilon).upper == pytest.approx(delta, rel=1e-3)
         assert RENYI.epsilon(event, relation, delta).lower == 0.0
-    longer = dp.SelfComposedDpEvent(event, 2)
+    longer = Times(event, 2)
     assert RENYI.epsilon(longer, relation, 1e-5).upper > RENYI.epsilon(event, relation, 1e-5).upper
 
 

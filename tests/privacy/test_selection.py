@@ -8,22 +8,17 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
+from events import OUT, Gaussian, Laplace, Response, Times, Together
 from hypothesis import given
 from hypothesis import strategies as st
-
 from privopt.privacy import PureDP, RenyiDpEvent
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import renyi_divergence
 from privopt.privacy.renyi.conversion import renyi_epsilon
 from privopt.privacy.renyi.orders import ORDERS
-from privopt.privacy.selection import (
-    Repetitions,
-    select_best,
-    selection_epsilon,
-)
+from privopt.privacy.selection import Repetitions, select_best, selection_epsilon
 from privopt.spec import Relation
 
-ZERO = Relation.ZERO_OUT
 LAWS = [
     Repetitions.geometric(10.0),
     Repetitions.geometric(1.5),
@@ -155,8 +150,8 @@ def test_pure_cost_is_nearly_attained_by_random_stopping():
 def test_a_single_run_costs_itself():
     once = Repetitions.geometric(1.0)
     assert selection_epsilon(0.7, once) == 0.7
-    one = renyi_divergence(dp.GaussianDpEvent(2.0), ZERO, [1.5, 4.0])
-    best = renyi_divergence(select_best(dp.GaussianDpEvent(2.0), once), ZERO, [1.5, 4.0])
+    one = renyi_divergence(Gaussian(2.0), OUT, [1.5, 4.0])
+    best = renyi_divergence(select_best(Gaussian(2.0), once), OUT, [1.5, 4.0])
     assert best == pytest.approx(one, rel=1e-12)
 
 
@@ -168,9 +163,9 @@ def test_renyi_cost_holds_for_randomised_response(law):
     """The best of ``K`` randomised responses, listed in every order of their buckets."""
     noise, buckets = 0.5, 3
     p = np.full(buckets, noise / buckets)
-    event = select_best(dp.RandomizedResponseDpEvent(noise, buckets), law)
+    event = select_best(Response(noise, buckets), law)
     orders = np.array([1.1, 1.5, 2.0, 3.0, 10.0, 64.0])
-    bounds = renyi_divergence(event, ZERO, orders)
+    bounds = renyi_divergence(event, OUT, orders)
     for true, other in product(range(buckets), repeat=2):
         if true == other:
             continue
@@ -188,9 +183,9 @@ def test_renyi_cost_is_the_theorem(law):
 
     It knows no negative shapes; those are judged by exact laws alone, above.
     """
-    event = select_best(dp.SelfComposedDpEvent(dp.GaussianDpEvent(5.0), 3), law)
+    event = select_best(Times(Gaussian(5.0), 3), law)
     oracle = RdpAccountant(list(ORDERS), dp.NeighboringRelation.REPLACE_SPECIAL).compose(event)
-    ours = renyi_divergence(event, ZERO, ORDERS)
+    ours = renyi_divergence(event, OUT, ORDERS)
     assert np.all(ours <= oracle.rdp * (1 + 1e-8))
     least = 1 - 1e-8 if law in LAWS[:5] else 0.8 * (np.array(ORDERS) >= 5.0)
     assert np.all(ours >= least * oracle.rdp)
@@ -219,25 +214,22 @@ def test_bad_arguments_are_named(call, message):
 
 
 def test_selection_among_pure_runs_is_pure():
-    laplace, law = dp.LaplaceDpEvent(4.0), Repetitions(10.0, 1.0)
-    run = dp.ComposedDpEvent([laplace, laplace])
+    laplace, law = Laplace(4.0), Repetitions(10.0, 1.0)
+    run = Together([laplace, laplace])
     chosen = select_best(run, law)
-    for relation, loss in ((ZERO, 0.5), (Relation.REPLACE_ONE, 1.0)):
+    for relation, loss in ((OUT, 0.5), (Relation.REPLACE_ONE, 1.0)):
         lower, upper = Guarantee(chosen, relation).epsilon(0.0)
         assert lower == 0.0
         assert upper == pytest.approx(3.0 * loss, rel=1e-12)
         assert upper >= selection_epsilon(loss, law)
-    both = dp.ComposedDpEvent([chosen, laplace])
-    assert Guarantee(both, ZERO).epsilon(0.0).contains(1.75 * (1 + 1e-15))
-    assert Guarantee(both, ZERO).epsilon(0.0).lower == pytest.approx(0.25)
+    both = Together([chosen, laplace])
+    assert Guarantee(both, OUT).epsilon(0.0).contains(1.75 * (1 + 1e-15))
+    assert Guarantee(both, OUT).epsilon(0.0).lower == pytest.approx(0.25)
     again = select_best(chosen, Repetitions(3.0, -0.5))
-    assert PureDP().epsilon(again, ZERO, 0.0).upper == pytest.approx(1.5 * 1.5, rel=1e-12)
-    for unknown in (
-        select_best(run, Repetitions.poisson(3.0)),
-        select_best(dp.GaussianDpEvent(1), law),
-    ):
-        assert not PureDP().supports(unknown, ZERO)
-    assert PureDP().epsilon(select_best(dp.LaplaceDpEvent(0.0), law), ZERO, 0.0).upper == math.inf
+    assert PureDP().epsilon(again, OUT, 0.0).upper == pytest.approx(1.5 * 1.5, rel=1e-12)
+    for unknown in (select_best(run, Repetitions.poisson(3.0)), select_best(Gaussian(1), law)):
+        assert not PureDP().supports(unknown, OUT)
+    assert PureDP().epsilon(select_best(Laplace(0.0), law), OUT, 0.0).upper == math.inf
 
 
 def test_a_stopped_run_is_selected_at_the_one_order_of_its_filter():

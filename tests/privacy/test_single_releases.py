@@ -6,27 +6,16 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting import dp_event
+from events import EVERY_RELATION, REPLACE, DiscreteLaplace, Gaussian, Laplace, Poisson, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from privopt.privacy import Guarantee
 from privopt.spec import Relation
 
-EVERY_RELATION = pytest.mark.parametrize("relation", list(Relation))
 ONE_RECORD = pytest.mark.parametrize(
     "relation", [Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT], ids=str
 )
-REPLACE = Relation.REPLACE_ONE
 mp = mpmath.mpf
-
-
-def gaussian(z):
-    return dp.GaussianDpEvent(z)
-
-
-def poisson(rate, event):
-    return dp.PoissonSampledDpEvent(rate, event)
 
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -69,14 +58,14 @@ def lattice_delta(a, shift, epsilon):
 
 @ONE_RECORD
 def test_golden_poisson_step(relation):
-    delta = Guarantee(poisson(0.01, gaussian(1.0)), relation).delta(0.5)
+    delta = Guarantee(Poisson(0.01, Gaussian(1.0)), relation).delta(0.5)
     for end in delta:
         assert end == pytest.approx(2.214519013153e-7, rel=1e-11)
 
 
 @EVERY_RELATION
 def test_golden_gaussian(relation):
-    curve = Guarantee(gaussian(float(relation.multiple)), relation)
+    curve = Guarantee(Gaussian(float(relation.multiple)), relation)
     assert curve.delta(1.0).upper == pytest.approx(0.1269367375066, rel=1e-12)
     assert curve.epsilon(1e-5).upper == pytest.approx(4.377178095681, rel=1e-12)
 
@@ -101,7 +90,7 @@ def test_sampled_gaussian_is_the_worse_of_both_orders(log_z, log_rate, scale, re
         added = gaussian_hockey_stick(*mirrored, noise, gamma)
         exact = max(removed, added)
         assert removed == exact
-        interval = Guarantee(poisson(q, gaussian(z)), relation).delta(epsilon)
+        interval = Guarantee(Poisson(q, Gaussian(z)), relation).delta(epsilon)
         assert interval.lower <= exact <= interval.upper
         if exact > 1e-290:
             assert interval.upper - interval.lower <= 2e-4 * exact + 1e-12
@@ -117,7 +106,7 @@ def test_fixed_size_sample_is_attained_by_an_explicit_pair(log_z, scale, m):
         epsilon = float(mpmath.log(1 + rate * mpmath.expm1(scale * shift + shift**2 / 2)))
         seen = {shift: rate, 0: 1 - rate} if m < n else {shift: mp(1)}
         exact = gaussian_hockey_stick(seen, {0: mp(1)}, mp(1), mpmath.exp(epsilon))
-        event = dp.SampledWithoutReplacementDpEvent(n, m, gaussian(z))
+        event = dp.SampledWithoutReplacementDpEvent(n, m, Gaussian(z))
         interval = Guarantee(event, REPLACE).delta(epsilon)
         assert interval.lower <= exact <= interval.upper
         if exact > 1e-290:
@@ -132,7 +121,7 @@ def test_laplace(relation, log_b, fraction):
         loss = relation.multiple / mp(b)
         epsilon = float(loss * fraction)
         exact = max(mp(0), -mpmath.expm1((mp(epsilon) - loss) / 2))
-        interval = Guarantee(dp.LaplaceDpEvent(b), relation).delta(epsilon)
+        interval = Guarantee(Laplace(b), relation).delta(epsilon)
         assert interval.lower <= exact <= interval.upper
         assert interval.upper - interval.lower <= 1e-14 * (1 + loss)
 
@@ -141,7 +130,7 @@ def test_laplace(relation, log_b, fraction):
 @given(st.floats(1e-6, 1.0), st.integers(2, 50), st.floats(0.0, 1.1))
 @settings(max_examples=30)
 def test_randomised_response(relation, p, k, fraction):
-    curve = Guarantee(dp.RandomizedResponseDpEvent(p, k), relation)
+    curve = Guarantee(Response(p, k), relation)
     with mpmath.workdps(50):
         truth, lie = 1 - mp(p) + mp(p) / k, mp(p) / k
         epsilon = fraction * float(mpmath.log(truth / lie))
@@ -159,7 +148,7 @@ def test_randomised_response(relation, p, k, fraction):
 def test_discrete_laplace(relation, a, sensitivity, fraction):
     shift = relation.multiple * sensitivity
     epsilon = fraction * a * shift
-    interval = Guarantee(dp_event.DiscreteLaplaceDpEvent(a, sensitivity), relation).delta(epsilon)
+    interval = Guarantee(DiscreteLaplace(a, sensitivity), relation).delta(epsilon)
     with mpmath.workdps(30):
         exact = lattice_delta(a, shift, epsilon)
         slack = mpmath.exp(-140 * a)  # mass beyond the lattice kept
@@ -170,7 +159,7 @@ def test_discrete_laplace(relation, a, sensitivity, fraction):
 @ONE_RECORD
 @pytest.mark.parametrize("rate", [1e-3, 0.2, 0.999])
 def test_sampled_laplace_is_the_worse_of_both_orders(relation, rate):
-    curve = Guarantee(poisson(rate, dp.LaplaceDpEvent(0.7)), relation)
+    curve = Guarantee(Poisson(rate, Laplace(0.7)), relation)
     x = np.linspace(-30.0, 31.0, 2_000_001)
     without, step = np.exp(-abs(x) / 0.7) / 1.4, x[1] - x[0]
     seen = (1.0 - rate) * without + rate * np.exp(-abs(x - 1.0) / 0.7) / 1.4
@@ -186,18 +175,18 @@ def test_sampled_laplace_is_the_worse_of_both_orders(relation, rate):
 
 @EVERY_RELATION
 def test_gaussians_together_are_one_gaussian(relation):
-    several = dp.ComposedDpEvent([dp.SelfComposedDpEvent(gaussian(2.0), 3), gaussian(4.0)])
-    together = gaussian(1.0 / math.sqrt(3 / 4 + 1 / 16))
-    for wrap in (lambda event: event, lambda event: poisson(0.2, event)):
+    several = dp.ComposedDpEvent([dp.SelfComposedDpEvent(Gaussian(2.0), 3), Gaussian(4.0)])
+    together = Gaussian(1.0 / math.sqrt(3 / 4 + 1 / 16))
+    for wrap in (lambda event: event, lambda event: Poisson(0.2, event)):
         many, one = Guarantee(wrap(several), relation), Guarantee(wrap(together), relation)
         assert many.delta(0.7).upper == pytest.approx(one.delta(0.7).upper, rel=1e-12)
 
 
 def test_a_replaced_record_in_a_poisson_sample_is_no_mere_doubling():
     """The curve is neither that of half the noise nor that of one record, but between them."""
-    replaced = Guarantee(poisson(0.01, gaussian(1.0)), REPLACE).delta(0.5).lower
-    removed = Guarantee(poisson(0.01, gaussian(1.0)), Relation.ADD_OR_REMOVE_ONE).delta(0.5).upper
-    halved = Guarantee(poisson(0.01, gaussian(0.5)), Relation.ADD_OR_REMOVE_ONE).delta(0.5).lower
+    replaced = Guarantee(Poisson(0.01, Gaussian(1.0)), REPLACE).delta(0.5).lower
+    removed = Guarantee(Poisson(0.01, Gaussian(1.0)), Relation.ADD_OR_REMOVE_ONE).delta(0.5).upper
+    halved = Guarantee(Poisson(0.01, Gaussian(0.5)), Relation.ADD_OR_REMOVE_ONE).delta(0.5).lower
     assert removed < replaced < halved
 
 
@@ -208,14 +197,14 @@ def test_a_replaced_record_in_a_poisson_sample_is_no_mere_doubling():
 def test_nothing_told_costs_nothing(relation):
     quiet = [
         dp.NoOpDpEvent(),
-        gaussian(math.inf),
-        dp.LaplaceDpEvent(math.inf),
-        poisson(0.0, gaussian(1.0)),
-        poisson(0.3, dp.NoOpDpEvent()),
-        poisson(0.3, gaussian(math.inf)),
-        dp.RandomizedResponseDpEvent(1.0, 3),
-        dp_event.DiscreteLaplaceDpEvent(1.0, 0),
-        dp.SelfComposedDpEvent(gaussian(0.0), 0),
+        Gaussian(math.inf),
+        Laplace(math.inf),
+        Poisson(0.0, Gaussian(1.0)),
+        Poisson(0.3, dp.NoOpDpEvent()),
+        Poisson(0.3, Gaussian(math.inf)),
+        Response(1.0, 3),
+        DiscreteLaplace(1.0, 0),
+        dp.SelfComposedDpEvent(Gaussian(0.0), 0),
     ]
     for event in quiet:
         curve = Guarantee(event, relation)
@@ -226,12 +215,12 @@ def test_nothing_told_costs_nothing(relation):
 @EVERY_RELATION
 def test_no_noise_costs_everything(relation):
     loud = [
-        gaussian(0.0),
-        dp.LaplaceDpEvent(0.0),
+        Gaussian(0.0),
+        Laplace(0.0),
         dp.NonPrivateDpEvent(),
-        dp.RandomizedResponseDpEvent(0.0, 3),
-        dp_event.DiscreteLaplaceDpEvent(math.inf, 1),
-        dp.ComposedDpEvent([gaussian(1.0), dp.NonPrivateDpEvent()]),
+        Response(0.0, 3),
+        DiscreteLaplace(math.inf, 1),
+        dp.ComposedDpEvent([Gaussian(1.0), dp.NonPrivateDpEvent()]),
     ]
     for event in loud:
         curve = Guarantee(event, relation)
@@ -241,7 +230,7 @@ def test_no_noise_costs_everything(relation):
 
 @EVERY_RELATION
 def test_a_sample_without_noise_tells_with_the_probability_of_the_sample(relation):
-    curve = Guarantee(poisson(0.01, gaussian(0.0)), relation)
+    curve = Guarantee(Poisson(0.01, Gaussian(0.0)), relation)
     for epsilon in (0.0, 1.0, 50.0):
         assert tuple(curve.delta(epsilon)) == pytest.approx((0.01, 0.01), rel=1e-9)
     assert tuple(curve.epsilon(0.0099)) == (math.inf, math.inf)

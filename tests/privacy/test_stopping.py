@@ -5,7 +5,7 @@ import math
 import dp_accounting as dp
 import pytest
 from dp_accounting.rdp import RdpAccountant
-
+from events import OUT, REPLACE, Gaussian, Times, Together
 from privopt.privacy import (
     Fourier,
     Guarantee,
@@ -16,9 +16,6 @@ from privopt.privacy import (
 )
 from privopt.privacy.accountants import Mixture
 from privopt.privacy.renyi.conversion import renyi_epsilon
-from privopt.spec import Relation
-
-REPLACE, OUT = Relation.REPLACE_ONE, Relation.ZERO_OUT
 
 
 def test_one_divergence_is_worth_its_conversion():
@@ -29,7 +26,7 @@ def test_one_divergence_is_worth_its_conversion():
     assert Guarantee(event, OUT).delta(exact).upper == pytest.approx(1e-6, rel=1e-9)
     found = renyi_divergence(event, OUT, [1.5, 32.0, 32.5])
     assert found.tolist() == pytest.approx([0.5, 0.5, math.inf], rel=1e-12)
-    both = dp.ComposedDpEvent([event, dp.GaussianDpEvent(50.0)])
+    both = Together([event, Gaussian(50.0)])
     assert exact < Guarantee(both, OUT).epsilon(1e-6).upper < exact + 0.02
     told, theirs = Guarantee(event, REPLACE).exported()
     assert not RdpAccountant(neighboring_relation=theirs).supports(told)
@@ -49,10 +46,10 @@ def test_an_approximate_event_is_what_it_says():
     for accountant in (Mixture(), Fourier()):
         lower, upper = accountant.delta(event, OUT, 0.3)
         assert lower <= exact <= upper <= exact * (1.0 + 1e-3)
-    twice = Guarantee(dp.SelfComposedDpEvent(event, 2), OUT)
+    twice = Guarantee(Times(event, 2), OUT)
     assert twice.epsilon(3e-6).upper == pytest.approx(1.4, rel=1e-3)
     assert twice.epsilon(1.9e-6).lower == math.inf
-    said = dp.ComposedDpEvent([dp.NonPrivateDpEvent()])
+    said = Together([dp.NonPrivateDpEvent()])
     same = type(event)((said, event.events[1]), event.probabilities)
     assert Fourier().delta(same, OUT, 0.3) == Fourier().delta(event, OUT, 0.3)
     assert Guarantee(approximate_event(0.7, 0.0), OUT).epsilon(0.0).upper == pytest.approx(0.7)

@@ -6,21 +6,18 @@ from itertools import pairwise
 import dp_accounting as dp
 import mpmath
 import pytest
+from events import ADD, EVERY_RELATION, DiscreteLaplace, Gaussian, Response, Times, Together, Tree
 from hypothesis import given
 from hypothesis import strategies as st
-
 from privopt.privacy import ZCDP, GaussianDP
 from privopt.privacy.renyi.conversion import zcdp_delta, zcdp_epsilon
-from privopt.spec import Relation
 
-ADD, REPLACE, ZERO = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE, Relation.ZERO_OUT
-EVERY_RELATION = pytest.mark.parametrize("relation", Relation)
 ACCOUNTANT = ZCDP()
 
 
 def test_golden():
     assert zcdp_epsilon(0.5, 1e-5) == pytest.approx(4.728386984943, rel=1e-9)
-    assert GaussianDP().epsilon(dp.GaussianDpEvent(1.0), ADD, 1e-5).upper < 4.7283
+    assert GaussianDP().epsilon(Gaussian(1.0), ADD, 1e-5).upper < 4.7283
 
 
 def optimum(rho, delta, xi=0.0):
@@ -55,7 +52,7 @@ def test_simple_is_never_better(log_rho, log10_delta):
 def test_delta_is_not_anti_conservative():
     """The Gaussian truth lies below the bound at every epsilon, also below ``rho``."""
     for z in (0.05, 0.5, 1.0, 10.0):
-        event = dp.GaussianDpEvent(z)
+        event = Gaussian(z)
         for epsilon in (0.0, 0.01, 0.1, 1.0, 5.0, 50.0, 300.0):
             truth = GaussianDP().delta(event, ADD, epsilon).upper
             assert truth <= ACCOUNTANT.delta(event, ADD, epsilon).upper <= 1.0
@@ -70,18 +67,18 @@ def test_concentration_of_every_release(relation):
         return loss * math.tanh(loss / 2)
 
     for event, rho, xi in [
-        (dp.GaussianDpEvent(2.0), half / 4, 0.0),
-        (dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 12), 3 * half, 0.0),
+        (Gaussian(2.0), half / 4, 0.0),
+        (Times(Gaussian(2.0), 12), 3 * half, 0.0),
         (dp.LaplaceDpEvent(4.0), m / 4 + math.expm1(-m / 4), 0.0),
-        (dp.dp_event.DiscreteLaplaceDpEvent(0.25, 2), pure(m / 2), 0.0),
-        (dp.RandomizedResponseDpEvent(0.5, 3), pure(math.log(4.0)), 0.0),
-        (dp.ComposedDpEvent([dp.ZCDpEvent(1.0, 0.5), dp.ZCDpEvent(0.25)]), 1.25, 0.5),
+        (DiscreteLaplace(0.25, 2), pure(m / 2), 0.0),
+        (Response(0.5, 3), pure(math.log(4.0)), 0.0),
+        (Together([dp.ZCDpEvent(1.0, 0.5), dp.ZCDpEvent(0.25)]), 1.25, 0.5),
         (dp.NoOpDpEvent(), 0.0, 0.0),
     ]:
         got = ACCOUNTANT.concentration(event, relation)
         assert got == pytest.approx((rho, xi), rel=1e-13)
         assert got[0] >= rho
-    tree = dp.SingleEpochTreeAggregationDpEvent(2.0, [3, 1000])
+    tree = Tree(2.0, [3, 1000])
     assert ACCOUNTANT.supports(tree, relation) is (relation is not ADD)
     if relation is not ADD:
         assert ACCOUNTANT.concentration(tree, relation)[0] == pytest.approx(10 * half / 4)
@@ -94,7 +91,7 @@ def test_edges():
     rho = 0.7 * math.tanh(0.35)
     assert ACCOUNTANT.concentration(pure, ADD) == pytest.approx((rho, 0.0), rel=1e-13)
     assert 0.0 < ACCOUNTANT.delta(pure, ADD, 0.1).upper <= 1.0
-    endless = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 10**400)
+    endless = Times(Gaussian(1.0), 10**400)
     assert ACCOUNTANT.epsilon(endless, ADD, 0.5).upper == math.inf
     for rho in (1e-300, 1e-9, 1.0, 1e9, 1e300):
         values = [
