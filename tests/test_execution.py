@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
+from refusals import refused
 
 import privopt
 from privopt import problems
@@ -138,22 +139,14 @@ def test_a_group_runs_one_branch_at_every_step(mode):
     np.testing.assert_array_equal(counts, np.bincount(coins.ravel(), minlength=4))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"group": 3}, "keys must come in whole groups of 3, got 8 keys"),
-        ({"group": 0}, "group must be an integer from 1"),
-        ({"group": 2.0}, "group must be an integer from 1"),
-        (
-            {"group": 4, "execution": Execution(chunk=6)},
-            "chunk must be a multiple of group 4, got 6",
-        ),
-        ({"execution": {"chunk": 2}}, "execution must be an Execution, got an object of type dict"),
-    ],
+test_groups_and_chunks_divide = refused(
+    ({"group": 3}, "keys must come in whole groups of 3, got 8 keys"),
+    ({"group": 0}, "group must be an integer from 1"),
+    ({"group": 2.0}, "group must be an integer from 1"),
+    ({"group": 4, "execution": Execution(chunk=6)}, "chunk must be a multiple of group 4, got 6"),
+    ({"execution": {"chunk": 2}}, "execution must be an Execution, got an object of type dict"),
+    of=lambda **given: privopt.run_many([coined()], WHERE, keys(8), **given),
 )
-def test_groups_and_chunks_divide(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        privopt.run_many([coined()], WHERE, keys(8), **arguments)
 
 
 # Chunks
@@ -245,19 +238,14 @@ def test_the_execution_reaches_the_run_as_it_was_given():
     assert set(seen) == {Execution(microbatch=7)}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"microbatch": 0}, "microbatch must be an integer from 1 to 2147483647, got 0"),
-        ({"microbatch": 1.0}, "microbatch must be an integer"),
-        ({"chunk": -1}, "chunk must be an integer from 1 to 2147483647, got -1"),
-        ({"replicates": "apart"}, "replicates must be one of together, in_turn or None, got 'apa"),
-        ({"observer": print}, "observer must have a method begin, got"),
-    ],
+test_an_execution_is_checked = refused(
+    ({"microbatch": 0}, "microbatch must be an integer from 1 to 2147483647, got 0"),
+    ({"microbatch": 1.0}, "microbatch must be an integer"),
+    ({"chunk": -1}, "chunk must be an integer from 1 to 2147483647, got -1"),
+    ({"replicates": "apart"}, "replicates must be one of together, in_turn or None, got 'apa"),
+    ({"observer": print}, "observer must have a method begin, got"),
+    of=Execution,
 )
-def test_an_execution_is_checked(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Execution(**arguments)
 
 
 def test_an_observer_is_hashable():

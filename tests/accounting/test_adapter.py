@@ -4,6 +4,7 @@ import math
 
 import dp_accounting as dp
 import pytest
+
 from privopt.accounting import ACCOUNTANTS, Basic, DpAccountant
 from privopt.privacy import Fourier, GaussianDP, Guarantee, Renyi
 from privopt.privacy.leaves import leaves

@@ -16,6 +16,7 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS, Approximation
 from privopt.privacy import (
     Fourier,

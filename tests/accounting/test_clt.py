@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 from events import ADD, EVERY_RELATION, REPLACE, FixedSize, Gaussian, Poisson, Times, Together
+from scipy.integrate import quad
+from scipy.stats import norm
+
 from privopt.accounting.clt import CLT
 from privopt.privacy import gaussian_epsilon
 from privopt.spec import Relation
-from scipy.integrate import quad
-from scipy.stats import norm
 
 # Bu, Dong, Long and Su (HDSR 2020), Tables 1 to 4: noise, rate, epochs, delta; mu and CLT epsilon
 # as printed, and recomputed with 30 digits; the true epsilon between certified bounds.

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from events import ADD, Gaussian, Poisson, Times
+
 from privopt.accounting.moments import Moments
 from privopt.privacy import Renyi
 from privopt.privacy.releases import renyi_divergence

@@ -8,9 +8,10 @@ import dp_accounting as dp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate, stats
+
 from privopt.accounting.odometers import ZCDPOdometer
 from privopt.spec import Relation
-from scipy import integrate, stats
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 

@@ -7,19 +7,9 @@ import builders
 import numpy as np
 import pytest
 from builders import DECLARED
+from refusals import refused
 
-from privopt.lab import (
-    Axis,
-    Experiment,
-    Grid,
-    Method,
-    Setting,
-    cells,
-    choose,
-    discover,
-    load,
-    run,
-)
+from privopt.lab import Axis, Experiment, Grid, Method, Setting, cells, choose, discover, load, run
 from privopt.lab.make.catalogue import declared
 from privopt.privacy import gaussian_mu
 from privopt.problems.datasets import VARIABLE
@@ -38,7 +28,7 @@ def test_a_relation_has_no_default():
         Experiment(**without, base=Setting(n=1000, dim=4, epsilon=1.0))
 
 
-REFUSED = [
+test_a_bad_declaration_is_refused = refused(
     ({"name": "Demo"}, "name must be of small letters, digits and underscores, got 'Demo'"),
     ({"delta": None}, "exactly one of delta and epsilon_over_mu must be given, got None and None"),
     ({"epsilon_over_mu": 5.0}, "exactly one of delta and epsilon_over_mu must be given, got 1e-06"),
@@ -71,37 +61,26 @@ REFUSED = [
     ({"replicates": {"quick": 4}}, r"replicates must name those of the full profile, got {'quick'"),
     ({"replicates": {"quick": 4, "full": 0}}, r"replicates\['full'\] must be .* got 0"),
     ({"replicates": {"quick": 4, "full": 4, "huge": 9}}, "profile must be one of quick, full, got"),
-]
-
-
-@pytest.mark.parametrize(("changes", "message"), REFUSED)
-def test_a_bad_declaration_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        experiment(**changes)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Axis(3, (1,)), "axis must be a str, got an object of type int"),
-        (lambda: Axis("step_size", ("big",)), "step_size must be a real number, got 'big'"),
-        (lambda: Grid(Axis("n", (1,))), r"axes of a grid must be two or more, distinct, got"),
-        (lambda: Grid(Axis("n", (1,)), Axis("n", (2,))), "axes of a grid must be two or more"),
-        (lambda: Method("Big", "dp_gd"), "label of a method must be of small letters"),
-        (lambda: Axis("n", ()), r"values of axis n must be distinct, got \(\)"),
-        (lambda: Axis("n", np.full(2, 1)), r"values of axis n must be distinct, got \(1, 1\)"),
-        (lambda: Axis("n", np.array([1e2])), r"n must be a positive integer, got 100\.0"),
-        (lambda: Axis("epsilon", (np.float64(-1.0),)), r"epsilon must be .* finite, got -1\.0"),
-        (lambda: Axis("n", "abc"), "values of axis n must be a tuple, got 'abc'"),
-        (lambda: Axis("n", (5,), quick="5"), "values of axis n must be a tuple, got '5'"),
-        (lambda: Setting(epsilon="1"), "epsilon must be positive and finite, got '1'"),
-        (lambda: Axis("n", (5,), quick=(0,)), "n must be a positive integer, got 0"),
-        (lambda: Setting(epsilon=1.0, n=True), "n must be a positive integer, got True"),
-    ],
+    of=experiment,
 )
-def test_a_bad_axis_or_setting_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+
+
+test_a_bad_axis_or_setting_is_refused = refused(
+    (lambda: Axis(3, (1,)), "axis must be a str, got an object of type int"),
+    (lambda: Axis("step_size", ("big",)), "step_size must be a real number, got 'big'"),
+    (lambda: Grid(Axis("n", (1,))), r"axes of a grid must be two or more, distinct, got"),
+    (lambda: Grid(Axis("n", (1,)), Axis("n", (2,))), "axes of a grid must be two or more"),
+    (lambda: Method("Big", "dp_gd"), "label of a method must be of small letters"),
+    (lambda: Axis("n", ()), r"values of axis n must be distinct, got \(\)"),
+    (lambda: Axis("n", np.full(2, 1)), r"values of axis n must be distinct, got \(1, 1\)"),
+    (lambda: Axis("n", np.array([1e2])), r"n must be a positive integer, got 100\.0"),
+    (lambda: Axis("epsilon", (np.float64(-1.0),)), r"epsilon must be .* finite, got -1\.0"),
+    (lambda: Axis("n", "abc"), "values of axis n must be a tuple, got 'abc'"),
+    (lambda: Axis("n", (5,), quick="5"), "values of axis n must be a tuple, got '5'"),
+    (lambda: Setting(epsilon="1"), "epsilon must be positive and finite, got '1'"),
+    (lambda: Axis("n", (5,), quick=(0,)), "n must be a positive integer, got 0"),
+    (lambda: Setting(epsilon=1.0, n=True), "n must be a positive integer, got True"),
+)
 
 
 def test_a_point_that_axes_share_is_one_cell():
@@ -126,13 +105,13 @@ def test_without_quick_replicates_an_experiment_is_of_the_full_profile_alone(tmp
     long = experiment(replicates={"full": 8})
     assert (experiment().profiles, long.profiles) == (("quick", "full"), ("full",))
     assert {c.replicates for c in cells(long, "full")} == {8}
-    for refused in (
+    for order in (
         lambda: cells(long, "quick"),
         lambda: run(long, profile="quick", seed=0, results=tmp_path / "results"),
     ):
         message = "must be full for demo, got 'quick': privopt run demo --profile full"
         with pytest.raises(ValueError, match=message):
-            refused()
+            order()
     assert not (tmp_path / "results").exists()
 
 

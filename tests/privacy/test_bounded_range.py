@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from events import ADD, Times
+
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
     BoundedRangeDpEvent,

@@ -8,6 +8,7 @@ import pytest
 from events import DiscreteLaplace, Gaussian, Laplace, Poisson, Times, Together, Tree
 from hypothesis import given
 from hypothesis import strategies as st
+
 from privopt.accounting import CLT, Basic
 from privopt.privacy import (
     Fourier,

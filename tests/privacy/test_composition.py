@@ -5,6 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+
 from privopt.privacy.fourier import composition
 from privopt.privacy.fourier.composition import compose
 from privopt.privacy.fourier.lattice import LatticeLoss

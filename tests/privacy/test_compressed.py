@@ -8,6 +8,8 @@ import pytest
 from builders import dominating_pairs
 from dp_accounting.pld import PLDAccountant
 from events import ADD, OUT, REPLACE, Gaussian, Times
+from scipy.stats import chi2, norm
+
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
     CompressedGaussianDpEvent,
@@ -22,7 +24,6 @@ from privopt.privacy import (
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.releases.compressed import CompressedPair
 from privopt.spec import Budget
-from scipy.stats import chi2, norm
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation=OUT)
 Compressed = CompressedGaussianDpEvent

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from events import ADD, OUT, DiscreteLaplace, Gaussian, Laplace, Poisson, Response, Times, Tree
+
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import BoundedRangeDpEvent, Fourier, GaussianFilter, Guarantee, pure_event
 from privopt.privacy.events import ObjectivePerturbationDpEvent

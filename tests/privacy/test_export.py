@@ -8,6 +8,7 @@ from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from events import OUT, REPLACE, DiscreteLaplace, Gaussian, Laplace, Response, Times, Together
+
 from privopt.privacy import BoundedRangeDpEvent, Guarantee, epsilon, pure_event
 from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.spec import Relation

@@ -13,6 +13,7 @@ from dp_accounting.dp_event import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+
 from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Moments
 from privopt.accounting.composition import advanced_epsilon
 from privopt.privacy import (

@@ -16,13 +16,14 @@ import pytest
 from events import ADD, EVERY_RELATION, REPLACE, Gaussian, Laplace, Response, Times, Together
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate, stats
+
 from privopt.privacy.calibration import gaussian_noise_multiplier
 from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
 from privopt.privacy.gaussian_filter import GaussianFilter
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import gaussian_cost, zcdp_cost
 from privopt.spec import Budget
-from scipy import integrate, stats
 
 
 def budget(epsilon=1.0, delta=1e-6, relation=REPLACE):

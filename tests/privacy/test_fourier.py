@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 from events import ADD, OUT, REPLACE, Gaussian, Laplace, Poisson, Response, Times, Together, sgd
+
 from privopt.privacy import GaussianDP
 from privopt.privacy.accountants.fourier import Fourier, _orders
 from privopt.privacy.fourier import AtDelta, AtEpsilon

@@ -6,6 +6,7 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 from events import ADD, REPLACE, Gaussian, Laplace, Poisson, Response, Times, Together, sgd
+
 from privopt.privacy import Fourier, GaussianDP
 from privopt.privacy.numbers import Interval
 from privopt.spec import Relation

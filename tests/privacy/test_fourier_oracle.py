@@ -14,9 +14,10 @@ import math
 import numpy as np
 import pytest
 from events import ADD, REPLACE, Gaussian, Poisson, Times
+from scipy.optimize import minimize_scalar
+
 from privopt.privacy import Fourier
 from privopt.privacy.gaussian import gaussian_delta
-from scipy.optimize import minimize_scalar
 
 REACH = 1e-9  # of the oracle, in ln delta
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from events import ADD, OUT, REPLACE, DiscreteLaplace, Gaussian, Laplace, Poisson, Times, Together
+
 from privopt import privacy
 from privopt.privacy import (
     BoundedRangeDpEvent,

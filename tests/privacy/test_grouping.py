@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from events import FixedSize, Gaussian, Laplace, Poisson, Response, Times, Together
+
 from privopt import privacy
 from privopt.privacy import Fourier, grouping
 from privopt.privacy.grouping import bracket

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from privopt.privacy.fourier.lattice import above, below
 from privopt.privacy.pairs.discrete import DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian

@@ -8,6 +8,7 @@ import pytest
 from builders import dominating_pairs
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent as Mixture
 from events import ADD, OUT, REPLACE, Gaussian, Poisson, Times, Together
+
 from privopt.privacy import Fourier, GaussianDP, Guarantee
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.releases.mixture import MixturePair

@@ -8,6 +8,7 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 from events import ADD, REPLACE, FixedSize, Gaussian, Poisson, Times, Together
+
 from privopt.accounting import DpAccountant, ZCDPOdometer
 from privopt.privacy import (
     ZCDP,

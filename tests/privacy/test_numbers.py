@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from privopt.privacy import Interval, round_down, round_up
 from privopt.privacy.numbers import false_position
 

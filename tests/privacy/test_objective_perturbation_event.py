@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from builders import dominating_pairs
 from events import ADD, REPLACE, Gaussian, Poisson, Together
+from scipy import integrate, special, stats
+
 from privopt.privacy import (
     Guarantee,
     ObjectivePerturbationDpEvent,
@@ -25,7 +27,6 @@ from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.releases.objective import ObjectivePair
 from privopt.privacy.releases.poisson import Sampled
 from privopt.spec import Budget
-from scipy import integrate, special, stats
 
 mp = mpmath.mp.clone()
 mp.dps = 50

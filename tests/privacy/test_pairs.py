@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from builders import dominating_pairs
 from events import ADD, OUT, REPLACE, FixedSize, Gaussian, Laplace, Poisson
+
 from privopt.privacy import gaussian_delta
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.discrete import DiscretePair

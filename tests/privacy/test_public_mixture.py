@@ -11,6 +11,9 @@ from builders import dominating_pairs
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from events import ADD, REPLACE, FixedSize, Gaussian, Laplace, Poisson, Response, Times, Together
+from scipy.integrate import quad
+from scipy.stats import norm
+
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import (
     Fourier,
@@ -29,8 +32,6 @@ from privopt.privacy.leaves import leaves
 from privopt.privacy.releases import zcdp_cost
 from privopt.privacy.releases.public_mixture import MixedPair
 from privopt.spec import Budget, Relation
-from scipy.integrate import quad
-from scipy.stats import norm
 
 FixedSize, Coin, Gaussian = (FixedSize, PublicMixtureDpEvent, Gaussian)
 

@@ -9,6 +9,7 @@ import pytest
 from events import EVERY_RELATION, REPLACE, DiscreteLaplace, Gaussian, Laplace, Poisson, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from privopt.privacy import Guarantee
 from privopt.spec import Relation
 

@@ -6,6 +6,7 @@ import dp_accounting as dp
 import pytest
 from dp_accounting.rdp import RdpAccountant
 from events import OUT, REPLACE, Gaussian, Times, Together
+
 from privopt.privacy import (
     Fourier,
     Guarantee,

@@ -7,11 +7,12 @@ from functools import lru_cache
 import dp_accounting as dp
 import numpy as np
 import pytest
+from scipy import stats
+
 from privopt import privacy
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.releases.poisson import Truncated, chance_of_overflow
 from privopt.spec import Relation
-from scipy import stats
 
 
 def truncated(size, rate, capacity, noise=1.0):

@@ -7,6 +7,7 @@ from itertools import permutations
 import dp_accounting as dp
 import numpy as np
 import pytest
+
 from privopt.privacy import Fourier
 from privopt.spec import Relation
 

@@ -1,0 +1,20 @@
+"""What tests of privacy speak of all the time, by short names."""
+
+import dp_accounting as dp
+import pytest
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+
+from privopt.spec import Relation
+
+ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
+EVERY_RELATION = pytest.mark.parametrize("relation", list(Relation))
+
+Gaussian, Laplace, DiscreteLaplace = dp.GaussianDpEvent, dp.LaplaceDpEvent, DiscreteLaplaceDpEvent
+Poisson, FixedSize = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
+Response, Tree = dp.RandomizedResponseDpEvent, dp.SingleEpochTreeAggregationDpEvent
+Times, Together = dp.SelfComposedDpEvent, dp.ComposedDpEvent
+
+
+def sgd(noise, rate, steps=1):
+    """Gaussian noise on Poisson samples, so many times."""
+    return Times(Poisson(rate, Gaussian(noise)), steps)
