@@ -4,6 +4,7 @@ import math
 
 import dp_accounting as dp
 import pytest
+from dp_accounting import privacy_accountant_test
 
 from privopt.accounting import ACCOUNTANTS, Basic, DpAccountant
 from privopt.privacy import Fourier, GaussianDP, Guarantee, Renyi
@@ -17,70 +18,18 @@ RELATIONS = {
 }
 ADD = dp.NeighboringRelation.ADD_OR_REMOVE_ONE
 EVERY_RELATION = pytest.mark.parametrize("relation", dp.NeighboringRelation)
-PROVERS = pytest.mark.parametrize(
-    "each", [None, *ACCOUNTANTS[1:]], ids=lambda each: getattr(each, "name", "default")
-)
 
 
 class Unknown(dp.DpEvent):
     pass
 
 
-def nested(event):
-    return event, dp.ComposedDpEvent([event]), dp.SelfComposedDpEvent(event, 10)
+class TestContract(privacy_accountant_test.PrivacyAccountantTest):
+    """As dp-accounting's own abstract tests state it."""
 
-
-# --- the contract, as dp-accounting's own abstract tests state it --------------------------------
-
-
-@PROVERS
-@EVERY_RELATION
-@pytest.mark.parametrize("event", [dp.UnsupportedDpEvent(), Unknown()], ids=["unsupported", "new"])
-def test_unsupported(each, relation, event):
-    for whole in nested(event):
-        accountant = DpAccountant(relation, each)
-        error = accountant._maybe_compose(whole, count=1, do_compose=False)
-        assert error is not None
-        assert error.invalid_event == event
-        assert not accountant.supports(whole)
-        with pytest.raises(dp.UnsupportedEventError, match="caused by subevent"):
-            accountant.compose(whole)
-        assert accountant.ledger == dp.NoOpDpEvent()
-
-
-@PROVERS
-@EVERY_RELATION
-def test_no_events_and_no_ops(each, relation):
-    silent, told = DpAccountant(relation, each), DpAccountant(relation, each)
-    assert told.supports(dp.NoOpDpEvent())
-    told.compose(dp.NoOpDpEvent())
-    for accountant in (silent, told):
-        for target in (0, 1e-12, 1, 1.0):
-            assert accountant.get_epsilon(target) == 0
-        for loss in (0, 1e-12, math.inf):
-            assert accountant.get_delta(loss) == 0
-
-
-@PROVERS
-@EVERY_RELATION
-@pytest.mark.parametrize(
-    "event",
-    [
-        dp.NonPrivateDpEvent(),
-        dp.ComposedDpEvent([dp.NonPrivateDpEvent()]),
-        dp.ComposedDpEvent([dp.NoOpDpEvent(), dp.NonPrivateDpEvent()]),
-        dp.SelfComposedDpEvent(dp.NonPrivateDpEvent(), 10),
-    ],
-    ids=["alone", "composed", "with a no-op", "repeated"],
-)
-def test_non_private(each, relation, event):
-    accountant = DpAccountant(relation, each)
-    assert accountant.supports(event)
-    accountant.compose(event)
-    for target in (0, 0.99, 1):
-        assert accountant.get_epsilon(target) == math.inf
-    for loss in (0, 100, math.inf):
-        assert accountant.get_delta(loss) == 1
+    def _make_test_accountants(self):
+        provers = (None, *ACCOUNTANTS[1:])
+        return [DpAccountant(relation, each) for relation in RELATIONS for each in provers]
 
 
 def test_a_non_private_part_does_not_hide_an_unknown_one():
