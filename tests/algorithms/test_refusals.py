@@ -223,23 +223,9 @@ LACKING = {  # of what a problem must provide
     "projection_mechanism": ({}, "linear", "must provide mean for projection_mechanism"),
 }
 # fmt: on
-GAUSSIAN = (
-    "dp_gd",
-    "dp_sgd",
-    "noisy_adam",
-    "dp_svrg",
-    "dp_ftrl",
-    "bias_reduced_sgd",
-    "phased_sgd",
-    "l1_recovery",
-)  # fmt: skip
-RESTING_ON_CONVEXITY = [
-    "output_perturbation",
-    "linf_output_perturbation",
-    "objective_perturbation",
-    "approximate_minima_perturbation",
-    "exponential_mechanism",
-]
+GAUSSIAN = [*USUAL, "phased_sgd", "l1_recovery"]
+RESTING_ON_CONVEXITY = [name for name in privopt.ALGORITHMS if name.endswith("perturbation")]
+RESTING_ON_CONVEXITY.append("exponential_mechanism")
 BY_GRADIENTS = {
     "dp_gd": {"clip": 1.0, "steps": 3},
     "dp_sgd": {"clip": 1.0, "batch_size": 5, "steps": 3},
@@ -336,11 +322,15 @@ def problem(convex):
 @by_gradients
 def test_a_plan_for_convex_problems_refuses_others(name):
     """Its rate would be claimed of a problem that it does not hold for."""
-    planned = privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **BY_GRADIENTS[name])
-    with pytest.raises(ValueError, match=r"problem\.convex must be True, .* plan rests, got False"):
-        privopt.run(planned, problem(convex=False), jax.random.key(0))
-    with pytest.raises(ValueError, match=r"problem\.convex must be True, .* plan rests, got False"):
-        privopt.run_many([planned], problem(convex=False), jax.random.split(jax.random.key(0)))
+    planned, key = (
+        privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **BY_GRADIENTS[name]),
+        jax.random.key(0),
+    )
+    told = r"problem\.convex must be True, .* plan rests, got False"
+    with pytest.raises(ValueError, match=told):
+        privopt.run(planned, problem(convex=False), key)
+    with pytest.raises(ValueError, match=told):
+        privopt.run_many([planned], problem(convex=False), jax.random.split(key))
 
 
 def test_a_plan_for_any_problem_takes_convex_ones():

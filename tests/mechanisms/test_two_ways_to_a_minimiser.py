@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import classification
 
 from privopt import problems
 from privopt.convex import Box, GLMSolution, L2Ball, accelerated_descent
@@ -25,15 +26,11 @@ def facts(radius=2.0, smoothness=0.25):
 
 
 def problem(seed=0, constraint=None, radius=2.0, model="logistic"):
-    random = np.random.default_rng(seed)
-    features = random.normal(size=(N, DIM))
-    features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
-    labels = np.where(random.random(N) < 0.7, 1.0, -1.0)
-    options = {"constraint": constraint, "problem_class": facts(radius)}
+    records = classification(N, DIM, seed)
     if model == "huber":
-        options["problem_class"] = facts(radius, smoothness=20.0)
-        return problems.huber(features, labels, width=0.05, **options)
-    return problems.logistic(features, labels, **options)
+        c = facts(radius, smoothness=20.0)
+        return problems.huber(*records, width=0.05, constraint=constraint, problem_class=c)
+    return problems.logistic(*records, constraint=constraint, problem_class=facts(radius))
 
 
 def query_of(where, regularisation=0.02):
@@ -49,9 +46,7 @@ def solved(query, objective, tilt):
     return query.minimiser_of(objective)(jnp.zeros(DIM), tilt)
 
 
-@jax.jit
-def together(query, objective, tilts):
-    return jax.vmap(lambda tilt: query.minimiser_of(objective)(jnp.zeros(DIM), tilt))(tilts)
+together = jax.jit(jax.vmap(solved, (None, None, 0)))
 
 
 @jax.jit
@@ -176,19 +171,17 @@ def test_data_that_vary_are_taken_one_after_another():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_record_that_is_not_finite_counts_as_nothing(bad):
-    features, labels = (np.asarray(each).copy() for each in problem().data)
-    features[3] = bad
-    broken = problems.logistic(features, labels, problem_class=facts())
-    features[3] = 0.0
-    null = problems.logistic(features, labels, problem_class=facts())
-    query = query_of(null)
-    found, expected = (solved(query, each.objective, tilts()[0]) for each in (broken, null))
-    np.testing.assert_allclose(found, expected, atol=2.0 * query.error)
+    features, labels = classification(N, DIM)
+    query, found = query_of(problem()), []
+    for features[3] in (bad, 0.0):
+        where = problems.logistic(features, labels, problem_class=facts())
+        found.append(solved(query, where.objective, tilts()[0]))
+    np.testing.assert_allclose(*found, atol=2.0 * query.error)
 
 
 def test_clipped_slopes_are_those_of_the_gradient():
     """A record twice as long as declared pulls no more than its clipped gradient does."""
-    features, labels = (np.asarray(each).copy() for each in problem().data)
+    features, labels = classification(N, DIM)
     features[:10] *= 2.0
     where = problems.logistic(features, labels, problem_class=facts(smoothness=1.0))
     query = query_of(where)._replace(gradient=ClippedGradient(0.25, float(N), DIM))
