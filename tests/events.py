@@ -18,3 +18,8 @@ Times, Together = dp.SelfComposedDpEvent, dp.ComposedDpEvent
 def sgd(noise, rate, steps=1):
     """Gaussian noise on Poisson samples, so many times."""
     return Times(Poisson(rate, Gaussian(noise)), steps)
+
+
+def fixed_size(size, batch, noise, steps=1):
+    """Gaussian noise on batches of fixed size, so many times."""
+    return Times(FixedSize(size, batch, Gaussian(noise)), steps)

@@ -81,9 +81,6 @@ def privopt(*arguments, code=0):
     return result.output
 
 
-# --- help -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -103,9 +100,6 @@ def test_help_helps(command, words):
 
 def test_the_version_is_told():
     assert privopt("--version") == f"privopt {version('privopt')}\n"
-
-
-# --- epsilon --------------------------------------------------------------------------------------
 
 
 def delta_of(mu, epsilon):
@@ -312,9 +306,6 @@ def test_proofs_that_contradict_each_other_are_no_fault_of_the_user(monkeypatch)
     assert "proofs contradict each other" in str(result.exception)
 
 
-# --- noise ----------------------------------------------------------------------------------------
-
-
 BUDGET = ["noise", "--epsilon", "2", "--delta", "1e-5", "--rate", "0.01", "--steps", "1000"]
 
 
@@ -392,9 +383,6 @@ print([name for name in heavy if name in sys.modules])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-# --- list -----------------------------------------------------------------------------------------
-
-
 def test_list_shows_what_there_is_and_what_is_missing(folder, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     (folder / "experiments" / "broken.py").write_text("x = ")
@@ -419,9 +407,6 @@ def test_a_new_experiment_is_one_and_none_is_written_over(folder):
         assert told in privopt("new", name, code=2)
     assert "algorithm must be one of" in privopt("new", "other", "--algorithm", "dp_sdg", code=2)
     assert made.read_text() == ""
-
-
-# --- run and report -------------------------------------------------------------------------------
 
 
 def test_run_ends_with_verdicts_report_and_status(folder, judged):
@@ -585,9 +570,6 @@ def test_report_needs_results(folder, judged):
     assert "is no results folder of privopt" in privopt("report", code=2)
     privopt("run")
     assert privopt("report") == "Report: results/index.html\n"
-
-
-# --- devices --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

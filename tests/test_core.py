@@ -128,9 +128,6 @@ def compilations():
         jax.monitoring.unregister_event_duration_listener(hear)
 
 
-# Agreement
-
-
 def test_two_devices():
     """The suite runs on two host devices; without them the tests below would show little."""
     assert len(jax.devices()) == 2
@@ -147,9 +144,6 @@ def test_a_replicate_depends_on_its_own_key_alone():
 def test_replicates_are_spread_over_the_devices():
     many = core.run_many([toy()], problem(), keys(8))
     assert many.released.sharding.device_set == set(jax.devices())
-
-
-# Noise of several plans with one key
 
 
 def gradient_from(releases, plans):
@@ -260,9 +254,6 @@ def test_common_random_numbers_are_asked_for_by_name():
         core.run_many([toy()], problem(), keys(2), common_random_numbers=1)
 
 
-# One trace
-
-
 def test_three_plans_32_keys_two_data_sets_compile_once():
     algorithm, traces = counted(DP_GD)
     plans = [
@@ -292,8 +283,6 @@ def test_new_shapes_or_types_do_trace_again():
     assert len(traces) == 2
 
 
-# Keys
-
 RAW = np.zeros(2, np.uint32)
 
 
@@ -320,9 +309,6 @@ def test_no_default_key():
         core.run_many([toy()], problem())
 
 
-# Plans that cannot share a trace
-
-
 def test_plans_must_share_algorithm_and_static_part():
     other = dataclasses.replace(TOY, name="other")
     with pytest.raises(ValueError, match=r"plans must share algorithm, .*, got toy and other$"):
@@ -338,9 +324,6 @@ def test_plans_of_different_noise_are_refused():
     mixed = [OUTPUT.plan(CLASS, BUDGET, noise=noise) for noise in ("gaussian", "norm_laplace")]
     with pytest.raises(ValueError, match=r"mechanism an .* GaussianMechanism and an .* NormLap"):
         core.run_many(mixed, problem(), keys(2))
-
-
-# Problems that do not fit
 
 
 @pytest.mark.parametrize(
@@ -389,9 +372,6 @@ def test_add_or_remove_normalises_by_the_design_size(n):
     where = problems.linear(features, problem_class=dataclasses.replace(CLASS, n=n))
     released = core.run(plan, where, jax.random.key(0)).released
     np.testing.assert_allclose(released, 0.1 * features.sum(axis=0) / N, rtol=1e-6)
-
-
-# Plans
 
 
 def test_a_plan_over_budget_is_refused():
@@ -445,9 +425,6 @@ def test_a_plan_cannot_enter_a_compiled_run():
         plan.params = None
 
 
-# Types
-
-
 @pytest.mark.optimised
 def test_float64_algorithms_compute_in_float64_whatever_the_setting():
     """With x64 off and float32 data: float32 out, and the very number that float64 gives, cast."""
@@ -467,9 +444,6 @@ def test_float64_algorithms_compute_in_float64_whatever_the_setting():
     for left, right in ((found, expected), (many, table)):
         assert left.released.dtype == np.float32
         np.testing.assert_array_equal(left.released, np.asarray(right.released, np.float32))
-
-
-# Data that are not numbers
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -149,9 +149,6 @@ test_groups_and_chunks_divide = refused(
 )
 
 
-# Chunks
-
-
 @pytest.mark.parametrize("chunk", [1, 7, 64])
 @pytest.mark.parametrize(
     "make", [coined, lambda: DP_GD.plan(CLASS, BUDGET, steps=5, step_size=0.1)]
@@ -201,9 +198,6 @@ def test_many_keys_in_bounded_memory():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     privopt.run_many([plan], WHERE, keys(30_000), execution=chunked)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
-
-
-# Replicates
 
 
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd"])
@@ -262,9 +256,6 @@ def test_an_observer_is_hashable():
         Execution(observer=Fold())
     Fold.__hash__ = object.__hash__
     hash(Execution(observer=Fold()))
-
-
-# Arrays in params
 
 
 def test_an_array_enters_by_argument():

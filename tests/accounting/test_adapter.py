@@ -59,9 +59,6 @@ def test_a_relation_must_be_given_and_be_one():
             DpAccountant(wrong)
 
 
-# --- answers -------------------------------------------------------------------------------------
-
-
 @EVERY_RELATION
 def test_answers_are_the_certified_upper_ends(relation):
     step = dp.PoissonSampledDpEvent(0.02, dp.GaussianDpEvent(1.2))
@@ -127,9 +124,6 @@ def test_events_that_go_alone_but_not_together_are_refused_when_asked():
         accountant.get_epsilon(1e-5)
     with pytest.raises(dp.UnsupportedEventError, match="Rényi DP does not support"):
         accountant.get_delta(1.0)
-
-
-# --- its calibration -----------------------------------------------------------------------------
 
 
 @EVERY_RELATION

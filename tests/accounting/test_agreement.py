@@ -93,9 +93,7 @@ UNKNOWN = {
 }
 
 
-# --- the bounds of one are never below those of another ------------------------------------------
-
-
+# The bounds of one are never below those of another.
 # Records zeroed cost what records added do, whoever is asked: a test below says so.
 MORE_AND_REPLACED = pytest.mark.parametrize("relation", [ADD, REPLACE])
 
@@ -166,9 +164,6 @@ def test_a_trade_off_lies_on_the_safe_side_of_what_is_certified(name, relation):
         for curve in curves:
             # The best test may stand between two alphas, 8 % apart.
             assert np.max(1.0 - curve - math.exp(loss) * alphas) >= 0.99 * lower - 1e-9
-
-
-# --- relations -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("accountant", EVERYBODY, ids=lambda a: a.name)
@@ -266,8 +261,6 @@ def test_the_exact_gaussian_is_inside_every_interval(z, count, log10_delta, rela
         assert upper >= exact.lower * (1 - 1e-12)
 
 
-# --- what is refused -----------------------------------------------------------------------------
-
 NOBODY = [
     (FixedSize(100, 10, Gaussian(2.0)), (ADD, ZERO)),
     (FixedSize(100, 10, Laplace(2.0)), (ADD, ZERO)),
@@ -334,9 +327,6 @@ def test_an_accountant_refuses_by_name_what_is_beyond_it(event, names):
             with pytest.raises(UnsupportedEventError, match=REFUSAL):
                 delta(event, 1.0, relation="zero_out", accountant=accountant)
     assert supporting(event, ZERO)
-
-
-# --- composition ---------------------------------------------------------------------------------
 
 
 PARTS = [
@@ -406,8 +396,6 @@ def test_less_noise_more_records_more_steps_less_delta_never_cost_less(
         assert worse[0].upper >= known.lower
         assert all(b >= a * (1 - 1e-9) for a, b in zip(loose, worse[1], strict=True))
 
-
-# --- dp-accounting -------------------------------------------------------------------------------
 
 RIGHT = [  # events that dp-accounting's accountants account for correctly, and under what
     ("Gaussian", ADD),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from events import ADD, EVERY_RELATION, REPLACE, FixedSize, Gaussian, Poisson, Times, Together
+from events import ADD, EVERY_RELATION, REPLACE, Gaussian, Poisson, Times, Together, fixed_size, sgd
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -28,29 +28,16 @@ TABLE = [
 ROWS = pytest.mark.parametrize("row", TABLE, ids=lambda row: f"sigma {row[0]}, {row[2]} epochs")
 
 
-def poisson(rate, z, steps):
-    step = Poisson(rate, Gaussian(z))
-    return Times(step, steps)
-
-
-def fixed(n, m, z, steps):
-    step = FixedSize(n, m, Gaussian(z))
-    return Times(step, steps)
-
-
-# --- the published tables ------------------------------------------------------------------------
-
-
 @ROWS
 def test_the_printed_columns_are_reproduced(row):
     z, rate, epochs, delta, mu, epsilon, exact_mu, exact_epsilon, *_ = row
-    each = CLT().mu(poisson(rate, z, 1), ADD).value
+    each = CLT().mu(sgd(z, rate, 1), ADD).value
     ours = each * math.sqrt(epochs / rate)  # the tables do not round the number of steps
     assert ours == pytest.approx(mu, abs=0.01)
     assert ours == pytest.approx(exact_mu, abs=1e-5)
     assert gaussian_epsilon(delta, ours).upper == pytest.approx(epsilon, abs=0.01)
     assert gaussian_epsilon(delta, ours).upper == pytest.approx(exact_epsilon, abs=1e-4)
-    event = poisson(rate, z, round(epochs / rate))
+    event = sgd(z, rate, round(epochs / rate))
     assert CLT().mu(event, ADD).value == pytest.approx(mu, abs=0.01)
     assert CLT().epsilon(event, ADD, delta).value == pytest.approx(epsilon, abs=0.015)
 
@@ -58,14 +45,11 @@ def test_the_printed_columns_are_reproduced(row):
 @ROWS
 def test_the_limit_is_no_bound(row):
     z, rate, epochs, delta, *_, lower, upper = row
-    estimate = CLT().epsilon(poisson(rate, z, round(epochs / rate)), ADD, delta).value
+    estimate = CLT().epsilon(sgd(z, rate, round(epochs / rate)), ADD, delta).value
     if z == 0.5:
         assert estimate > 1.1 * upper
     else:
         assert 0.8 * lower < estimate < lower
-
-
-# --- the limit against independent computations --------------------------------------------------
 
 
 @pytest.mark.parametrize("z", [0.7, 2.0])
@@ -82,7 +66,7 @@ def test_mu_is_the_root_of_the_variance_of_the_loss(z, relation):
         lambda x: loss(x) ** 2 * norm.pdf(x, scale=z), -13 * z, 2 + 13 * z, points=[0, 2], limit=200
     )[0]
     expected = math.sqrt(1e6 * variance)
-    assert CLT().mu(poisson(rate, z, 10**6), relation).value == pytest.approx(expected, rel=1e-3)
+    assert CLT().mu(sgd(z, rate, 10**6), relation).value == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("z", [0.8, 2.0, 300.0])
@@ -94,34 +78,31 @@ def test_mu_without_replacement_is_the_root_of_the_variance_of_the_symmetrised_l
         return math.expm1(shift * x - shift * shift / 2) ** 2 * norm.pdf(x)
 
     variance = 2 * quad(square, shift / 2, 12 + 2 * shift, limit=200)[0]
-    mu = CLT().mu(fixed(10**4, 10, z, 10**4), REPLACE).value
+    mu = CLT().mu(fixed_size(10**4, 10, z, 10**4), REPLACE).value
     assert mu == pytest.approx(1e-3 * math.sqrt(1e4 * variance), rel=1e-9)
 
 
 def test_replacing_costs_twice_as_much_under_loud_noise():
-    single = CLT().mu(poisson(0.01, 100.0, 1000), ADD).value
-    replaced = CLT().mu(poisson(0.01, 100.0, 1000), REPLACE).value
+    single = CLT().mu(sgd(100.0, 0.01, 1000), ADD).value
+    replaced = CLT().mu(sgd(100.0, 0.01, 1000), REPLACE).value
     assert replaced == pytest.approx(2 * single, rel=1e-4)
-    fixed_size = CLT().mu(fixed(1000, 10, 100.0, 1000), REPLACE).value
-    assert 2 * single < fixed_size < 2 * math.sqrt(2) * single
+    batches = CLT().mu(fixed_size(1000, 10, 100.0, 1000), REPLACE).value
+    assert 2 * single < batches < 2 * math.sqrt(2) * single
 
 
 def test_replacing_against_exact_accounting():
-    event = poisson(0.01, 1.0, 1000)  # certified: 2.843440
+    event = sgd(1.0, 0.01, 1000)  # certified: 2.843440
     assert CLT().epsilon(event, REPLACE, 1e-5).value == pytest.approx(2.84344, rel=0.01)
-    event = fixed(1000, 10, 2.0, 1000)  # certified: profile upper bound 2.19891
+    event = fixed_size(1000, 10, 2.0, 1000)  # certified: profile upper bound 2.19891
     assert CLT().epsilon(event, REPLACE, 1e-5).value == pytest.approx(2.19891, rel=0.02)
 
 
 def test_the_limit_is_reached():
     """Fixed ``q sqrt(T)``: the estimate approaches the certified value."""
-    event = poisson(1e-3, 2.0, 10**6)
+    event = sgd(2.0, 1e-3, 10**6)
     mu = math.sqrt(math.expm1(0.25))
     exact = gaussian_epsilon(1e-5, mu).upper
     assert CLT().epsilon(event, ADD, 1e-5).value == pytest.approx(exact, rel=2e-3)
-
-
-# --- composition ---------------------------------------------------------------------------------
 
 
 @EVERY_RELATION
@@ -137,12 +118,12 @@ def test_what_is_not_sampled_is_exact(relation):
 
 
 def test_heterogeneous_parts_add_up():
-    parts = [poisson(0.01, 1.0, 300), poisson(0.02, 2.0, 500), Gaussian(5.0)]
+    parts = [sgd(1.0, 0.01, 300), sgd(2.0, 0.02, 500), Gaussian(5.0)]
     event = Together(parts)
     root = math.sqrt(sum(CLT().mu(part, ADD).value ** 2 for part in parts))
     assert CLT().mu(event, ADD).value == pytest.approx(root, rel=1e-14)
-    halves = Together([poisson(0.01, 1.0, 300), poisson(0.01, 1.0, 700)])
-    whole = poisson(0.01, 1.0, 1000)
+    halves = Together([sgd(1.0, 0.01, 300), sgd(1.0, 0.01, 700)])
+    whole = sgd(1.0, 0.01, 1000)
     assert CLT().epsilon(halves, ADD, 1e-5).value == pytest.approx(
         CLT().epsilon(whole, ADD, 1e-5).value, rel=1e-12
     )
@@ -152,27 +133,24 @@ def test_heterogeneous_parts_add_up():
 def test_gaussians_sampled_together_are_one(relation):
     inner = Together([Gaussian(3.0), Gaussian(4.0)])
     together = Times(Poisson(0.02, inner), 500)
-    one = poisson(0.02, 12 / 5, 500)
+    one = sgd(12 / 5, 0.02, 500)
     assert CLT().epsilon(together, relation, 1e-5).value == pytest.approx(
         CLT().epsilon(one, relation, 1e-5).value, rel=1e-12
     )
 
 
-# --- edges ---------------------------------------------------------------------------------------
-
-
 @EVERY_RELATION
 def test_hardly_any_noise_costs_everything(relation):
-    for event in (poisson(0.1, 0.0, 1), poisson(1e-9, 1e-200, 1), Gaussian(0.0)):
+    for event in (sgd(0.0, 0.1, 1), sgd(1e-200, 1e-9, 1), Gaussian(0.0)):
         assert CLT().epsilon(event, relation, 0.5).value == math.inf
         assert CLT().delta(event, relation, 9.0).value == 1.0
         assert not CLT().trade_off(event, relation, np.array([0.5])).values.any()
 
 
 def test_batches_without_replacement_are_for_replacing():
-    event = fixed(100, 10, 1.0, 5)
+    event = fixed_size(100, 10, 1.0, 5)
     assert [CLT().supports(event, relation) for relation in Relation] == [
         relation is REPLACE for relation in Relation
     ]
-    full = CLT().mu(fixed(100, 100, 4.0, 9), REPLACE).value
+    full = CLT().mu(fixed_size(100, 100, 4.0, 9), REPLACE).value
     assert full == pytest.approx(2 * 3 / 4, rel=1e-14)

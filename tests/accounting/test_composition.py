@@ -23,9 +23,6 @@ def gaussian(z, k=1):
     return dp.SelfComposedDpEvent(dp.GaussianDpEvent(z), k)
 
 
-# --- golden values --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("form", "epsilon"), [("drv", 6.308230950513), ("kov", 5.756105519336)])
 @EVERY_RELATION
 def test_golden_composition(form, epsilon, relation):
@@ -50,9 +47,6 @@ def test_crossover_with_basic_composition(epsilon, crossover):
     for k in (math.floor(exact), math.ceil(exact)):
         assert (advanced_epsilon([(epsilon, k)], 1e-6, "drv") < k * epsilon) == (k > exact)
     assert advanced_epsilon([(math.log(2.0), 10**9)], 1e-6, "drv") > 10**9 * math.log(2.0)
-
-
-# --- exact sums of optimal and basic composition --------------------------------------------------
 
 
 def exact_delta(epsilon, delta, k, total):
@@ -119,9 +113,6 @@ def test_unequal_releases_against_a_naive_twin():
     assert Basic().epsilon(event, ADD, delta).upper == pytest.approx(exempt, rel=1e-12)
 
 
-# --- the optimum as judge -------------------------------------------------------------------------
-
-
 @given(st.floats(-4.0, 1.5), st.integers(1, 10**6), st.floats(-15.0, -1.0))
 @settings(max_examples=20)
 def test_never_below_the_optimum_and_in_order(log10_epsilon, k, log10_slack):
@@ -143,9 +134,6 @@ def test_between_the_truth_and_basic_composition(relation, form):
             assert lower <= gaussian_epsilon(delta, 0.5).upper <= upper
             assert upper <= Basic().epsilon(event, relation, delta).upper
     assert upper < 0.1 * Basic().epsilon(event, relation, 1e-5).upper
-
-
-# --- heterogeneous --------------------------------------------------------------------------------
 
 
 def test_unequal_pure_releases_by_the_formula():
@@ -172,9 +160,6 @@ def test_unequal_releases_hold_by_convolution():
         epsilon = advanced_epsilon([(0.3, 30), (0.05, 100)], slack)
         at, below = (law @ -np.expm1(np.minimum(x - losses, 0.0)) for x in (epsilon, epsilon / 2))
         assert at <= slack < below
-
-
-# --- shape, edges, arguments ----------------------------------------------------------------------
 
 
 @EVERY_FORM

@@ -4,17 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from events import ADD, Gaussian, Poisson, Times
+from events import ADD, Gaussian, sgd
 
 from privopt.accounting.moments import Moments
 from privopt.privacy import Renyi
 from privopt.privacy.releases import renyi_divergence
 
 MOMENTS = Moments()
-
-
-def poisson(q, z, steps=1):
-    return Times(Poisson(q, Gaussian(z)), steps)
 
 
 # Dong, Roth and Su, "Gaussian differential privacy", Tables 1-4: noise, rate, epochs, delta, the
@@ -37,7 +33,7 @@ PUBLISHED = [
     ("z", "rate", "epochs", "delta", "printed", "fractional", "true"), PUBLISHED
 )
 def test_published_column(z, rate, epochs, delta, printed, fractional, true):
-    event = poisson(rate, z, round(epochs / rate))
+    event = sgd(z, rate, round(epochs / rate))
     moments = MOMENTS.epsilon(event, ADD, delta).upper
     assert moments == pytest.approx(printed, abs=0.01)
     assert moments == pytest.approx(fractional, abs=0.006)
@@ -47,7 +43,7 @@ def test_published_column(z, rate, epochs, delta, printed, fractional, true):
 def test_fractional_steps_reproduce_the_published_digits():
     orders = np.asarray(MOMENTS.orders)
     for z, rate, epochs, delta, _, fractional, _ in PUBLISHED:
-        one = renyi_divergence(poisson(rate, z), ADD, orders)
+        one = renyi_divergence(sgd(z, rate), ADD, orders)
         value = np.min(one * epochs / rate + math.log(1 / delta) / (orders - 1))
         assert value == pytest.approx(fractional, abs=6e-5)
 

@@ -64,9 +64,6 @@ def test_no_adversary_outruns_an_odometer(delta):
     assert worst > 0.0 or delta == 0.01
 
 
-# --- closed forms ---------------------------------------------------------------------------------
-
-
 def test_the_smooth_bound_is_the_mixture_over_all_orders():
     delta, planned, spent = 1e-4, 0.3, 0.7
     bound = ZCDPOdometer(delta, ADD, planned, spent).epsilon

@@ -34,9 +34,6 @@ epsilon, delta = by_name(privacy.epsilon), by_name(privacy.delta)
 trade_off, supports = by_name(privacy.trade_off), by_name(privacy.supports)
 
 
-# --- names ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("each", EVERYBODY, ids=lambda each: each.name)
 def test_everybody_answers_to_the_full_name(each):
     for name in (each.name, each.name.upper(), each.name.replace("é", "e")):
@@ -97,9 +94,6 @@ def test_names_are_distinct_also_without_accents_and_none_begins_another():
     assert not [(a, b) for a in names for b in names if a != b and b.startswith(a)]
 
 
-# --- arguments -----------------------------------------------------------------------------------
-
-
 test_bad_arguments_are_named_with_value_and_rule = refused(
     (lambda: epsilon(NOISE, 1.0, relation="zero_out"), r"delta must lie in \[0, 1\), got 1.0"),
         (lambda: epsilon(NOISE, math.nan, relation="zero_out"), "delta must be a real.* got nan"),
@@ -148,9 +142,6 @@ def test_any_real_number_will_do(number):
     )
 
 
-# --- the ends of the range -----------------------------------------------------------------------
-
-
 LAPLACE = Laplace(2.0)
 STRANGE_TO = [  # who does not know them
     (NOISE, {"non-private", "pure DP"}),
@@ -179,9 +170,6 @@ def test_delta_zero_and_almost_one(event, each):
             assert 0.0 <= answer.lower <= answer.upper <= upper * (1 + 1e-9)
 
 
-# --- trade-offs ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("event", "each"), [*((event, None) for event, _ in STRANGE_TO), *ASKED])
 def test_a_trade_off_keeps_the_shape_and_is_one(event, each):
     if each is not None and event == STEPS and "composition" in each.name:
@@ -202,9 +190,6 @@ def test_a_trade_off_keeps_the_shape_and_is_one(event, each):
     assert single.shape == ()
     assert float(single) == curve[20]
     assert trade_off(event, [], relation="add_or_remove_one", accountant=each).shape == (0,)
-
-
-# --- who answers ---------------------------------------------------------------------------------
 
 
 def test_by_default_the_best_proof_counts():

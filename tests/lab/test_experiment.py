@@ -205,8 +205,6 @@ def test_absent_data_fail_unless_declared_optional(monkeypatch, tmp_path):
         cells(optional, "quick")
 
 
-# --- experiment files -----------------------------------------------------------------------------
-
 SOURCE = f"""
 from privopt.lab import Axis, Experiment, Setting
 

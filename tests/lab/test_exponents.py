@@ -112,9 +112,6 @@ def test_a_difference_of_pairs_misses_as_often_as_it_says():
     assert max(low, high) <= most_allowed(400, 0.05)
 
 
-# --- power ----------------------------------------------------------------------------------------
-
-
 def measured(trials, off, size, spread, alpha, ties=1):
     """How often an exponent that is ``off`` passes, and the chances that its fits tell of that."""
     passed, told = 0, []

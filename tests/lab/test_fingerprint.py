@@ -33,9 +33,6 @@ def demo(demonstration):
     return demonstration.experiment
 
 
-# --- what is told of a cell -----------------------------------------------------------------------
-
-
 def test_everything_that_changes_a_cell_changes_its_key(demo):
     changed = (
         {"name": "other"},
@@ -58,9 +55,6 @@ def test_what_changes_no_number_changes_no_key(demo):
     wider = replace(told, axes=(Axis("n", (250, 500)), Axis("steps", (7,))))
     labelled = replace(wider, algorithms=(Method("dp_gd", "dp_gd", {"steps": 5}),))
     assert keys(labelled) == keys(demo)
-
-
-# --- code -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

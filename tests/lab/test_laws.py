@@ -104,9 +104,6 @@ def test_laws_are_asked_where_they_are_known_and_asked_for(cells_of):
     assert theorem_verdicts(known, ("bound",))[0].check == "bound"
 
 
-# --- what runs measure ----------------------------------------------------------------------------
-
-
 class Cell(NamedTuple):
     """One cell, small and noisy, in which nothing but its law is known."""
 

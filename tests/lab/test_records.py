@@ -33,9 +33,6 @@ def cell(tmp_path):
     return path
 
 
-# --- the folder -----------------------------------------------------------------------------------
-
-
 def test_a_new_folder_is_made_marked_and_found_again(tmp_path):
     path = tmp_path / "deep" / "results"
     assert open_results(path) == path
@@ -88,9 +85,6 @@ def test_killed_before_the_marker_was_written(tmp_path):
     assert open_results(tmp_path) == tmp_path
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize(
     ("number", "words"), [(errno.ENOSPC, "No space left"), (errno.EACCES, "Permission denied")]
@@ -136,9 +130,6 @@ def test_what_a_killed_process_has_left_half_written_is_removed(tmp_path):
     os.utime(old, (0.0, 0.0))
     clear_partial(tmp_path)
     assert (old.exists(), new.exists()) == (False, True)  # the new one may be another process's
-
-
-# --- cells ----------------------------------------------------------------------------------------
 
 
 def test_a_cell_comes_back_with_its_facts_and_its_timing(cell):
@@ -187,9 +178,6 @@ def test_a_damaged_cell_is_moved_and_not_lost(cell):
     content = cell.read_bytes()
     assert records.set_aside(cell).read_bytes() == content
     assert not cell.exists()
-
-
-# --- tables ---------------------------------------------------------------------------------------
 
 
 def test_tables_come_back_and_are_the_same_bytes(tmp_path, synthetic):

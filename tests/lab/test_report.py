@@ -74,9 +74,6 @@ def readme(results):
     return markdown(results)
 
 
-# --- figures --------------------------------------------------------------------------------------
-
-
 def test_one_figure_an_algorithm_and_one_for_several_as_svg_and_png(results, contents):
     made = {str(path) for path in contents(results) if path.suffix in (".svg", ".png")}
     stems = ("real/compared", "true/dp_gd", "wrong/dp_gd")
@@ -117,9 +114,6 @@ def test_figures_and_report_survive_numbers_that_no_scale_can_show(
     keep(folder, table)
     parsed(write_report(folder).read_text(encoding="utf-8"))
     assert (folder / "toy" / "dp_gd.png").exists() == ("axes" not in columns)
-
-
-# --- the report -----------------------------------------------------------------------------------
 
 
 def test_every_verdict_is_told_in_both(page, readme):
@@ -210,8 +204,6 @@ def test_a_declaration_that_is_there_is_linked(synthetic, tmp_path):
     readme = (folder / "toy" / "README.md").read_text(encoding="utf-8")
     assert "[experiments/toy.py](../../experiments/toy.py)" in readme
 
-
-# --- all that could have made a slope fail --------------------------------------------------------
 
 SLOPE = Verdict(
     experiment="toy",
@@ -359,9 +351,6 @@ def test_names_of_files_are_told_in_words():
     ]  # fmt: skip
 
 
-# --- what it is made from -------------------------------------------------------------------------
-
-
 def test_text_is_escaped(page, readme):
     assert "with <code>code</code> &amp; &lt;signs&gt;." in page
     assert "with `code` & &lt;signs>." in readme
@@ -441,9 +430,6 @@ def test_a_folder_without_tables_is_refused(tmp_path):
     with pytest.raises(ResultsError, match=r"holds no table yet: run an experiment first"):
         write_report(empty)
     assert not (empty / "README.md").exists()
-
-
-# --- numbers --------------------------------------------------------------------------------------
 
 
 def test_numbers_are_plain():

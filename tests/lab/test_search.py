@@ -78,9 +78,6 @@ def naive(cell, seed):
         yield np.mean(risks)
 
 
-# --- what is found --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("trial", [Trial.MEASURED, Trial.SECOND_KEY, Trial.NOISE_OFF])
 def test_the_pilot_measures_what_a_naive_loop_measures(searched, finished, means, trial):
     for cell in cells(searched, "quick"):
@@ -139,9 +136,6 @@ def test_one_search_serves_all_strengths_and_every_trial_has_its_own(
     assert sorted(asked) == sorted(product((500, 1000), Trial))
 
 
-# --- resuming -------------------------------------------------------------------------------------
-
-
 def test_what_is_left_of_a_setting_is_finished_to_the_same_bits(
     searched, finished, tmp_path, tables
 ):
@@ -183,9 +177,6 @@ def test_the_data_of_every_strength_are_in_the_key(searched, monkeypatch):
     assert not set(found[0].values()) & set(found[1].values())
 
 
-# --- the choice -----------------------------------------------------------------------------------
-
-
 def chosen(monkeypatch, means, grid=(1, 2, 3), refused=()):
     """Of candidates with these means, by strength."""
     tried = tuple(Candidate({"steps": value}, ()) for value in grid if value not in refused)
@@ -220,9 +211,6 @@ def test_names_have_no_edge(monkeypatch):
 def test_beyond_what_is_refused_there_is_nothing_better(monkeypatch):
     assert chosen(monkeypatch, [[1, 2]], refused=(1,)).at_edge == ()
     assert chosen(monkeypatch, [[2, 1]], refused=(1,)).at_edge == ("steps",)
-
-
-# --- what is refused ------------------------------------------------------------------------------
 
 
 def test_refused_candidates_are_left_out_and_where_all_are_the_cell_is_refused(searched, tmp_path):

@@ -42,9 +42,6 @@ def said(verdict):
     return [(each.name, each.outcome) for each in verdict.controls]
 
 
-# --- equivalence ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("lower", "upper", "where"),
     [
@@ -141,9 +138,6 @@ def test_exponents_that_are_local_are_compared_by_their_mean(judged):
     assert verdict.outcome is Outcome.UNDECIDED
 
 
-# --- the bound owns its exponent ------------------------------------------------------------------
-
-
 def test_a_bound_of_another_slope_leaves_the_exponent_undecided(judged):
     verdict = judged(bound=-0.97)
     assert verdict.outcome is Outcome.UNDECIDED
@@ -185,9 +179,6 @@ def test_a_wrong_exponent_is_refuted_although_it_drifts_from_its_bound(judged):
     verdict = judged(true=-0.5, replicates=100)
     assert verdict.drift > 3.0
     assert verdict.outcome is Outcome.REFUTED
-
-
-# --- controls -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("control", ["off", "bent"])
@@ -272,9 +263,6 @@ def test_without_noise_there_is_nothing_to_control(judged):
     assert judged(off=None, bent=None).outcome is Outcome.UNDECIDED
 
 
-# --- a second root key ----------------------------------------------------------------------------
-
-
 def test_a_second_key_that_disagrees_leaves_the_exponent_undecided(judged):
     verdict = judged(second={"true": -0.9})
     assert verdict.outcome is Outcome.UNDECIDED
@@ -292,8 +280,6 @@ def test_a_second_key_hardly_ever_disagrees(judged):
     ]
     assert found.count("disagrees") <= most_allowed(40, 0.1)
 
-
-# --- untuned methods ------------------------------------------------------------------------------
 
 BEST = {"chosen": {"steps": 64}, "at_edge": [], "candidates": 9}
 
@@ -339,9 +325,6 @@ def test_a_best_candidate_at_the_edge_of_the_grid_is_undecided(judged):
     assert verdict.outcome is Outcome.UNDECIDED
     assert "best steps at an edge of the grid, n=500" in verdict.detail
     assert verdict.untuned
-
-
-# --- trials are not mixed -------------------------------------------------------------------------
 
 
 def test_trials_are_never_mixed(cells_of):

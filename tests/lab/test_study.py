@@ -118,8 +118,6 @@ def results(tmp_path_factory):
     return folder
 
 
-# --- declarations ---------------------------------------------------------------------------------
-
 NOWHERE = "a < b"
 
 
@@ -189,9 +187,6 @@ def test_a_study_is_found_like_any_experiment(tmp_path):
     assert again.reused == 0
     assert isinstance(events[0], Note)
     assert read(again.folder).runs["x"].to_pylist() == [2]
-
-
-# --- running --------------------------------------------------------------------------------------
 
 
 def test_rows_come_back_with_where_they_came_from(results):
@@ -287,8 +282,6 @@ def test_a_part_need_not_stand_in_a_file(tmp_path):
     assert found(source.replace("return 1", "return 2")) == (0, [2])
 
 
-# --- claims ---------------------------------------------------------------------------------------
-
 LOW, HIGH = {"a": 1.0, "b_lower": 2.0, "b_upper": 3.0}, {"a": 4.0, "b_lower": 2.0, "b_upper": 3.0}
 AMONG, EDGE = {"a": 2.5, "b_lower": 2.0, "b_upper": 3.0}, {"a": 2.0, "b_lower": 2.0, "b_upper": 3.0}
 
@@ -366,9 +359,6 @@ def test_a_study_may_belong_to_one_profile_alone():
         replace(declared, profiles=("slow",))
 
 
-# --- figures --------------------------------------------------------------------------------------
-
-
 def test_an_estimate_is_drawn_in_the_middle_of_its_band():
     rows = [{"x": x, "mean": 2.0 + x, "err_lower": 1.0 + x, "err_upper": 3.0 + x} for x in range(3)]
     estimate = Line("mean", "a mean", band="err")
@@ -400,9 +390,6 @@ def test_ticks_of_narrow_panels_leave_room_for_each_other():
         low, high = place.get_xlim()
         shown[panels] = [tick for tick in place.get_xticks() if low <= tick <= high]
     assert shown == {1: [100, 200, 500, 1000, 2000, 5000, 10_000], 3: [100, 1000, 10_000]}
-
-
-# --- the report -----------------------------------------------------------------------------------
 
 
 def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(
@@ -480,9 +467,6 @@ def test_a_table_of_another_version_says_what_to_do(tmp_path, results):
     write_recorded(folder / "demo", recorded)
     with pytest.raises(ResultsError, match=r"demo were written by another version.*again"):
         write_report(existing_results(folder))
-
-
-# --- the project's own studies --------------------------------------------------------------------
 
 
 def loaded(name, family="accounting"):

@@ -63,9 +63,6 @@ def whole(tmp_path_factory, events_of, tables):
     return tables(events_of(tmp_path_factory.mktemp("whole") / "r")[0])
 
 
-# --- resuming -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("call", "files"),
     [("fsync", 0), ("replace", 1), ("fsync", 2), ("replace", CELLS), ("fsync", CELLS + 1),
@@ -136,9 +133,6 @@ def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing
     assert tables(result) == tables(alone)
 
 
-# --- nothing is mixed -----------------------------------------------------------------------------
-
-
 def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatch, events_of, demo):
     events_of(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "demo" / "cells").iterdir()}
@@ -186,9 +180,6 @@ def test_a_wider_axis_adds_cells_and_changes_none(tmp_path, events_of, demo):
     result, _ = events_of(tmp_path, wider)
     assert (result.cells, result.reused) == (4 * 5, CELLS)
     assert runs(result) == narrow
-
-
-# --- what is measured -----------------------------------------------------------------------------
 
 
 def test_a_row_is_what_a_single_run_gives(tmp_path, events_of, demo):
@@ -240,9 +231,6 @@ def test_equal_shapes_compile_once(tmp_path, events_of, demo):
     assert timings["compile_seconds"] == result.compile_seconds == pytest.approx(whole)
     assert timings["run_seconds"] == pytest.approx(sum(c.run_seconds for c in (first, *others)))
     assert len(timings["per_cell"]) == timings["cells"] == CELLS
-
-
-# --- what is refused ------------------------------------------------------------------------------
 
 
 def test_data_that_break_their_class_are_refused(tmp_path, monkeypatch, events_of, demo):
@@ -364,9 +352,6 @@ def test_families_left_out_are_said(monkeypatch, demo):
     events = []
     list(pieces_of(replace(demo, if_present=("a9a_logistic",)), "quick", 0, events.append))
     assert notes(events)[0].startswith("a9a_logistic is left out: a9a needs the environment var")
-
-
-# --- what a terminal shows ------------------------------------------------------------------------
 
 
 def shown(terminal, events, names=()):

@@ -58,9 +58,6 @@ def spelled_out(experiment, profile="quick"):
     return [cell for cell in cells(experiment, profile) if cell.strength == 2.0]
 
 
-# --- what is run ----------------------------------------------------------------------------------
-
-
 def test_cells_on_an_axis_of_a_rate_come_in_every_trial(sloped):
     found = {trial: [] for trial in Trial}
     for cell in spelled_out(sloped):
@@ -163,9 +160,6 @@ def test_other_trials_have_a_quarter_of_the_replicates(sloped):
     assert numbers == {(Trial.MEASURED, 800, 200)} | {
         (trial, 200, 200) for trial in set(Trial) - {Trial.MEASURED}
     }
-
-
-# --- what is measured -----------------------------------------------------------------------------
 
 
 def test_the_second_key_is_what_the_next_root_seed_measures(sloped, rows, tmp_path):
@@ -272,8 +266,7 @@ def test_a_refused_control_is_a_row_with_its_reason(sloped, tmp_path, monkeypatc
         assert row["upper"] is None or math.isfinite(row["upper"])
 
 
-# --- groups of replicates that share coins: run together, and resampled as one --------------------
-
+# Groups of replicates that share coins: run together, and resampled as one.
 COINS = experiment(
     name="coins",
     algorithms={"bias_reduced_sgd": {"steps": 4, "base": 8, "body": "none"}, "dp_gd": {"steps": 4}},

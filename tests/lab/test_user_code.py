@@ -68,8 +68,6 @@ def test_an_edited_algorithm_is_run_again_and_no_other(tmp_path, registry):
     assert edited[1] != first[1]
 
 
-# --- what is noticed ------------------------------------------------------------------------------
-
 SOURCE = """
 import enum, functools, typing
 import jax, jax.numpy as jnp, numpy as np, optax

@@ -27,9 +27,6 @@ def bound(table):
     return verdict
 
 
-# --- a true theorem -------------------------------------------------------------------------------
-
-
 def test_a_true_theorem_holds_on_every_axis_and_tells_what_could_have_made_it_fail(synthetic):
     found = verdicts(synthetic(spread=0.1, replicates=200))
     assert [(v.check, v.axis) for v in found] == [
@@ -76,9 +73,6 @@ def test_a_hair_below_the_bound_is_rarely_refuted(synthetic):
     assert outcomes.count(Outcome.HOLDS) <= most_allowed(trials, ALPHA)
 
 
-# --- a false theorem ------------------------------------------------------------------------------
-
-
 def test_a_violated_bound_is_refuted_and_its_worst_cell_named(synthetic, replaced):
     table = synthetic(axes=N_ONLY, bound=2.0)
     table = replaced(table, "upper", lambda row: row["upper"] / (3.0 if row["n"] == 4000 else 1.0))
@@ -87,9 +81,6 @@ def test_a_violated_bound_is_refuted_and_its_worst_cell_named(synthetic, replace
     assert verdict.lower > 1.0
     assert "n=4000" in verdict.detail
     assert "strength=2" in verdict.detail
-
-
-# --- what cannot be decided -----------------------------------------------------------------------
 
 
 def test_one_replicate_is_undecided(synthetic):
@@ -201,9 +192,6 @@ def test_a_risk_that_is_not_finite_refutes(synthetic, bad, replaced):
         assert math.isnan(verdict.estimate)
 
 
-# --- which verdicts -------------------------------------------------------------------------------
-
-
 def test_slopes_are_asked_only_where_the_rate_is_tight(synthetic):
     assert list(slopes(synthetic(families=("logistic",)))) == [None]
     assert list(slopes(synthetic(tight_on=None))) == [None]
@@ -228,9 +216,6 @@ def test_the_worst_strength_is_compared_even_where_it_changes(synthetic, replace
     assert slopes(table)["n"].outcome is Outcome.HOLDS
     one = table._replace(cells=table.cells.filter(pc.equal(table.cells["strength"], 2.0)))
     assert slopes(one)["n"].outcome is Outcome.REFUTED
-
-
-# --- a function of the table ----------------------------------------------------------------------
 
 
 def test_same_rows_same_verdicts_in_any_order(synthetic, shuffled):

@@ -26,9 +26,6 @@ def hockey_stick(p, q, epsilon):
     return float(np.maximum(np.asarray(p) - math.exp(epsilon) * np.asarray(q), 0.0).sum())
 
 
-# --- subsampling ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("sampler", "relation"), COVERED)
 @given(st.floats(0.0, 800.0), st.floats(0.0, 0.99), st.floats(1e-12, 1.0))
 def test_amplified_pair_is_the_formula_rounded_up(sampler, relation, epsilon, delta, rate):
@@ -158,9 +155,6 @@ def test_rate_zero_and_rate_one(sampler, relation):
         assert everything.delta == pytest.approx(1e-3, rel=1e-14)
 
 
-# --- groups ---------------------------------------------------------------------------------------
-
-
 def test_golden_group():
     epsilon, delta = group_privacy(0.5, 1e-6, 3)
     assert epsilon == pytest.approx(1.5, rel=1e-15)
@@ -190,9 +184,6 @@ def test_a_group_of_gaussian_is_below_the_general_rule():
     for epsilon in (0.1, 0.5):
         general = group_privacy(epsilon, gaussian_delta(epsilon, 0.3).upper, 3)
         assert gaussian_delta(general[0], 3 * 0.3).upper <= general[1]
-
-
-# --- arguments ------------------------------------------------------------------------------------
 
 
 test_bad_arguments_are_named = refused(

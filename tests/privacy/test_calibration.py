@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import dp_accounting as dp
 import pytest
-from events import DiscreteLaplace, Gaussian, Laplace, Poisson, Times, Together, Tree
+from events import ADD, DiscreteLaplace, Gaussian, Laplace, Poisson, Times, Together, Tree, sgd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +25,7 @@ from privopt.spec import Budget, Relation
 
 RELATIONS = st.sampled_from(list(Relation))
 EPSILONS = st.floats(-6.0, 4.0).map(lambda x: 10.0**x)
+USUAL = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
 TINY = Budget(epsilon=1.0, delta=1e-310, relation="zero_out")
 GAUSSIAN = Guarantee(Gaussian(1.0), "zero_out")
 DELTAS = st.floats(-300.0, -0.1).map(lambda x: 10.0**x)
@@ -70,9 +71,8 @@ def test_gaussian_noise_cannot_be_pure():
 
 @pytest.mark.parametrize("compositions", [0, -1, 2.0, True])
 def test_compositions_are_counted(compositions):
-    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
     with pytest.raises(ValueError, match="compositions must be a positive integer"):
-        gaussian_noise_multiplier(budget, compositions)
+        gaussian_noise_multiplier(USUAL, compositions)
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, math.inf, math.nan])
@@ -81,14 +81,8 @@ def test_pure_event_refuses_what_it_cannot_describe(epsilon):
         pure_event(epsilon)
 
 
-# --- any event -----------------------------------------------------------------------------------
-
-
 def sampled(rate, steps):
-    def make_event(noise):
-        return Times(Poisson(rate, Gaussian(noise)), steps)
-
-    return make_event
+    return lambda noise: sgd(noise, rate, steps)
 
 
 def heterogeneous(noise):
@@ -180,14 +174,10 @@ def test_a_prover_of_ones_own_choice(prover):
 
 
 def test_a_smaller_tolerance_is_closer():
-    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
-    best = calibrate(sampled(0.05, 100), budget, tolerance=1e-7)
+    best = calibrate(sampled(0.05, 100), USUAL, tolerance=1e-7)
     for tolerance in (0.1, 1e-2, 1e-4, 1e-6):
-        noise = calibrate(sampled(0.05, 100), budget, tolerance=tolerance)
+        noise = calibrate(sampled(0.05, 100), USUAL, tolerance=tolerance)
         assert best * (1 - 3e-7) <= noise <= best * (1 + 2.0 * tolerance + 1e-6)
-
-
-# --- no noise, and not enough --------------------------------------------------------------------
 
 
 def test_zero_if_the_budget_is_met_without_noise():
@@ -202,14 +192,13 @@ def test_zero_if_the_budget_is_met_without_noise():
 
 def test_what_no_noise_can_buy_is_said():
     pure = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
-    some = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
     for make_event, budget in (
         (Gaussian, pure),
         (sampled(0.01, 100), pure),
-        (lambda z: Together([Gaussian(z), Laplace(0.5)]), some),
-        (lambda z: Together([Gaussian(z), dp.NonPrivateDpEvent()]), some),
-        (lambda z: Gaussian(1.0), some),
-        (lambda z: dp.NonPrivateDpEvent(), some),
+        (lambda z: Together([Gaussian(z), Laplace(0.5)]), USUAL),
+        (lambda z: Together([Gaussian(z), dp.NonPrivateDpEvent()]), USUAL),
+        (lambda z: Gaussian(1.0), USUAL),
+        (lambda z: dp.NonPrivateDpEvent(), USUAL),
     ):
         with pytest.raises(ValueError, match=r"budget cannot be met by any noise up to 2\^64"):
             calibrate(make_event, budget)
@@ -236,7 +225,7 @@ def test_what_no_noise_can_buy_is_said():
     ],
 )  # fmt: skip
 def test_bad_arguments_of_calibrate_are_named(make_event, options, message):
-    arguments = {"budget": Budget(epsilon=1.0, delta=1e-5, relation="zero_out"), **options}
+    arguments = {"budget": USUAL, **options}
     with pytest.raises(ValueError, match=message):
         calibrate(make_event, **arguments)
 
@@ -246,9 +235,6 @@ def test_budgets_that_are_none(ask):
     for wrong, message in ((None, "NoneType"), ("1", "of type str"), (Budget, "class Budget itse")):
         with pytest.raises(ValueError, match=f"budget must be a Budget, got .*{message}"):
             ask(wrong)
-
-
-# --- it comes to an end --------------------------------------------------------------------------
 
 
 @dataclass
@@ -303,47 +289,34 @@ def test_the_usual_case_takes_a_dozen_calls():
     assert counting.calls <= 20
 
 
-# --- reading the answer back ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("relation", list(Relation))
 def test_what_was_calibrated_reads_back_within_its_budget(relation):
     """In print: it read 1.00027 for 1, and 4.001 for 4."""
     for epsilon, rate, steps in ((1.0, 0.01, 1000), (4.0, 0.1, 100), (0.3, 0.02, 50)):
-
-        def event(z, rate=rate, steps=steps):
-            return Times(Poisson(rate, Gaussian(z)), steps)
-
-        budget = Budget(epsilon=epsilon, delta=1e-6, relation=relation)
+        budget, event = Budget(epsilon=epsilon, delta=1e-6, relation=relation), sampled(rate, steps)
         spent = Guarantee(event(calibrate(event, budget)), relation).epsilon(1e-6)
         assert epsilon * (1.0 - 4e-4) <= spent.lower <= spent.upper <= epsilon
 
 
 def test_noise_that_the_default_accuracy_cannot_judge_meets_its_budget():
     """Upper ends a little above one at the default accuracy: what ``meets`` is for."""
-
-    def event(z):
-        return Times(Poisson(0.01, Gaussian(z)), 1000)
-
-    budget = Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
+    event, budget = sampled(0.01, 1000), Budget(epsilon=1.0, delta=1e-5, relation=ADD)
     noise = calibrate(event, budget, tolerance=1e-6)
     guarantee = Guarantee(event(noise), budget.relation)
     assert guarantee.epsilon(1e-5).upper > 1.0
     assert guarantee.meets(budget)
     assert not Guarantee(event(noise * (1.0 - 3e-6)), budget.relation).meets(budget)
     with pytest.raises(ValueError, match=r"budget\.relation must be add_or_remove_one, got zero"):
-        guarantee.meets(Budget(epsilon=1.0, delta=1e-5, relation="zero_out"))
+        guarantee.meets(USUAL)
 
 
 def test_what_cannot_be_judged_is_not_met():
-    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
-    assert not Guarantee(dp.UnsupportedDpEvent(), "zero_out").meets(budget)
-    assert not Guarantee(dp.NonPrivateDpEvent(), "zero_out").meets(budget)
-    assert Guarantee(dp.NoOpDpEvent(), "zero_out").meets(budget)
+    assert not Guarantee(dp.UnsupportedDpEvent(), "zero_out").meets(USUAL)
+    assert not Guarantee(dp.NonPrivateDpEvent(), "zero_out").meets(USUAL)
+    assert Guarantee(dp.NoOpDpEvent(), "zero_out").meets(USUAL)
 
 
 def test_accountants_have_names_here_too():
-    budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
-    by_name = calibrate(Gaussian, budget, accountant="Gaussian DP")
-    assert by_name == calibrate(Gaussian, budget, accountant=GaussianDP())
-    assert calibrate(Laplace, budget, accountant="renyi") > 0.0
+    by_name = calibrate(Gaussian, USUAL, accountant="Gaussian DP")
+    assert by_name == calibrate(Gaussian, USUAL, accountant=GaussianDP())
+    assert calibrate(Laplace, USUAL, accountant="renyi") > 0.0

@@ -45,8 +45,6 @@ Tree, Times = dp.SingleEpochTreeAggregationDpEvent, dp.SelfComposedDpEvent
 HUGE = 10**400
 
 
-# --- what is no number ----------------------------------------------------------------------------
-
 NO_NUMBERS = ["1", None, 1j, [1.0], {}, True, math.nan, -1.0, -1e-300, -math.inf]
 NO_NUMBERS += [np.array([1.0, 2.0]), np.array(1.0)]
 FITTING = {("parts", "[1.0]"), ("shape", "-1e-300")}  # the part is none; a number like others
@@ -138,9 +136,6 @@ def test_unhashable_parts_cost_what_hashable_ones_do():
     assert gaussian_cost(thrice, REPLACE) == 3 * Fraction(4, 9)
 
 
-# --- narrow types ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda one: one.name)
 def test_float32_parameters_are_computed_with_in_float64(accountant):
     for make in (lambda x: Response(x, 2), lambda x: DiscreteLaplaceDpEvent(x, 3), Laplace):
@@ -153,8 +148,6 @@ def test_float32_parameters_are_computed_with_in_float64(accountant):
         exact = accountant.epsilon(FixedSize(100, 3, Gaussian(1.0)), REPLACE, 1e-5)
         assert accountant.epsilon(batch, REPLACE, 1e-5) == exact
 
-
-# --- next to nothing is not nothing ---------------------------------------------------------------
 
 LITTLE = {
     "Gaussian": Gaussian(1e170),
@@ -197,9 +190,6 @@ def test_what_is_learnt_of_noise_without_end_is_nothing():
 def test_costs_that_underflow_are_paid():
     for release in (Laplace(1e170), Response(math.nextafter(1.0, 0.0), 2), (1e-200, 0.0)):
         assert zcdp_cost(release, ADD) > 0.0
-
-
-# --- counts beyond float64 ------------------------------------------------------------------------
 
 
 @given(st.integers(0, 10**20), st.floats(1e-280, 1e280))
@@ -269,9 +259,6 @@ def test_parameters_beyond_float64_are_refused_clearly():
         math.exp(450.0 + math.log(1e-195)), rel=1e-9
     )
     assert CLT().epsilon(sampled, ADD, 1e-5).value > 0.0
-
-
-# --- trees with shared parts ----------------------------------------------------------------------
 
 
 def test_thirty_doublings_are_thirty_steps():

@@ -30,9 +30,6 @@ def budget(epsilon=1.0, delta=1e-6, relation=REPLACE):
     return Budget(epsilon=epsilon, delta=delta, relation=relation)
 
 
-# --- mechanisms small enough to enumerate ---------------------------------------------------------
-
-
 def bit(epsilon):
     """Probability under P and loss of the two answers of a pure release."""
     truth = 1.0 / (1.0 + math.exp(-epsilon))
@@ -62,9 +59,6 @@ def worst_delta(limited, moves, steps=None):
         return best
 
     return value(limited.spent, 0.0, 60 if steps is None else steps)
-
-
-# --- the rule itself ------------------------------------------------------------------------------
 
 
 def test_the_step_that_would_cross_is_refused_and_a_cheaper_one_is_not():
@@ -173,9 +167,6 @@ def test_a_ledger_cannot_be_written_below_zero():
             dataclasses.replace(limited, spent=spent)
 
 
-# --- in a compiled loop ---------------------------------------------------------------------------
-
-
 def run_compiled(limited, table, key, steps):
     """Random levels until ``steps`` tries are made: what is spent, and how many were run."""
 
@@ -215,9 +206,7 @@ def test_a_compiled_loop_agrees_with_the_host(wide):
     assert host == limited.resume(spent)
 
 
-# --- equal to plain accounting where nothing is adaptive -----------------------------------------
-
-
+# Equal to plain accounting where nothing is adaptive.
 @EVERY_RELATION
 @pytest.mark.parametrize("steps", [1, 10, 1000, 10**6])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-10), (1.0, 1e-6), (8.0, 1e-5)])
@@ -240,9 +229,6 @@ def test_no_statement_is_above_the_budget(relation):
     assert claim.epsilon(b.delta).upper == pytest.approx(b.epsilon, rel=1e-8)
     half = GaussianFilter(b).after(Gaussian(100.0))
     assert half.guarantee() == claim  # of the limit, whatever is spent
-
-
-# --- costs ----------------------------------------------------------------------------------------
 
 
 def test_exact_costs():
@@ -308,9 +294,6 @@ def test_pure_releases_are_gaussian_dp(log_epsilon):
     assert np.all(gaussian_trade_off(alphas, math.sqrt(squared)) <= np.maximum(pure, 0.0))
 
 
-# --- against the best adaptive adversary, exactly -------------------------------------------------
-
-
 def priced(limited, epsilons):
     return [(limited.cost((epsilon, 0.0)), bit(epsilon)) for epsilon in epsilons]
 
@@ -348,9 +331,6 @@ def test_adaptive_gaussian_noise_stays_within_the_gaussian_filter():
     # To spend *on average* what may be spent at most is no filter, and here is why.
     chance = stats.norm.sf(1.5 - first)
     assert delta(lambda y: rest / math.sqrt(chance) if y > 1.5 else 0.0) > 1.5 * b.delta
-
-
-# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_bad_arguments_are_named():

@@ -20,8 +20,6 @@ def overlap(a, b):
     return a.lower <= b.upper and b.lower <= a.upper
 
 
-# --- golden values --------------------------------------------------------------------------------
-
 FIXED = Times(dp.SampledWithoutReplacementDpEvent(100, 1, Gaussian(2.0)), 1000)
 GOLDEN = [
     (sgd(1.0, 0.01, 1000), ADD, 1e-5, 1.828231, 1.828237),
@@ -59,9 +57,6 @@ def test_golden_fixed_batches():
     lower, upper = Fourier(1e-5).epsilon(FIXED, REPLACE, 1e-5)
     assert 1.8282 < lower < 1.82824
     assert 2.1989 < upper < 2.19893
-
-
-# --- Gaussian noise, known exactly ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", [1, 30, 10**6])
@@ -132,16 +127,11 @@ def test_randomised_response_against_binomial_sums(steps):
             assert lower <= exact <= upper <= lower * 1.01
 
 
-# --- several kinds together ----------------------------------------------------------------------
-
 EVENTS = [
     sgd(0.8, 0.05, 200),
     Together([sgd(1.5, 0.2, 30), Times(Laplace(4.0), 5), Gaussian(3.0)]),
     Together([Times(Poisson(0.3, Laplace(2.0)), 20), Response(0.5, 4)]),
 ]
-
-
-# --- agreement with itself ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("event", [*EVENTS, FIXED])

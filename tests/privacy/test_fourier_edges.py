@@ -14,9 +14,6 @@ from privopt.spec import Relation
 FOURIER = Fourier()
 
 
-# --- hardly any noise -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 0.01, 0.05])
 @pytest.mark.parametrize("steps", [1, 3, 10])
 def test_who_takes_part_is_seen_and_no_mode_is_lost(noise, steps):
@@ -35,9 +32,6 @@ def test_noise_below_the_known_range_proves_nothing_from_below():
     assert tuple(FOURIER.epsilon(Gaussian(0.0), ADD, 1e-5)) == (math.inf, math.inf)
     assert FOURIER.delta(Gaussian(1e-6), ADD, 1.0).contains(1.0)
     assert FOURIER.delta(Gaussian(1e-6), ADD, 1.0).lower == 0.0
-
-
-# --- atoms, bounded losses ------------------------------------------------------------------------
 
 
 def test_hardly_any_noise_in_an_answer():
@@ -80,9 +74,6 @@ def test_a_planted_infinite_loss_is_visible():
     assert lines[0] <= 0.7
 
 
-# --- deltas, rates, steps -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("delta", [math.nextafter(1.0, 0.0), 1.0 - 1e-9, 0.999, 1e-280, 5e-324])
 @pytest.mark.parametrize("noise", [0.05, 1.0, 40.0])
 def test_deltas_at_both_ends(noise, delta):
@@ -111,9 +102,7 @@ def test_the_trade_off_of_far_modes_lies_below_the_truth_and_close():
     assert 0.1249 < modes[0] <= 0.125
 
 
-# --- one large loss decides: tilted laws of two modes --------------------------------------------
-
-
+# One large loss decides: tilted laws of two modes.
 def test_a_rare_sample_holds_what_a_convolution_finds():
     """Golden: 2^24 points of the summed loss by one FFT, exact to 1e-6 at this delta."""
     step = Poisson(3.53e-6, Gaussian(0.529))
@@ -156,9 +145,6 @@ def test_delta_at_zero_of_a_step_in_closed_form():
     assert lower <= 0.01 * math.erf(1.0 / (16.0 * math.sqrt(2.0))) <= upper <= 1.002 * lower
 
 
-# --- atoms among other losses --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("delta", [1e-14, 1e-16, 1e-40])
 def test_no_mass_is_imagined_beyond_the_largest_loss(delta):
     event = Together([Times(Laplace(20.98), 5), Gaussian(0.7166)])
@@ -177,9 +163,6 @@ def test_atoms_off_the_lattice_cost_a_square_of_its_spacing(count):
     assert 0.0 < lower <= upper <= 1.002 * lower
     limit = GaussianDP().epsilon(Together([Gaussian(10.0), Gaussian(5.0)]), ADD, 1e-6)
     assert lower == pytest.approx(limit.upper, rel=0.02)
-
-
-# --- what floats cannot describe proves nothing --------------------------------------------------
 
 
 def test_stand_ins_are_not_attained():

@@ -118,8 +118,6 @@ def test_far_centres_have_points_of_their_own():
     assert spread((-1.0, 1.0), 10.0, 200).size == 200
 
 
-# --- huge and tiny parameters --------------------------------------------------------------------
-
 MEMORY = 200 * 2**20  # bytes; some of these took gigabytes
 
 NORMS = [1.0, 2.0, 3.0], [0.9, 0.05, 0.05]

@@ -42,16 +42,10 @@ def holds(interval, exact):
     return mpmath.mpf(interval.lower) <= exact <= mpmath.mpf(interval.upper)
 
 
-# --- golden values (50 digits) --------------------------------------------------------------------
-
-
 def test_the_classic_noise_is_not_enough_at_large_epsilon():
     classic = math.sqrt(2.0 * math.log(1.25e5)) / 10.0
     assert gaussian_delta(10.0, 1.0 / classic).lower == pytest.approx(2.265374e-5, rel=1e-6)
     assert 1.0 / classic > gaussian_mu(10.0, 1e-5)
-
-
-# --- certified against the definition ------------------------------------------------------------
 
 
 @given(st.floats(-8.0, 3.0), st.floats(-20.0, 38.0))
@@ -85,9 +79,6 @@ def test_mu_is_safe_and_tight(log_epsilon, log_delta):
 def test_negative_epsilon_holds_the_exact_value(epsilon, log_mu):
     mu = 10.0**log_mu
     assert holds(gaussian_delta(-epsilon, mu), exact_delta(-epsilon, mu))
-
-
-# --- edges ---------------------------------------------------------------------------------------
 
 
 def test_no_shift_costs_nothing():
@@ -175,8 +166,7 @@ test_bad_arguments_are_named = refused(
 )
 
 
-# --- the accountant of trees and of sampling that is none -----------------------------------------
-
+# The accountant of trees and of sampling that is none.
 ACCOUNTANT = GaussianDP()
 
 
@@ -227,9 +217,6 @@ def test_trees_without_steps_cost_nothing():
 def test_trees_compose_with_everything_gaussian():
     event = Together([Times(Tree(5.0, 100), 3), Gaussian(2.0), Tree(4.0, [3, 8])])
     assert mu(event) == pytest.approx(math.sqrt(3 * 7 / 25 + 1 / 4 + 4 / 16), rel=1e-14)
-
-
-# --- sampling that is none -----------------------------------------------------------------------
 
 
 @EVERY_RELATION

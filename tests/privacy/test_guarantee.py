@@ -23,13 +23,6 @@ def laplace(b, relation="zero_out"):
     return Guarantee(Laplace(b), relation)
 
 
-def ends(interval):
-    return (interval.lower, interval.upper)
-
-
-# --- Gaussian events -----------------------------------------------------------------------------
-
-
 def test_gaussian_composition_is_pythagorean_however_nested():
     nested = gaussian(3.0).then(gaussian(4.0).times(2)).times(3).then(gaussian(5.0))
     mu = math.sqrt(3 * (1 / 9 + 2 / 16) + 1 / 25)
@@ -37,9 +30,6 @@ def test_gaussian_composition_is_pythagorean_however_nested():
         ours, exact = nested.epsilon(delta), gaussian_epsilon(delta, mu)
         assert ours.lower <= exact.lower <= exact.upper <= ours.upper
         assert ours.upper == pytest.approx(exact.upper, rel=1e-10)
-
-
-# --- pure events ---------------------------------------------------------------------------------
 
 
 def test_mixed_pure_kinds_add():
@@ -81,8 +71,6 @@ def test_a_budget_inside_the_coarse_interval_is_decided_by_a_finer_one(factor, m
     budget = Budget(epsilon=target, delta=1e-5, relation="add_or_remove_one")
     assert guarantee.meets(budget) is met
 
-
-# --- every guarantee -----------------------------------------------------------------------------
 
 EXAMPLES = [
     Guarantee(dp.NoOpDpEvent(), "zero_out"),
@@ -149,8 +137,8 @@ def test_sums_of_losses_are_rounded_outwards():
 def test_nothing_released_costs_nothing():
     nothing = Guarantee(dp.NoOpDpEvent(), "replace_one")
     for guarantee in (nothing, nothing.times(5), gaussian(1.0).times(0), nothing.then(nothing)):
-        assert ends(guarantee.epsilon(0.0)) == (0.0, 0.0)
-        assert ends(guarantee.delta(0.0)) == (0.0, 0.0)
+        assert tuple(guarantee.epsilon(0.0)) == (0.0, 0.0)
+        assert tuple(guarantee.delta(0.0)) == (0.0, 0.0)
         assert guarantee.trade_off(0.3) == pytest.approx(0.7, rel=1e-13)
     spent = gaussian(1.0, "replace_one")
     assert spent.then(nothing).epsilon(1e-6) == spent.epsilon(1e-6)
@@ -160,8 +148,8 @@ def test_one_non_private_release_spoils_all():
     spoiled = gaussian(1.0).then(Guarantee(dp.NonPrivateDpEvent(), "zero_out").times(2))
     also = spoiled.then(Guarantee(dp.UnsupportedDpEvent(), "zero_out"))
     for guarantee in (spoiled, also):
-        assert ends(guarantee.epsilon(0.9)) == (math.inf, math.inf)
-        assert ends(guarantee.delta(100.0)) == (1.0, 1.0)
+        assert tuple(guarantee.epsilon(0.9)) == (math.inf, math.inf)
+        assert tuple(guarantee.delta(100.0)) == (1.0, 1.0)
         assert not guarantee.trade_off([0.0, 0.5]).any()
 
 
@@ -250,7 +238,7 @@ def test_the_best_proof_counts(monkeypatch):
     monkeypatch.setattr("privopt.privacy.guarantee.TIGHT", (Loose(), *TIGHT, Loose()))
     both = four.epsilon(1e-5), four.delta(1.0), four.trade_off(0.5)
     assert both == exact
-    assert ends(Guarantee(dp.UnsupportedDpEvent(), "zero_out").epsilon(0.0)) == (0.0, 5.0)
+    assert tuple(Guarantee(dp.UnsupportedDpEvent(), "zero_out").epsilon(0.0)) == (0.0, 5.0)
     with pytest.raises(ValueError, match="lower must lie in"):  # proofs that contradict
         four.epsilon(1e-9)
 

@@ -133,9 +133,6 @@ def test_below_wastes_nothing_before_its_last_point(pair):
     assert lower.mass @ np.exp(-lower.losses) == pytest.approx(q, abs=1e-11)
 
 
-# --- outcomes made up -----------------------------------------------------------------------------
-
-
 def outcomes_in_bins(losses, p, edges, spacing):
     """Bins of finitely many outcomes, without errors."""
     where = np.searchsorted(edges * spacing, losses, side="left")

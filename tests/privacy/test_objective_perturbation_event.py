@@ -38,9 +38,6 @@ def event(sigma, curvature=0.25, regularisation=1.0, lipschitz=1.0):
     return ObjectivePerturbationDpEvent(sigma / lipschitz, math.log1p(curvature / regularisation))
 
 
-# --- the curves, in closed form and as a pair -----------------------------------------------------
-
-
 def exact_delta(eps, s, c):
     """``E (1 - e^(eps - U))_+`` by integration of 50 digits, in pieces."""
     eps, s, c = mp.mpf(eps), mp.mpf(s), mp.mpf(c)
@@ -194,9 +191,6 @@ def dp_gaussian(eps, mu):
     return stats.norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * stats.norm.cdf(-mu / 2 - eps / mu)
 
 
-# --- the mechanism itself, on the line ------------------------------------------------------------
-
-
 def logistic_line(records, regularisation, sigma):
     """Log density of ``argmin sum log(1 + e^(-x w)) + (lambda/2) w^2 + b w`` at ``w``."""
     records = np.asarray(records, np.float64)[:, None]
@@ -273,9 +267,6 @@ def test_a_determinant_left_out_would_be_found():
     found = divergence(present, without, 1.0, 60.0)
     assert found <= with_it.delta(1.0).upper
     assert found > 5 * without_it.delta(1.0).upper
-
-
-# --- in the plane ---------------------------------------------------------------------------------
 
 
 def logistic_plane(records, regularisation, sigma, grid):

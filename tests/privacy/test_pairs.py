@@ -27,9 +27,7 @@ EXTREME_RATES = (1e-6, 0.01, 0.5, 1.0 - 1e-9)
 EXTREME_NOISES = (0.05, 0.5, 1.0, 5.0, 50.0)
 
 
-# --- exact laws of the loss: mass of (a, b] under P and Q -----------------------------------------
-
-
+# Exact laws of the loss: mass of (a, b] under P and Q.
 def normal_mass(a, b):
     return mp.ncdf(-a) - mp.ncdf(-b) if a > 0 else mp.ncdf(b) - mp.ncdf(a)
 
@@ -183,9 +181,6 @@ def test_discrete_laplace_probabilities(a, s):
     assert pair.range() == pytest.approx((-a * s, a * s), rel=1e-14)
 
 
-# --- without replacement --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("n", "m"), [(10, 1), (10, 9), (1000, 30), (10**6, 1)])
 @pytest.mark.parametrize("noise", [0.3, 1.0, 20.0])
 def test_a_fixed_batch_has_the_curve_of_the_closed_form(n, m, noise):
@@ -217,9 +212,6 @@ def test_the_mass_that_is_left_has_loss_zero():
         assert bins.p[at] == pytest.approx(0.9 * (1.0 - 2.0 * float(mp.ncdf(-1))), rel=1e-6)
         assert bins.p[at] == pytest.approx(bins.q[at], rel=1e-11)
     assert pair.attained == pair.sampled
-
-
-# --- domination -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.05, 0.05), (0.3, 1.0), (2.0, 2.5), (0.01, 6.0)])
@@ -275,9 +267,6 @@ def test_a_replaced_gaussian_dominates_every_pair_of_gradients(seed):
             bins = pair.bins(np.array([epsilon]))
             bound = bins.p[1] - math.exp(epsilon) * bins.q[1]
             assert float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) <= bound + 1e-4
-
-
-# --- from events to pairs -------------------------------------------------------------------------
 
 
 def test_relations_multiply_the_distance():

@@ -8,7 +8,18 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
-from events import ADD, EVERY_RELATION, OUT, REPLACE, DiscreteLaplace, Gaussian, Laplace, Times
+from events import (
+    ADD,
+    EVERY_RELATION,
+    OUT,
+    REPLACE,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    Times,
+    fixed_size,
+    sgd,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
@@ -30,29 +41,14 @@ from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
 RENYI = Renyi()
 
 
-def poisson(q, z, steps=1):
-    return Times(dp.PoissonSampledDpEvent(q, Gaussian(z)), steps)
-
-
-def fixed_size(n, m, z, steps=1):
-    event = dp.SampledWithoutReplacementDpEvent(n, m, Gaussian(z))
-    return Times(event, steps)
-
-
 def divergence(event, relation, *orders):
     return renyi_divergence(event, relation, orders)
-
-
-# --- golden values --------------------------------------------------------------------------------
 
 
 def test_golden_conversion():
     order, divergence = np.array([10.0]), np.array([1.0])
     assert epsilons(order, divergence, 1e-5)[0] == pytest.approx(1.918010636784, rel=1e-12)
     assert log_deltas(order, divergence, 1.918010636784)[0] == pytest.approx(math.log(1e-5))
-
-
-# --- sampled Gaussians against the definition -----------------------------------------------------
 
 
 def exact_moment(q, s, order, kind):
@@ -181,11 +177,8 @@ def test_fixed_size_bound_is_below_the_published_one(q, z):
 
 def test_whole_samples_are_no_samples():
     whole = divergence(Gaussian(2.0), REPLACE, 1.5, 30.0)
-    for event in (poisson(1.0, 2.0), fixed_size(7, 7, 2.0)):
+    for event in (sgd(2.0, 1.0), fixed_size(7, 7, 2.0)):
         assert divergence(event, REPLACE, 1.5, 30.0) == pytest.approx(whole, rel=1e-13)
-
-
-# --- other releases -------------------------------------------------------------------------------
 
 
 @EVERY_RELATION
@@ -262,7 +255,7 @@ def test_discrete_laplace_is_pure():
 
 def test_composition_adds_and_nothing_costs_nothing():
     orders = (1.5, 4.0)
-    parts = [Gaussian(2.0), Laplace(3.0), poisson(0.1, 1.0)]
+    parts = [Gaussian(2.0), Laplace(3.0), sgd(1.0, 0.1)]
     total = sum(divergence(part, ADD, *orders) for part in parts)
     both = dp.ComposedDpEvent([*parts, dp.NoOpDpEvent()])
     assert divergence(both, ADD, *orders) == pytest.approx(total, rel=1e-13)
@@ -273,9 +266,6 @@ def test_composition_adds_and_nothing_costs_nothing():
     )
     for nothing in (dp.NoOpDpEvent(), Times(both, 0)):
         assert not divergence(nothing, ADD, *orders).any()
-
-
-# --- conversion -----------------------------------------------------------------------------------
 
 
 def test_an_order_next_to_one_does_not_lower_epsilon():
@@ -370,12 +360,10 @@ test_bad_arguments_are_named = refused(
 )
 
 
-# --- the accountant -------------------------------------------------------------------------------
-
 EVENTS = [
-    (poisson(0.01, 1.0, 1000), ADD),
-    (poisson(0.01, 1.0, 1000), REPLACE),
-    (poisson(0.001, 0.5, 2000), OUT),
+    (sgd(1.0, 0.01, 1000), ADD),
+    (sgd(1.0, 0.01, 1000), REPLACE),
+    (sgd(0.5, 0.001, 2000), OUT),
     (fixed_size(1000, 10, 2.0, 100), REPLACE),
     (Times(Laplace(10.0), 100), ADD),
 ]
@@ -396,7 +384,7 @@ def test_fixed_size_is_above_its_known_range():
 
 
 def test_reading_twice_gives_the_same_and_orders_are_hashable():
-    event = poisson(0.01, 1.0, 10)
+    event = sgd(1.0, 0.01, 10)
     assert RENYI.epsilon(event, ADD, 1e-5) == RENYI.epsilon(event, ADD, 1e-5)
     assert hash(Renyi([2.0, 3.0])) == hash(Renyi((2.0, 3.0)))
     curve = divergence(event, ADD, 2.0)

@@ -63,9 +63,6 @@ def divergence(p, q, order):
     return math.log(np.sum(p[keep] ** order * q[keep] ** (1 - order))) / (order - 1)
 
 
-# --- the law --------------------------------------------------------------------------------------
-
-
 @EVERY_LAW
 def test_the_law_sums_to_one_and_has_its_mean(law):
     k, weights = support(law)
@@ -101,9 +98,6 @@ def test_draws_follow_the_law():
             error = math.sqrt(weights[each] / draws.size)
             assert abs(np.mean(draws == each) - weights[each]) <= 5.0 * error
     assert Repetitions.geometric(1.0).draw(np.random.default_rng(0)) == 1
-
-
-# --- pure privacy ---------------------------------------------------------------------------------
 
 
 def pure_pairs(epsilon):
@@ -157,9 +151,6 @@ def test_a_single_run_costs_itself():
     assert best == pytest.approx(one, rel=1e-12)
 
 
-# --- Rényi divergences ----------------------------------------------------------------------------
-
-
 @EVERY_LAW
 def test_renyi_cost_holds_for_randomised_response(law):
     """The best of ``K`` randomised responses, listed in every order of their buckets."""
@@ -206,9 +197,6 @@ test_bad_arguments_are_named = refused(
 )
 
 
-# --- shapes below zero, and small ones ------------------------------------------------------------
-
-
 def test_selection_among_pure_runs_is_pure():
     laplace, law = Laplace(4.0), Repetitions(10.0, 1.0)
     run = Together([laplace, laplace])
@@ -235,9 +223,6 @@ def test_a_stopped_run_is_selected_at_the_one_order_of_its_filter():
     cost = divergence + 2.0 * extra + math.log(8.0) / (order - 1.0)
     exact = renyi_epsilon([order], [cost], 1e-6)
     assert best.epsilon(1e-6).upper == pytest.approx(exact, rel=1e-9)
-
-
-# --- boosting: runs that may fail, and a cap ------------------------------------------------------
 
 
 @EVERY_LAW

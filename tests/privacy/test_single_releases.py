@@ -19,9 +19,6 @@ ONE_RECORD = pytest.mark.parametrize(
 mp = mpmath.mpf
 
 
-# --- definitions ----------------------------------------------------------------------------------
-
-
 def gaussian_hockey_stick(mixture, other, z, gamma):
     """``H_gamma`` of two mixtures of Gaussians, ``{mean: weight}``, whose loss increases."""
 
@@ -54,9 +51,6 @@ def lattice_delta(a, shift, epsilon):
     return mpmath.fsum(max(p - gamma * q, mp(0)) for p, q in zip(weight, moved, strict=True))
 
 
-# --- golden values --------------------------------------------------------------------------------
-
-
 @ONE_RECORD
 def test_golden_poisson_step(relation):
     delta = Guarantee(Poisson(0.01, Gaussian(1.0)), relation).delta(0.5)
@@ -69,9 +63,6 @@ def test_golden_gaussian(relation):
     curve = Guarantee(Gaussian(float(relation.multiple)), relation)
     assert curve.delta(1.0).upper == pytest.approx(0.1269367375066, rel=1e-12)
     assert curve.epsilon(1e-5).upper == pytest.approx(4.377178095681, rel=1e-12)
-
-
-# --- against the definitions ----------------------------------------------------------------------
 
 
 @given(st.floats(-2.5, 1.5), st.floats(-6.0, -1e-6), st.floats(0.0, 6.0), st.booleans())
@@ -171,9 +162,6 @@ def test_sampled_laplace_is_the_worse_of_both_orders(relation, rate):
         assert curve.delta(epsilon).upper == pytest.approx(exact, rel=1e-4, abs=1e-9)
 
 
-# --- identities -----------------------------------------------------------------------------------
-
-
 @EVERY_RELATION
 def test_gaussians_together_are_one_gaussian(relation):
     several = dp.ComposedDpEvent([dp.SelfComposedDpEvent(Gaussian(2.0), 3), Gaussian(4.0)])
@@ -189,9 +177,6 @@ def test_a_replaced_record_in_a_poisson_sample_is_no_mere_doubling():
     removed = Guarantee(Poisson(0.01, Gaussian(1.0)), Relation.ADD_OR_REMOVE_ONE).delta(0.5).upper
     halved = Guarantee(Poisson(0.01, Gaussian(0.5)), Relation.ADD_OR_REMOVE_ONE).delta(0.5).lower
     assert removed < replaced < halved
-
-
-# --- edges ----------------------------------------------------------------------------------------
 
 
 @EVERY_RELATION

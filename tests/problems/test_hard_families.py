@@ -108,9 +108,7 @@ def test_hard_families_are_free_in_size(name):
         assert (problem.problem_class.n, problem.problem_class.dim) == (n, dim)
 
 
-# --- streams of linear losses: what their order tells of the next record ---
-
-
+# Streams of linear losses: what their order tells of the next record.
 def records(name, n, dim=4):
     problem = built(name, n=n, dim=dim)
     return problem, np.asarray(problem.data[0], np.float64)

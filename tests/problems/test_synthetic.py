@@ -125,8 +125,6 @@ def test_a_size_that_a_kind_has_not_is_refused(kind, sizes, words):
         built(kind, **sizes)
 
 
-# --- drawn by a key -------------------------------------------------------------------------------
-
 KEY = jax.random.key(0)
 MAKE = {
     "sphere_classification": lambda key: sphere_classification(key, n=200, dim=6),
