@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import optimize
 
 from privopt.convex import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
 
@@ -49,18 +50,11 @@ def points(rng: np.random.Generator, count: int = COUNT) -> np.ndarray:
     return rng.normal(size=(count, DIM)) * 10.0 ** rng.uniform(-2, 2, size=(count, 1))
 
 
-def bisect(function, low: float, high: float) -> float:
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if function(middle) > 0.0 else (low, middle)
-    return 0.5 * (low + high)
-
-
 def simplex_twin(x: np.ndarray, total: float) -> np.ndarray:
     def excess(theta: float) -> float:
         return np.maximum(x - theta, 0.0).sum() - total
 
-    return np.maximum(x - bisect(excess, x.min() - total, x.max()), 0.0)
+    return np.maximum(x - optimize.brentq(excess, x.min() - total, x.max(), xtol=1e-15), 0.0)
 
 
 def twin(constraint: ConstraintSet, x: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Thresholds: rational arithmetic as the oracle, hostile rows of both dtypes, ends of all loops."""
 
 from fractions import Fraction
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -112,11 +113,16 @@ def test_the_bound_of_rounds_is_far(threshold, monkeypatch):
     """Half of them are enough for every hostile row: the bound is what the proof needs."""
     rows = lowered(jnp.asarray(hostile(300, np.float64)))
     rows = rows[np.isfinite(np.asarray(rows)).all(axis=1)]
-    expected = [threshold(rows, jnp.asarray(total)) for total in TOTALS]
+
+    def of_all():
+        return jax.jit(lambda totals: jax.lax.map(partial(threshold, rows), totals))(
+            jnp.asarray(TOTALS)
+        )
+
+    expected = of_all()
     monkeypatch.setattr(room, "MAX_NEWTON_ROUNDS", 30)
     jax.clear_caches()
-    found = [threshold(rows, jnp.asarray(total)) for total in TOTALS]
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_allclose(of_all(), expected, rtol=1e-14)
 
 
 def test_long_rows_alone_are_those_together_and_radii_sweep(monkeypatch):

@@ -89,14 +89,10 @@ def query_of(setting, relation=REPLACE, **options):
 
 
 def risk_of(setting, points, counts):
-    labels = jnp.ones(points.shape[:-1], points.dtype)
+    data = (points, jnp.ones(points.shape[:-1], points.dtype)) if setting.linear else points
     radius = setting.problem_class.radius
-    return EmpiricalRisk(
-        setting.loss,
-        (points, labels) if setting.linear else points,
-        counts,
-        L2Ball(radius) if math.isfinite(radius) else WholeSpace(),
-    )
+    where = L2Ball(radius) if math.isfinite(radius) else WholeSpace()
+    return EmpiricalRisk(setting.loss, data, counts, where)
 
 
 def minimisers(setting, query, points, counts):
@@ -142,9 +138,8 @@ def test_no_clip_is_accepted_whose_sums_overflow():
     declared = ProblemClass(n=n, dim=2, lipschitz=1e33, radius=1.0)
     records = np.full((n, 2), 1e33 / np.sqrt(2.0), np.float32)
     risk = EmpiricalRisk(lambda w, x: w @ x, jnp.asarray(records), None, WholeSpace())
-    assert np.isfinite(
-        ClippedGradient.of(declared).gradient_of(risk)(jnp.zeros(2, np.float32))
-    ).all()
+    gradient = ClippedGradient.of(declared).gradient_of(risk)(jnp.zeros(2, np.float32))
+    assert np.isfinite(gradient).all()
     for clip in (1.1e33, 1e37, 1e308):
         with pytest.raises(ValueError, match=r"clip must be at most 1e\+33 for 1000 records"):
             ClippedGradient.of(declared, clip)
@@ -266,7 +261,6 @@ def test_minimiser_sensitivity_is_the_closed_form(relation, regularisation, own)
         assert query.sensitivity(ADD) == math.inf
 
 
-
 @settings
 @relations
 def test_no_neighbours_move_the_minimiser_further(name, relation):
@@ -309,14 +303,9 @@ def exact(setting, points):
 
     radius = setting.problem_class.radius
     ball = {"type": "ineq", "fun": lambda w: radius**2 - w @ w}
-    best = minimize(
-        objective,
-        np.zeros(DIM),
-        method="SLSQP",
-        constraints=[ball] if math.isfinite(radius) else [],
-        options={"ftol": 1e-15, "maxiter": 500},
-    )
-    return best.x
+    within, options = [ball] if math.isfinite(radius) else [], {"ftol": 1e-15, "maxiter": 500}
+    start = np.zeros(DIM)
+    return minimize(objective, start, method="SLSQP", constraints=within, options=options).x
 
 
 @settings
@@ -431,8 +420,6 @@ def test_a_null_record_has_the_loss_of_the_centre():
 
 
 def test_strong_convexity_needs_a_radius():
-    facts = ProblemClass(
-        n=N, dim=1, lipschitz=np.inf, radius=np.inf, smoothness=1.0, strong_convexity=1.0
-    )
+    facts = problem_class(math.inf, math.inf, smoothness=1.0, strong_convexity=1.0)
     with pytest.raises(ValueError, match="radius must be finite where losses are strongly convex"):
         RegularisedMinimiser.of(facts, REPLACE, regularisation=0.5)

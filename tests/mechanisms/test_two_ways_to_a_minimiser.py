@@ -161,9 +161,7 @@ def test_data_that_vary_are_taken_one_after_another():
     risks = [problem(seed).objective for seed in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *risks)
     query = query_of(problem())
-    several = jax.jit(
-        jax.vmap(lambda risk, tilt: query.minimiser_of(risk)(jnp.zeros(DIM), tilt), in_axes=(0, 0))
-    )(stacked, tilts(count=3))
+    several = jax.jit(jax.vmap(solved, (None, 0, 0)))(query, stacked, tilts(count=3))
     for found, risk, tilt in zip(several, risks, tilts(count=3), strict=True):
         expected = solved(query, risk, tilt)
         np.testing.assert_allclose(found, expected, atol=2.0 * query.error)
