@@ -1,5 +1,7 @@
 """What tests of privacy speak of all the time, by short names."""
 
+import math
+
 import dp_accounting as dp
 import pytest
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
@@ -23,3 +25,9 @@ def sgd(noise, rate, steps=1):
 def fixed_size(size, batch, noise, steps=1):
     """Gaussian noise on batches of fixed size, so many times."""
     return Times(FixedSize(size, batch, Gaussian(noise)), steps)
+
+
+def bit(epsilon):
+    """Probability under P and loss of the two answers of a pure release."""
+    truth = 1.0 / (1.0 + math.exp(-epsilon))
+    return [(truth, epsilon), (1.0 - truth, -epsilon)]

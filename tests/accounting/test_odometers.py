@@ -6,24 +6,16 @@ from functools import cache
 
 import dp_accounting as dp
 import pytest
+from events import ADD, REPLACE, Gaussian, Laplace, Response, bit
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from privopt.accounting.odometers import ZCDPOdometer
-from privopt.spec import Relation
-
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 
 
 def bit_event(epsilon):
-    return dp.RandomizedResponseDpEvent(2.0 / (1.0 + math.exp(epsilon)), num_buckets=2)
-
-
-def bit(epsilon):
-    """Probability under P and loss of the two answers."""
-    truth = 1.0 / (1.0 + math.exp(-epsilon))
-    return [(truth, epsilon), (1.0 - truth, -epsilon)]
+    return Response(2.0 / (1.0 + math.exp(epsilon)), num_buckets=2)
 
 
 def worst_probability(odometer, moves, steps):
@@ -93,23 +85,23 @@ def test_the_price_of_all_times_is_small_where_it_was_planned():
 def test_gaussian_and_laplace_releases_are_priced_under_the_relation():
     one = ZCDPOdometer(1e-6, ADD, 0.5)
     two = ZCDPOdometer(1e-6, REPLACE, 0.5)
-    seen = one.after(dp.GaussianDpEvent(5.0), 3)
+    seen = one.after(Gaussian(5.0), 3)
     assert seen.spent == pytest.approx(3 / 50, rel=1e-14)
     assert seen.spent >= 3 / 50
-    assert two.after(dp.GaussianDpEvent(10.0), 3).spent == pytest.approx(seen.spent, rel=1e-14)
+    assert two.after(Gaussian(10.0), 3).spent == pytest.approx(seen.spent, rel=1e-14)
     stepwise = one
     for _ in range(3):
-        stepwise = stepwise.after(dp.GaussianDpEvent(5.0))
+        stepwise = stepwise.after(Gaussian(5.0))
     assert stepwise.spent == pytest.approx(seen.spent, rel=1e-14)
     assert one.spent == 0.0  # reading and adding change nothing
-    assert seen.after(dp.LaplaceDpEvent(1.0), 0) is seen
+    assert seen.after(Laplace(1.0), 0) is seen
 
 
 def test_nothing_released_and_everything_released():
     smooth = ZCDPOdometer(1e-6, ADD, 0.5)
     assert smooth.epsilon == 0.0
     assert smooth.after(dp.NoOpDpEvent(), 7).epsilon == 0.0
-    assert smooth.after(dp.GaussianDpEvent(0.0)).epsilon == math.inf
+    assert smooth.after(Gaussian(0.0)).epsilon == math.inf
 
 
 @given(st.floats(-300.0, -1e-3), st.floats(-12.0, 4.0), st.floats(-12.0, 4.0))
@@ -136,7 +128,7 @@ def test_bad_arguments_are_named():
     odometer = ZCDPOdometer(0.1, ADD, 0.5)
     for count in (-1, 0.5, True):
         with pytest.raises(ValueError, match="count must be a non-negative integer"):
-            odometer.after(dp.GaussianDpEvent(1.0), count)
+            odometer.after(Gaussian(1.0), count)
     with pytest.raises(ValueError, match="release must have a zCDP bound"):
         odometer.after(dp.NonPrivateDpEvent())
     with pytest.raises(ValueError, match="release must have a zCDP bound"):
@@ -145,6 +137,6 @@ def test_bad_arguments_are_named():
 
 def test_counts_beyond_float64_run_along():
     huge = 10**400
-    assert ZCDPOdometer(0.1, ADD, 0.5).after(dp.GaussianDpEvent(1.0), huge).epsilon == math.inf
+    assert ZCDPOdometer(0.1, ADD, 0.5).after(Gaussian(1.0), huge).epsilon == math.inf
     far = ZCDPOdometer(0.1, ADD, 0.5).after(dp.ZCDpEvent(1e-300), huge)
     assert far.spent == pytest.approx(1e100)

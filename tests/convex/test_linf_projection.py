@@ -21,6 +21,7 @@ SETS = {
     "whole space": WholeSpace(),
 }
 every = pytest.mark.parametrize("name", SETS)
+nearest = jax.jit(linf_projection)
 
 
 def points(count: int = 300) -> np.ndarray:
@@ -76,7 +77,7 @@ def least_distance(constraint, x: np.ndarray) -> float:
 @every
 def test_no_member_is_nearer(name):
     constraint, x = SETS[name], points()
-    found = linf_projection(constraint, jnp.asarray(x))
+    found = nearest(constraint, jnp.asarray(x))
     assert np.all(constraint.contains(found, 1e-12))
     distances = np.abs(np.asarray(found) - x).max(axis=1)
     for distance, row in list(zip(distances, x, strict=True))[:60]:
@@ -87,51 +88,51 @@ def test_no_member_is_nearer(name):
 @every
 def test_members_keep_their_bits_and_twice_is_once(name):
     constraint, x = SETS[name], jnp.asarray(points())
-    once = linf_projection(constraint, x)
-    np.testing.assert_allclose(linf_projection(constraint, once), once, atol=1e-14)
+    once = nearest(constraint, x)
+    np.testing.assert_allclose(nearest(constraint, once), once, atol=1e-14)
     if isinstance(constraint, Simplex):
         x = constraint.total * jnp.asarray(np.eye(DIM) + 0.25 * np.eye(DIM, k=1))
         x = jnp.concatenate([x / 1.25, x])
     inside = np.asarray(constraint.contains(x, 0.0))
     assert inside.sum() >= DIM or name == "l2 centred"
-    assert np.array_equal(linf_projection(constraint, x)[inside], x[inside])
+    assert np.array_equal(nearest(constraint, x)[inside], x[inside])
 
 
 def test_closed_forms():
     x = jnp.asarray([3.0, -4.0, 1.0])
-    np.testing.assert_allclose(linf_projection(L2Ball(13**0.5), x), [2.0, -3.0, 0.0], atol=1e-15)
-    np.testing.assert_allclose(linf_projection(L1L2Ball(5.0, 13**0.5), x), [2.0, -3.0, 0.0])
-    np.testing.assert_allclose(linf_projection(L1L2Ball(4.0, 9.0), x), [1.5, -2.5, 0.0])
-    np.testing.assert_allclose(linf_projection(L1Ball(2.0), x), [0.5, -1.5, 0.0], atol=1e-15)
+    np.testing.assert_allclose(nearest(L2Ball(13**0.5), x), [2.0, -3.0, 0.0], atol=1e-15)
+    np.testing.assert_allclose(nearest(L1L2Ball(5.0, 13**0.5), x), [2.0, -3.0, 0.0])
+    np.testing.assert_allclose(nearest(L1L2Ball(4.0, 9.0), x), [1.5, -2.5, 0.0])
+    np.testing.assert_allclose(nearest(L1Ball(2.0), x), [0.5, -1.5, 0.0], atol=1e-15)
     np.testing.assert_allclose(
-        linf_projection(L2Ball(1.0), jnp.asarray([2.0, 2.0])), np.full(2, 0.5**0.5), rtol=1e-15
+        nearest(L2Ball(1.0), jnp.asarray([2.0, 2.0])), np.full(2, 0.5**0.5), rtol=1e-15
     )
-    np.testing.assert_allclose(linf_projection(Simplex(), jnp.ones(4)), np.full(4, 0.25))
-    np.testing.assert_allclose(linf_projection(Simplex(), -x), [0.0, 1.0, 0.0], atol=1e-15)
+    np.testing.assert_allclose(nearest(Simplex(), jnp.ones(4)), np.full(4, 0.25))
+    np.testing.assert_allclose(nearest(Simplex(), -x), [0.0, 1.0, 0.0], atol=1e-15)
 
 
 def test_of_many_nearest_members_the_one_of_least_modulus_is_taken():
     """In a ball every coordinate is as small as the distance allows."""
     x = points()
     for constraint in (SETS["l2"], SETS["l1"], SETS["l1 and l2"]):
-        found = np.asarray(linf_projection(constraint, jnp.asarray(x)))
-        for row, nearest in zip(x, found, strict=True):
-            threshold = np.abs(row - nearest).max()
-            np.testing.assert_allclose(nearest, shrunk(row, threshold), atol=1e-12)
+        found = np.asarray(nearest(constraint, jnp.asarray(x)))
+        for row, member in zip(x, found, strict=True):
+            threshold = np.abs(row - member).max()
+            np.testing.assert_allclose(member, shrunk(row, threshold), atol=1e-12)
 
 
 @every
 def test_jit_vmap_dtypes_and_bad_values(name):
     constraint, x = SETS[name], jnp.asarray(points(20))
     expected = linf_projection(constraint, x)
-    mapped = jax.jit(jax.vmap(lambda row: linf_projection(constraint, row)))(x)
+    mapped = jax.vmap(nearest, (None, 0))(constraint, x)
     np.testing.assert_allclose(mapped, expected, atol=1e-12)
-    single = linf_projection(constraint, x.astype(jnp.float32))
+    single = nearest(constraint, x.astype(jnp.float32))
     assert single.dtype == jnp.float32
     np.testing.assert_allclose(single, expected, rtol=1e-4, atol=1e-5)
-    bad = linf_projection(constraint, x.at[0, 0].set(jnp.nan).at[1, 0].set(jnp.inf))
+    bad = nearest(constraint, x.at[0, 0].set(jnp.nan).at[1, 0].set(jnp.inf))
     np.testing.assert_array_equal(bad[2:], expected[2:])
-    assert linf_projection(constraint, x[0, :1] if name != "l2 centred" else x[0]).ndim == 1
+    assert nearest(constraint, x[0, :1] if name != "l2 centred" else x[0]).ndim == 1
 
 
 def test_an_unknown_set_is_refused():

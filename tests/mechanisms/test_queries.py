@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -95,15 +96,14 @@ def risk_of(setting, points, counts):
     return EmpiricalRisk(setting.loss, data, counts, where)
 
 
-def minimisers(setting, query, points, counts):
+@cache
+def solver(name):
     """One run a data set: shapes ``(sets, n, dim)`` and ``(sets, n)`` give ``(sets, dim)``."""
 
-    @jax.jit
-    @jax.vmap
-    def solve(points, counts):
-        return query.minimiser_of(risk_of(setting, points, counts))(jnp.zeros(DIM))
+    def solve(query, points, counts):
+        return query.minimiser_of(risk_of(SETTINGS[name], points, counts))(jnp.zeros(DIM))
 
-    return np.asarray(solve(jnp.asarray(points), jnp.asarray(counts, float)))
+    return jax.jit(jax.vmap(solve, (None, 0, 0)))
 
 
 def neighbours(rng, relation, sets):
@@ -269,8 +269,8 @@ def test_no_neighbours_move_the_minimiser_further(name, relation):
         setting = setting._replace(regularisation=0.2)
     query = query_of(setting, relation)
     before, after = neighbours(np.random.default_rng(1), relation, sets=300)
-    both = (np.concatenate(pair) for pair in zip(before, after, strict=True))
-    moves = np.linalg.norm(np.subtract(*np.split(minimisers(setting, query, *both), 2)), axis=1)
+    found = [np.asarray(solver(name)(query, *each)) for each in (before, after)]
+    moves = np.linalg.norm(found[0] - found[1], axis=1)
     assert 0.0 < moves.max() <= query.sensitivity(relation)
     if name == "linear":
         assert moves.max() >= 0.99 * query.sensitivity(relation)
@@ -314,7 +314,7 @@ def test_the_stated_error_is_true_on_random_data(name):
     setting = SETTINGS[name]
     query = query_of(setting)
     points = draw(np.random.default_rng(2), (25, N))
-    found = minimisers(setting, query, points, np.ones((25, N)))
+    found = solver(name)(query, points, np.ones((25, N)))
     best = np.stack([exact(setting, each) for each in points])
     assert np.linalg.norm(found - best, axis=1).max() <= query.error
     if "boundary" in name:
@@ -381,14 +381,11 @@ def null_query_of(relation, smoothing=0.0, **constants):
     return RegularisedMinimiser.of(facts, relation, regularisation=0.0, smoothing=smoothing)
 
 
-def null_minimisers(query, loss, smoothing, records, counts=None):
-    @jax.jit
-    @jax.vmap
-    def solve(records):
-        risk = EmpiricalRisk(loss, records[:, None], counts, L2Ball(1.0))
-        return query.minimiser_of(risk)(jnp.zeros(1))[0]
-
-    return np.asarray(solve(jnp.asarray(records)))
+@jax.jit
+@partial(jax.vmap, in_axes=(None, None, 0, None))
+def null_minimisers(query, loss, records, counts=None):
+    risk = EmpiricalRisk(loss, records[:, None], counts, L2Ball(1.0))
+    return query.minimiser_of(risk)(jnp.zeros(1))[0]
 
 
 @pytest.mark.parametrize(("loss", "constants", "smoothing"), [SQUARED, KINKED], ids=["", "kink"])
@@ -402,7 +399,7 @@ def test_null_records_do_not_make_the_others_stronger(loss, constants, smoothing
     for nulls in range(N):
         records[nulls, :, 1 : nulls + 1] = bad
     records[:, :, 0] = pair
-    found = null_minimisers(query, loss, smoothing, records.reshape(-1, N)).reshape(N, 2)
+    found = null_minimisers(query, loss, records.reshape(-1, N), None).reshape(N, 2)
     moved = np.abs(found[:, 0] - found[:, 1])
     assert moved.max() <= query.sensitivity(relation)
     assert moved.min() > 0.0
@@ -413,9 +410,9 @@ def test_a_null_record_has_the_loss_of_the_centre():
     query = null_query_of(REPLACE, smoothness=1.0)
     records = np.full((1, N), np.nan)
     records[0, 0] = 1.0
-    found = null_minimisers(query, SQUARED[0], 0.0, records)
+    found = null_minimisers(query, SQUARED[0], records, None)
     np.testing.assert_allclose(found, 1.0 / N, atol=query.error)
-    absent = null_minimisers(query, SQUARED[0], 0.0, np.ones((1, N)), jnp.zeros(N).at[0].set(1.0))
+    absent = null_minimisers(query, SQUARED[0], np.ones((1, N)), jnp.zeros(N).at[0].set(1.0))
     np.testing.assert_allclose(absent, 1.0 / N, atol=query.error)
 
 

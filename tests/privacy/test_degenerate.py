@@ -79,11 +79,8 @@ def test_discrete_noise_without_end_is_no_mechanism(accountant):
     for a in (0.0, -0.0):
         for size in (0, 1):
             assert not accountant.supports(DiscreteLaplace(a, size), ADD)
-    assert Guarantee(DiscreteLaplace(0.0, 1), ADD).epsilon(1e-5).upper == math.inf
-
-
-def test_no_filter_admits_it():
     endless = DiscreteLaplace(0.0, 1)
+    assert Guarantee(endless, ADD).epsilon(1e-5).upper == math.inf
     assert [cost(endless, ADD) for cost in (gaussian_cost, zcdp_cost)] == [None] * 2
     budget = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
     assert not GaussianFilter(budget).supports(endless)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from events import ADD, EVERY_RELATION, REPLACE, Gaussian, Laplace, Response, Times, Together
+from events import ADD, EVERY_RELATION, REPLACE, Gaussian, Laplace, Response, Times, Together, bit
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -28,12 +28,6 @@ from privopt.spec import Budget
 
 def budget(epsilon=1.0, delta=1e-6, relation=REPLACE):
     return Budget(epsilon=epsilon, delta=delta, relation=relation)
-
-
-def bit(epsilon):
-    """Probability under P and loss of the two answers of a pure release."""
-    truth = 1.0 / (1.0 + math.exp(-epsilon))
-    return [(truth, epsilon), (1.0 - truth, -epsilon)]
 
 
 def worst_delta(limited, moves, steps=None):

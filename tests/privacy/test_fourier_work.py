@@ -158,11 +158,7 @@ def test_nothing_takes_more_than_its_share(event):
 
 
 def test_what_is_told_is_no_more_than_the_largest_loss():
-    for ask, largest in (
-        (lambda: Fourier().delta(Laplace(1e20), ADD, 0.0), 1e-20),
-        (lambda: Fourier().epsilon(Poisson(1e-9, Laplace(1e8)), ADD, 0.0), 1e-17),
-    ):
-        assert ask().upper == pytest.approx(largest, rel=1e-8)
+    assert Fourier().delta(Laplace(1e20), ADD, 0.0).upper == pytest.approx(1e-20, rel=1e-8)
     line = Fourier().trade_off(
         Times(dp.RandomizedResponseDpEvent(1.0 - 1e-12, 3), 100), ADD, np.array([0.5])
     )

@@ -32,12 +32,6 @@ def test_gaussian_composition_is_pythagorean_however_nested():
         assert ours.upper == pytest.approx(exact.upper, rel=1e-10)
 
 
-def test_mixed_pure_kinds_add():
-    both = Guarantee(pure_event(1.0), "zero_out").then(laplace(2.0))
-    assert both.epsilon(0.0).upper == pytest.approx(1.5, rel=1e-14)
-    assert both.epsilon(0.0).lower == pytest.approx(1.5, rel=1e-14)
-
-
 def test_ten_million_laplace_releases_at_a_delta_of_1e_minus_300():
     """Above the saddle-point value and below the best Rényi order, both from the exact moments.
 

@@ -7,12 +7,12 @@ from functools import lru_cache
 import dp_accounting as dp
 import numpy as np
 import pytest
+from events import ADD, EVERY_RELATION, OUT, REPLACE, Gaussian, Poisson, Times
 from scipy import stats
 
 from privopt import privacy
 from privopt.privacy.pairs.gaussian import GaussianPair
 from privopt.privacy.releases.poisson import Truncated, chance_of_overflow
-from privopt.spec import Relation
 
 
 def truncated(size, rate, capacity, noise=1.0):
@@ -27,71 +27,50 @@ def normal(mean, noise):
     return stats.norm.pdf(GRID, mean, noise)
 
 
-def hockey_stick(values, rate, capacity, record, other, noise, epsilon):
-    """One release of the sum of the first ``capacity`` sampled records, by enumeration.
-
-    ``record`` and ``other`` are the two values of the record in question, None for no record; it
-    stands last, where it is the first to find no place.
-    """
-
-    def density(last):
-        records = [*values] if last is None else [*values, last]
-        total = np.zeros_like(GRID)
-        for coins in itertools.product((0, 1), repeat=len(records)):
-            taken = [value for value, coin in zip(records, coins, strict=True) if coin]
-            chance = math.prod(rate if coin else 1.0 - rate for coin in coins)
-            total += chance * normal(sum(taken[:capacity]), noise)
-        return total
-
-    excess = density(record) - math.exp(epsilon) * density(other)
-    return float(np.maximum(excess, 0.0).sum() * (GRID[1] - GRID[0]))
+def density(records, rate, capacity, noise):
+    """One release of the sum of the first ``capacity`` sampled records, by enumeration."""
+    total = np.zeros_like(GRID)
+    for coins in itertools.product((0, 1), repeat=len(records)):
+        taken = [value for value, coin in zip(records, coins, strict=True) if coin]
+        chance = math.prod(rate if coin else 1.0 - rate for coin in coins)
+        total += chance * normal(sum(taken[:capacity]), noise)
+    return total
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+def hockey_stick(p, q, epsilon):
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (GRID[1] - GRID[0]))
+
+
+@EVERY_RELATION
 @pytest.mark.parametrize("capacity", [1, 2, 3])
 def test_dominates_every_batch_by_enumeration(relation, capacity):
+    """The record in question stands last, where it is the first to find no place."""
     rate, noise = 0.3, 0.8
-    present, absent = {
-        Relation.REPLACE_ONE: (1.0, -1.0),
-        Relation.ADD_OR_REMOVE_ONE: (1.0, None),
-        Relation.ZERO_OUT: (1.0, 0.0),
-    }[relation]
+    other = {REPLACE: [-1.0], ADD: [], OUT: [0.0]}[relation]
     guarantee = privacy.Guarantee(truncated(4, rate, capacity, noise), relation)
     for values in itertools.product((-1.0, 0.0, 1.0), repeat=3):
+        p, q = (density([*values, *last], rate, capacity, noise) for last in ([1.0], other))
         for epsilon in (0.0, 0.5, 2.0):
-            bound = guarantee.delta(epsilon).upper
-            for pair in ((present, absent), (absent, present)):
-                spent = hockey_stick(values, rate, capacity, *pair, noise, epsilon)
-                assert spent <= bound + 1e-6
+            spent = max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+            assert spent <= guarantee.delta(epsilon).upper + 1e-6
 
 
 def test_the_loss_by_truncation_is_charged():
     """Without it the claim would be broken: records that fill the batch drive others out."""
     rate, noise, epsilon = 0.9, 0.5, 3.0
-    plain = privacy.Guarantee(
-        dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), Relation.ADD_OR_REMOVE_ONE
-    )
+    plain = privacy.Guarantee(Poisson(rate, Gaussian(noise)), ADD)
     # Ahead of three others stands the record; present, it takes the place of one of norm 1.
-    grid = np.linspace(-10.0, 10.0, 20_001)
-
-    def density(records):
-        total = np.zeros_like(grid)
-        for coins in itertools.product((0, 1), repeat=len(records)):
-            taken = [value for value, coin in zip(records, coins, strict=True) if coin]
-            chance = math.prod(rate if coin else 1.0 - rate for coin in coins)
-            total += chance * stats.norm.pdf(grid, sum(taken[:1]), noise)
-        return total
-
-    present, absent = density([1.0, -1.0, -1.0, -1.0]), density([-1.0, -1.0, -1.0])
-    spent = np.maximum(present - math.exp(epsilon) * absent, 0.0).sum() * (grid[1] - grid[0])
+    others = [-1.0, -1.0, -1.0]
+    present, absent = (density(each, rate, 1, noise) for each in ([1.0, *others], others))
+    spent = hockey_stick(present, absent, epsilon)
     assert spent > 2.0 * plain.delta(epsilon).upper
-    charged = privacy.Guarantee(truncated(4, rate, 1, noise), Relation.ADD_OR_REMOVE_ONE)
+    charged = privacy.Guarantee(truncated(4, rate, 1, noise), ADD)
     assert spent <= charged.delta(epsilon).upper
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+@EVERY_RELATION
 def test_ample_capacity_is_poisson_sampling(relation):
-    poisson = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    poisson = Poisson(0.01, Gaussian(1.0))
     expected = privacy.epsilon(poisson, 1e-5, relation=relation)
     assert privacy.epsilon(truncated(1000, 0.01, 1000), 1e-5, relation=relation) == expected
     close = privacy.epsilon(truncated(1000, 0.01, 45), 1e-5, relation=relation)
@@ -101,7 +80,7 @@ def test_ample_capacity_is_poisson_sampling(relation):
 
 def test_contains_what_dp_accounting_says():
     """Whose event keeps a random subset, and whose analysis is finer."""
-    event = dp.SelfComposedDpEvent(truncated(10_000, 0.0256, 380), 200)
+    event = Times(truncated(10_000, 0.0256, 380), 200)
     ours = privacy.epsilon(event, 1e-6, relation="add_or_remove_one")
     other = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-3)
     other.compose(event)
@@ -112,7 +91,7 @@ def test_contains_what_dp_accounting_says():
 def test_losses_add_over_steps():
     """At a huge epsilon only what was lost remains: ``1 - (1 - tau)^T``."""
     lost = chance_of_overflow(999, 0.05, 80)
-    event = dp.SelfComposedDpEvent(truncated(1000, 0.05, 80, 4.0), 50)
+    event = Times(truncated(1000, 0.05, 80, 4.0), 50)
     delta = privacy.Guarantee(event, "zero_out").delta(60.0).upper
     assert delta == pytest.approx(-math.expm1(50 * math.log1p(-lost)), rel=1e-2)
 
