@@ -1,7 +1,7 @@
 """Speed and memory of privopt against their targets, beside other libraries on the same machine.
 
     .venv/bin/python benchmarks/run.py [dp_gd] [dp_sgd] [draws] [accounting]
-        [solver] [objective_perturbation] [streams] [sparse] [--repeats 5]
+        [solver] [objective_perturbation] [streams] [sparse] [growth] [--repeats 5]
 
 Every benchmark runs in a fresh process, one thread a device, pinned to its cores. Times are warm
 and taken in rounds (ours, theirs, ours, theirs, ...); a ratio is the median over rounds. Each
@@ -30,6 +30,7 @@ from suites import (
     dp_gd,
     dp_sgd,
     draws,
+    growth,
     objective_perturbation,
     solver,
     sparse,
@@ -45,6 +46,7 @@ SUITES = {
     "objective_perturbation": objective_perturbation,
     "streams": streams,
     "sparse": sparse,
+    "growth": growth,
 }
 ROOT = Path(__file__).parents[1]
 
@@ -148,6 +150,8 @@ def main() -> int:
         console.print(table(SUITES[name].TITLE, lines))
         given.results.mkdir(parents=True, exist_ok=True)
         (given.results / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+        if hasattr(SUITES[name], "draw"):
+            SUITES[name].draw(found, given.results)
         (given.results / "README.md").write_text(markdown(given.results))
         met = met and all(line.met for line in lines)
     console.print(f"Written to {given.results}")

@@ -365,3 +365,14 @@ def test_what_devices_did_beyond_the_last_key_is_cut_without_a_collective():
     plan = DP_GD.plan(CLASS, BUDGET, steps=3)
     assert len(privopt.run_many([plan], WHERE, keys(4)).released.devices()) == len(jax.devices())
     assert len(privopt.run_many([plan], WHERE, keys(3)).released.devices()) == 1
+
+
+def test_many_runs_inside_a_program_of_the_callers():
+    plan = DP_GD.plan(CLASS, BUDGET, steps=3)
+
+    def released(records):
+        where = problems.linear(records, problem_class=CLASS)
+        return privopt.run_many([plan], where, keys(4)).released
+
+    records = WHERE.data[0]
+    np.testing.assert_array_equal(jax.jit(released)(records), released(records))

@@ -104,9 +104,13 @@ def run_chunks(
 
 
 def _is_spread(source: Source) -> bool:
-    """Whether records lie on more than one device, which then all work on every run."""
+    """Whether records lie on more than one device, which then all work on every run.
+
+    Inside a program of the caller's, where records lie is not known yet.
+    """
     leaves = [leaf for leaf in jax.tree.leaves(source) if isinstance(leaf, Array)]
-    return any(len(leaf.sharding.device_set) > 1 for leaf in leaves)
+    known = [leaf for leaf in leaves if not isinstance(leaf, jax.core.Tracer)]
+    return any(len(leaf.sharding.device_set) > 1 for leaf in known)
 
 
 def _mode(

@@ -1,0 +1,81 @@
+"""One curve: seconds and memory of a whole run against one size, each size a program of its own.
+
+Processor seconds of one thread, the median of warm calls, each with its own key. Memory is what
+XLA says that the compiled program allocates beside its arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from statistics import median
+
+import jax
+from memory import allocated
+from timing import seconds
+
+from privopt import ALGORITHMS, Budget, Plan, ProblemClass, run_many
+from privopt.problems import Problem, sphere_classification, squared_distance
+
+BASE = {"n": 10_000, "d": 100, "T": 100, "replicates": 1}
+CHOICES = {
+    "dp_gd": {},
+    "dp_sgd": {"batch_size": 256},
+    "dp_ftrl": {"batch_size": 100, "order": "stored"},
+    "toeplitz": {"batch_size": 100, "order": "stored", "noise": "toeplitz"},
+    "projection_mechanism": {},
+    "objective_perturbation": {},
+    "output_perturbation": {},
+}
+HAS_STEPS = ("dp_gd", "dp_sgd")
+
+
+def asked(method: str, size: dict[str, int]) -> tuple[Plan, Problem]:
+    """A plan and data of these sizes; one pass of DP-FTRL has ``n/100`` steps."""
+    n, dim = size["n"], size["d"]
+    key, budget = jax.random.key(0), Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    name = "dp_ftrl" if method == "toeplitz" else method
+    steps = {"steps": size["T"]} if name in HAS_STEPS else {}
+    problem = sphere_classification(key, n=n, dim=dim)
+    if name == "projection_mechanism":
+        features, _ = problem.data
+        facts = ProblemClass(
+            n=n,
+            dim=dim,
+            lipschitz=2.0,
+            radius=1.0,
+            smoothness=1.0,
+            strong_convexity=1.0,
+            sparsity=10,
+        )
+        problem = squared_distance(features, problem_class=facts)
+    return ALGORITHMS[name].plan(problem.problem_class, budget, **CHOICES[method], **steps), problem
+
+
+def measured(method: str, axis: str, at: int, repeats: int) -> dict:
+    """Of one size of the axis, the others those of ``BASE``."""
+    size = {**BASE, axis: at}
+    if (method, axis) == ("projection_mechanism", "d"):
+        size["n"] = 100  # a million coordinates of ten thousand records are 40 GB
+    plan, problem = asked(method, size)
+    keys = jax.random.split(jax.random.key(1), (repeats + 1, size["replicates"]))
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(problem.data))
+    memory = allocated(plan, problem, keys[0])
+    jax.block_until_ready(run_many([plan], problem, keys[0]))
+    times = [
+        seconds(lambda keys=each: run_many([plan], problem, keys), time.process_time)
+        for each in keys[1:]
+    ]
+    return {axis: at, "seconds": median(times), "bytes": memory, "data_bytes": data}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("method", choices=CHOICES)
+    parser.add_argument("axis", choices=BASE)
+    parser.add_argument("sizes", type=int, nargs="+")
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    curve = [measured(given.method, given.axis, at, given.repeats) for at in given.sizes]
+    print(json.dumps({"curve": curve}))

@@ -1,0 +1,138 @@
+"""Growth: seconds and memory of runs against every size, and cells a second against workers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import process
+from line import Line
+
+TITLE = "Growth"
+PACKAGES = ("privopt", "jax", "jaxlib", "numpy")
+PEERS = ()
+
+N, WIDTH, STEPS, RUNS = (
+    (10_000, 30_000, 100_000, 300_000),
+    (100, 300, 1_000, 3_000),
+    (100, 300, 1_000, 3_000, 10_000),
+    (10, 30, 100, 300),
+)
+MILLION = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+# Method, axis, sizes, and the power of the size with which the arithmetic grows.
+CURVES = (
+    ("dp_gd", "n", N, 1.0),
+    ("dp_gd", "d", WIDTH, 1.0),
+    ("dp_gd", "T", STEPS[:4], 1.0),
+    ("dp_gd", "replicates", RUNS, 1.0),
+    ("dp_sgd", "n", N, 0.0),
+    ("dp_sgd", "d", WIDTH, 1.0),
+    ("dp_sgd", "T", STEPS, 1.0),
+    ("dp_sgd", "replicates", RUNS, 1.0),
+    ("dp_ftrl", "n", N, 1.0),
+    ("dp_ftrl", "d", WIDTH, 1.0),
+    ("dp_ftrl", "replicates", RUNS, 1.0),
+    ("toeplitz", "n", N, 2.0),
+    ("projection_mechanism", "n", N, 1.0),
+    ("projection_mechanism", "d", MILLION, 1.0),
+    ("objective_perturbation", "n", N, 1.0),
+    ("objective_perturbation", "d", (50, 100, 200, 400), 2.0),
+    ("output_perturbation", "n", N, 1.0),
+)
+ROOM = 0.15  # of an exponent: caches end somewhere, and a processor that is not quiet shows
+WORKERS = (1, 2, 4)
+
+
+def measured(repeats: int) -> tuple[dict, list[Line]]:
+    core = process.cores()[-1:]
+    curves = []
+    for method, axis, sizes, natural in CURVES:
+        asked = [method, axis, *map(str, sizes), f"--repeats={repeats}"]
+        found = process.measured("growth.py", *asked, cores=core)
+        curves.append({"method": method, "axis": axis, "natural": natural, **found})
+    found = {"curves": curves, "workers": process.measured("workers.py", cores=process.cores())}
+    return found, [*map(along, curves), *workers(found["workers"])]
+
+
+def described(found: dict) -> list[str]:
+    return [
+        "Processor seconds of a warm run, one thread, on logistic regression (squared distances",
+        "for the projection mechanism) at n = 10,000, d = 100, T = 100, one replicate, one of them",
+        "moved; DP-SGD in batches of 256, DP-FTRL one pass in batches of 100, so T = n/100. The",
+        "exponent is that of the last two sizes; *natural* is that of the arithmetic. Memory is",
+        "what the program allocates beside the data, at the largest size.",
+        "",
+        "![Seconds of a run of each method against n, d, T and replicates, with natural slopes]"
+        "(growth.png)",
+    ]
+
+
+def draw(found: dict, folder: Path) -> None:
+    """Seconds against each size, on two logarithmic axes, and dashed the natural power."""
+    import matplotlib.pyplot as plt
+
+    axes = list(dict.fromkeys(each["axis"] for each in found["curves"]))
+    figure, panels = plt.subplots(1, len(axes), figsize=(3.4 * len(axes), 3.6), sharey=True)
+    methods = list(dict.fromkeys(each["method"] for each in found["curves"]))
+    colours = dict(zip(methods, plt.get_cmap("tab10").colors, strict=False))
+    for panel, axis in zip(panels, axes, strict=True):
+        for each in (each for each in found["curves"] if each["axis"] == axis):
+            sizes = [point[axis] for point in each["curve"]]
+            times = [point["seconds"] for point in each["curve"]]
+            slope = [times[-1] * (size / sizes[-1]) ** each["natural"] for size in sizes]
+            colour = colours[each["method"]]
+            panel.loglog(sizes, times, "o-", color=colour, ms=3, label=each["method"])
+            panel.loglog(sizes, slope, "--", color=colour, lw=0.8)
+        panel.set_xlabel(axis)
+    panels[0].set_ylabel("processor seconds of a run")
+    handles = {line.get_label(): line for panel in panels for line in panel.lines[::2]}
+    figure.legend(handles.values(), handles, loc="lower center", ncols=len(handles), frameon=False)
+    figure.tight_layout(rect=(0.0, 0.09, 1.0, 1.0))
+    figure.savefig(folder / "growth.png", dpi=150)
+    plt.close(figure)
+
+
+def exponent(curve: list[dict], axis: str, what: str) -> float:
+    """Between the last two sizes."""
+    before, last = curve[-2:]
+    grown = max(last[what], 1.0) if what == "bytes" else last[what]
+    was = max(before[what], 1.0) if what == "bytes" else before[what]
+    return math.log(grown / was) / math.log(last[axis] / before[axis])
+
+
+def along(found: dict) -> Line:
+    axis, curve, natural = found["axis"], found["curve"], found["natural"]
+    first, last = curve[0], curve[-1]
+    power = exponent(curve, axis, "seconds")
+    memory = f"{last['bytes'] / 1e6:,.0f} MB beside {last['data_bytes'] / 1e6:,.0f} of data"
+    return Line(
+        f"{found['method']} along {axis}",
+        f"{first[axis]:,} to {last[axis]:,}: {milliseconds(first)} to {milliseconds(last)}; "
+        f"{memory}, exponent {exponent(curve, axis, 'bytes'):.2f}",
+        f"{power:.2f}",
+        f"<= {natural:g} + {ROOM:g}",
+        power <= natural + ROOM,
+    )
+
+
+def milliseconds(point: dict) -> str:
+    return f"{1e3 * point['seconds']:,.1f} ms"
+
+
+def workers(found: dict) -> Iterator[Line]:
+    rates, cores = found["rates"], len(process.cores())
+    for count in WORKERS[1:]:
+        times, wanted = rates[str(count)] / rates["1"], 0.9 * min(count, cores)
+        yield Line(
+            f"cells a second, {count} workers of one folder beside one",
+            f"cells of {found['cell']} s: {rates[str(count)]:.2f} beside {rates['1']:.2f}",
+            f"{times:.2f}x",
+            f">= {wanted:.1f}x on {cores} cores",
+            times >= wanted,
+        )
+    spent = 1e3 * found["overhead"]
+    yield Line(
+        "a tiny cell, from one to the next", "8 steps, 100 records", f"{spent:.0f} ms",
+        "< 50 ms", spent < 50.0,
+    )  # fmt: skip
