@@ -61,7 +61,8 @@ def measured(method: str, axis: str, at: int, repeats: int) -> dict:
     plan, problem = asked(method, size)
     keys = jax.random.split(jax.random.key(1), (repeats + 1, size["replicates"]))
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(problem.data))
-    memory = allocated(plan, problem, keys[0])
+    with jax.enable_x64(plan.algorithm.float64):
+        memory = allocated(plan, problem, keys[0])
     jax.block_until_ready(run_many([plan], problem, keys[0]))
     times = [
         seconds(lambda keys=each: run_many([plan], problem, keys), time.process_time)

@@ -1,8 +1,11 @@
 """Sweeps by many workers: real processes, of which some die, are refused, or are not there."""
 
 import re
+import signal
+import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -12,18 +15,28 @@ from privopt.cli.commands import app
 from privopt.cli.engines import Order
 
 PARTS = 6
-# One worker is killed in the middle of a part, the first that comes to it.
+# What befalls the first worker that comes to a part of these numbers, if it may.
 SQUARES = """
-import os, pathlib, signal, time
+import os, pathlib, resource, signal, time
 from privopt.lab import Claim, Study
 
-MARK = pathlib.Path(__file__).parent / "died"
+FILES = resource.RLIMIT_FSIZE
+EVENTS = {
+    1: ("disk is full", lambda: resource.setrlimit(FILES, (10, resource.getrlimit(FILES)[1]))),
+    2: ("died", lambda: os.kill(os.getpid(), signal.SIGKILL)),
+    4: ("stopped", lambda: os.kill(os.getpid(), signal.SIGSTOP)),
+}
+
+def befall(number):
+    name, act = EVENTS.get(number, ("", None))
+    mark = pathlib.Path(__file__).parent / name
+    if name in os.environ.get("EVENTS", "").split(",") and not mark.exists():
+        mark.write_text(str(os.getpid()))
+        act()
 
 def part(number):
     def rows(profile):
-        if number == 2 and "A_WORKER_DIES" in os.environ and not MARK.exists():
-            MARK.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+        befall(number)
         time.sleep(0.2)
         return [{"x": x, "square": x * x + number} for x in range(3)]
     return rows
@@ -46,10 +59,22 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments):
+MAIN = "from privopt.cli import main; main()"
+# Leases that lapse after a second, not after two minutes.
+HASTY = f"from privopt.lab.make import lease; lease.BEAT, lease.LAPSE = 0.1, 1.0; {MAIN}"
+
+
+def run(*arguments, code=MAIN):
     """A process of its own: engines keep threads, and pipes, for as long as one lives."""
-    command = [sys.executable, "-c", "from privopt.cli import main; main()", "run", "squares"]
-    return subprocess.run([*command, "--no-report", *arguments], capture_output=True, text=True)
+    command = [sys.executable, "-c", code, "run", "squares", "--no-report", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as found:
+        found.bind(("localhost", 0))
+        return found.getsockname()[1]
 
 
 def tables(folder):
@@ -59,7 +84,7 @@ def tables(folder):
 @pytest.mark.parametrize("engine", ["dask", "submitit"])
 def test_workers_of_which_one_dies_fill_the_folder(folder, monkeypatch, engine):
     assert run("--results", "alone").returncode == 0
-    monkeypatch.setenv("A_WORKER_DIES", "1")
+    monkeypatch.setenv("EVENTS", "died")
     told = run("--results", "shared", "--engine", engine, "--workers", "2")
     assert told.returncode == 0, told.stderr
     assert (folder / "experiments" / "died").exists()
@@ -69,6 +94,58 @@ def test_workers_of_which_one_dies_fill_the_folder(folder, monkeypatch, engine):
     )
     assert tables(folder / "shared") == tables(folder / "alone")
     assert not list((folder / "shared").rglob("*.lease"))
+
+
+def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, monkeypatch):
+    """A worker that was stopped goes on after its lease has lapsed, and another made its part."""
+    assert run("--results", "alone").returncode == 0
+    monkeypatch.setenv("EVENTS", "died,stopped,disk is full")
+    command = [sys.executable, "-c", HASTY, "work", "squares", "--results", "shared"]
+    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    marks = {name: folder / "experiments" / name for name in ("died", "stopped", "disk is full")}
+    wait_for(lambda: all(mark.exists() and mark.read_text() for mark in marks.values()))
+    stopped = next(each for each in workers if each.pid == int(marks["stopped"].read_text()))
+    try:
+        said = {
+            each.pid: each.communicate(timeout=60)[1] for each in workers if each is not stopped
+        }
+        told = run("--results", "shared", code=HASTY)
+        assert told.returncode == 0, told.stderr
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+    stopped.communicate(timeout=60)
+    dead, full = (int(marks[name].read_text()) for name in ("died", "disk is full"))
+    assert "Every finished cell is safe" in said[full]
+    ends = {dead: -signal.SIGKILL, full: 2}
+    assert [each.returncode for each in workers] == [ends.get(each.pid, 0) for each in workers]
+    assert tables(folder / "shared") == tables(folder / "alone")
+    assert not list((folder / "shared").rglob("*.lease"))
+
+
+def wait_for(condition):
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_where_a_scheduler_ends_who_asked_goes_on(folder, free_port):
+    assert run("--results", "alone").returncode == 0
+    address, quiet = f"tcp://127.0.0.1:{free_port}", {"stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "dask"]
+    scheduler = [*dask, "scheduler", "--port", str(free_port), "--no-dashboard"]
+    worker = [*dask, "worker", address, "--nthreads", "1", "--no-dashboard"]
+    asked = ["--no-report", "--results", "shared", "--engine", "dask", "--scheduler", address]
+    with (
+        subprocess.Popen(scheduler, **quiet) as of_all,
+        subprocess.Popen(worker, **quiet) as one,
+        subprocess.Popen([sys.executable, "-c", MAIN, "run", "squares", *asked], **quiet) as ours,
+    ):
+        wait_for(lambda: list((folder / "shared").glob("squares/cells/*.parquet")))
+        of_all.kill()
+        one.kill()
+        assert ours.wait(timeout=120) == 0
+    assert tables(folder / "shared") == tables(folder / "alone")
 
 
 def order(folder):

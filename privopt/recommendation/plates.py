@@ -12,6 +12,8 @@ from typing import Any
 
 from privopt.core import Plan
 
+# Arrow's threads may outlive the interpreter, and then the process aborts at its end.
+_QUIET = {"use_threads": False, "pre_buffer": False}
 _COLUMNS = (
     *("cell", "experiment", "method", "algorithm", "family", "n", "dim", "epsilon", "delta"),
     *("choices", "quantity", "upper", "searched", "start_value", "trial", "refused"),
@@ -115,7 +117,7 @@ class Plates:
         rows: list[Row] = []
         for path in sorted(self.folder.glob("*/cells.parquet")):
             if {*_COLUMNS} <= {*pq.read_schema(path).names}:  # no study
-                rows += pq.read_table(path, columns=[*_COLUMNS]).to_pylist()
+                rows += pq.read_table(path, columns=[*_COLUMNS], **_QUIET).to_pylist()
         return [row for row in rows if _measured(row) and row["upper"] < math.inf]
 
     @cached_property
@@ -141,7 +143,8 @@ class Plates:
         """Of every cell of an experiment, over its runs."""
         import pyarrow.parquet as pq
 
-        runs = pq.read_table(self.folder / experiment / "runs.parquet", columns=["cell", "value"])
+        file = self.folder / experiment / "runs.parquet"
+        runs = pq.read_table(file, columns=["cell", "value"], **_QUIET)
         means = runs.group_by("cell").aggregate([("value", "mean")])
         return dict(zip(means["cell"].to_pylist(), means["value_mean"].to_pylist(), strict=True))
 

@@ -152,8 +152,8 @@ EDITS = [
 ]
 
 
-def of(source):
-    namespace = {"__name__": "__main__"}  # as a cell of a notebook
+def of(source, **others):
+    namespace = {"__name__": "__main__", **others}  # as a cell of a notebook
     exec(compile(source, "<cell>", "exec"), namespace)
     return reached(namespace["f"]).code
 
@@ -173,6 +173,10 @@ def test_layout_comments_and_what_is_not_reached_do_not_count(whole):
     assert of(SOURCE) == whole
     spread = SOURCE.replace("\ndef ", "\n\n# A remark.\ndef ") + "\nUNUSED = 1\n"
     assert of(spread) == whole
+    elsewhere = SOURCE.replace(
+        "g = lambda y: y + 4096", "g = lambda y: y + 4096 if __file__ else 0"
+    )
+    assert of(elsewhere, __file__="here") == of(elsewhere, __file__="there") != whole
 
 
 def test_modules_of_the_user_are_followed(tmp_path, monkeypatch):

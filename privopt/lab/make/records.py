@@ -299,7 +299,9 @@ def _checksum(table: pa.Table, told: Mapping[str, object]) -> str:
 
 def _parse(data: bytes) -> pa.Table:
     """The table that was encoded; pyarrow's own errors if it is not whole."""
-    return pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
+    # Arrow's threads may outlive the interpreter, and then the process aborts at its end.
+    quiet = {"use_threads": False, "pre_buffer": False}
+    return pq.read_table(pa.BufferReader(data), page_checksum_verification=True, **quiet)
 
 
 def _about(table: pa.Table) -> Any:

@@ -30,6 +30,7 @@ import numpy as np
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), slice, np.generic)
 _UNNUMBERED = (CodeType, tuple, frozenset)  # whether equal constants are one object is arbitrary
+_PLACES = ("__file__", "__name__", "__package__", "__path__", "__spec__")  # of a module
 _PRIVOPT = Path(__file__).parents[2]
 _WRAPPERS = (property, cached_property, classmethod, staticmethod)
 _WRAPPED = ("fget", "fset", "fdel", "func", "__func__")
@@ -123,7 +124,7 @@ def _function(function: FunctionType) -> Iterator[object]:
     if _is_users(function):
         yield function.__code__
         names = dict.fromkeys(_names(function.__code__))
-        yield from (function.__globals__.get(name) for name in names)
+        yield from (function.__globals__.get(name) for name in names if name not in _PLACES)
 
 
 def _names(code: CodeType) -> Iterator[str]:
