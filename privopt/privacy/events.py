@@ -105,6 +105,18 @@ class CompressedGaussianDpEvent(DpEvent):  # type: ignore[misc]
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
+class GroupDpEvent(DpEvent):  # type: ignore[misc]
+    """``event``, seen by data sets that up to ``size`` steps of the relation connect.
+
+    For what no theorem on groups covers (``Release.grouped``): known of it is what ``size`` times
+    the triangle inequality tells.
+    """
+
+    event: DpEvent
+    size: int
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
 class ObjectivePerturbationDpEvent(DpEvent):  # type: ignore[misc]
     """The exact minimiser of a convex objective tilted by Gaussian noise.
 

@@ -12,17 +12,18 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import instance
+from privopt.arguments import instance, positive_integer
 from privopt.privacy.accountants import (
     ACCURACY,
     TIGHT,
     Accountant,
     Fourier,
     GaussianDP,
+    Group,
     Mixture,
     NonPrivate,
 )
-from privopt.privacy.events import PublicMixtureDpEvent, frozen
+from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, frozen
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.numbers import (
     Interval,
@@ -31,7 +32,7 @@ from privopt.privacy.numbers import (
     check_epsilon,
     check_target_delta,
 )
-from privopt.privacy.releases import release_of
+from privopt.privacy.releases import grouped, release_of
 from privopt.spec import Budget, Relation
 
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
@@ -66,8 +67,12 @@ class Guarantee:
         What the mechanism did. Noise multipliers are standard deviations (scales, for Laplace
         noise) over the norm bound of *one record's* contribution; the accountants apply the
         relation, so that replacing a record counts double.
+    relation : Relation or str
+        When two data sets are neighbours.
     assumptions : iterable of str
         What must be true of the data or the run for the event to describe it, in words.
+    records : int
+        Neighbours differ in so many records at most, that come, go or change together.
 
     Formal guarantee
     ----------------
@@ -88,6 +93,7 @@ class Guarantee:
     event: dp.DpEvent
     relation: Relation
     assumptions: tuple[str, ...] = ()
+    records: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.event, dp.DpEvent):
@@ -174,6 +180,10 @@ class Guarantee:
                 "cannot compose guarantees under different neighbouring relations: "
                 f"{self.relation.value} and {other.relation.value}"
             )
+        if self.records != other.records:
+            raise ValueError(
+                f"cannot compose guarantees of {self.records} and of {other.records} records"
+            )
         events = (*_parts(self.event), *_parts(other.event))
         return self._released(dp.ComposedDpEvent(events), self.assumptions + other.assumptions)
 
@@ -181,6 +191,31 @@ class Guarantee:
         """``k`` adaptive repetitions of the release."""
         k = check_count("k", k)
         return self._released(dp.SelfComposedDpEvent(self.event, k), self.assumptions)
+
+    def group(self, k: int) -> Guarantee:
+        """What the same releases promise to a group of up to ``k`` records.
+
+        Its neighbours differ in up to ``k`` records that come together, go together, are all
+        zeroed, or are replaced by as many others: those of a user, who gave no more.
+
+        Exact for Gaussian and Laplace noise, which counts ``1/k`` as much, and for Gaussian noise
+        on Poisson samples (but ``replace_one``; up to 500 records), a mixture of normal laws whose
+        weights are binomial. Losses of pure releases and of bounded range add up. A composition
+        with any other release has the general bound of
+        :func:`privopt.privacy.group_privacy`, whose lower ends are those of one record.
+
+        Examples
+        --------
+        >>> import dp_accounting as dp
+        >>> one = Guarantee(dp.GaussianDpEvent(8.0), "add_or_remove_one")
+        >>> round(one.epsilon(1e-6).upper, 3), round(one.group(4).epsilon(1e-6).upper, 3)
+        (0.513, 2.254)
+        """
+        k = positive_integer("k", k)
+        if k == 1:
+            return self
+        event = grouped(self.event, k, self.relation) or GroupDpEvent(self.event, k)
+        return Guarantee(event, self.relation, self.assumptions, k * self.records)
 
     def _released(self, event: dp.DpEvent, assumptions: tuple[str, ...]) -> Guarantee:
         """The same relation; the parts of ``event`` are frozen, and are not looked at again."""
@@ -199,7 +234,8 @@ class Guarantee:
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
         """All that support the event in turn, for a mixture its own; nobody after an exact one."""
-        for each in (Mixture(), *TIGHT):
+        others: tuple[Accountant, ...] = (Mixture(), *TIGHT)
+        for each in (Group(others), *others):
             if each.supports(event, self.relation):
                 yield each
                 if isinstance(each, NonPrivate | GaussianDP):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from privopt.privacy.accountants.accountant import Accountant, Respondent
 from privopt.privacy.accountants.closed_forms import ZCDP, GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.fourier import Fourier
+from privopt.privacy.accountants.group import Group
 from privopt.privacy.accountants.mixture import Mixture
 from privopt.privacy.accountants.renyi import Renyi
 
@@ -20,6 +21,7 @@ __all__ = [
     "Accountant",
     "Fourier",
     "GaussianDP",
+    "Group",
     "Mixture",
     "NonPrivate",
     "PureDP",

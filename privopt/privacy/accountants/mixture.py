@@ -51,7 +51,7 @@ class Mixture:
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         # The inverse of delta; at what is told in full the largest loss of all other sides
         told = [share for side, share in _sides(event) if side == _REVEALED]
-        if told == [delta]:
+        if (told or [0.0]) == [delta]:
             rest = [side for side, _ in _sides(event) if side != _REVEALED]
             found = [self._best(side, relation, "epsilon", 0.0) for side in rest]
             return Interval(max(each.lower for each in found), max(each.upper for each in found))

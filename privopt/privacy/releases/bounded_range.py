@@ -13,7 +13,14 @@ import numpy as np
 from privopt.privacy.events import BoundedRangeDpEvent
 from privopt.privacy.numbers import SMALLEST, half_square
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, PurePair
-from privopt.privacy.releases.release import MAX_DISTANCE, Concentration, Curve, Loss, Release
+from privopt.privacy.releases.release import (
+    MAX_DISTANCE,
+    UP,
+    Concentration,
+    Curve,
+    Loss,
+    Release,
+)
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
@@ -41,6 +48,9 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, numbers=("epsilon",)):
 
     def zcdp(self, relation: Relation) -> Concentration:
         return Concentration(Fraction(self.span) ** 2 / 8 if self.span < math.inf else math.inf)
+
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
+        return BoundedRangeDpEvent(self.span * size * UP)  # spans add up
 
     def exported(self, relation: Relation) -> dp.DpEvent:
         return BoundedRangeDpEvent(self.span)

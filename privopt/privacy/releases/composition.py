@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from privopt.privacy.events import pure_event
-from privopt.privacy.leaves import leaves
+from privopt.privacy.leaves import leaves, repeated
 from privopt.privacy.numbers import Interval, check_delta, check_epsilon, times, total
 from privopt.privacy.releases.release import UP, Cost, Curve, Release, release_of, round_up_cost
 from privopt.privacy.renyi.orders import check_orders
@@ -50,6 +50,12 @@ def asked(
             return None
         answers.append((answer, count))
     return answers
+
+
+def grouped(event: dp.DpEvent, size: int, relation: Relation) -> dp.DpEvent | None:
+    """The composition where up to ``size`` records come, go or change together, part by part."""
+    parts = asked(event, lambda release: release.grouped(size, relation))
+    return None if parts is None else dp.ComposedDpEvent([repeated(*each) for each in parts])
 
 
 def composed_loss(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:

@@ -68,6 +68,9 @@ class Compressed(Release, event=CompressedGaussianDpEvent):
             return None
         return cls(float(noise), int(count))
 
+    def grouped(self, size: int, relation: Relation) -> CompressedGaussianDpEvent:
+        return CompressedGaussianDpEvent(self.noise / (size * UP), self.measurements)
+
     def _distance(self, relation: Relation) -> float:
         """``mu``, rounded up."""
         return relation.multiple / self.noise * UP if self.noise > 0.0 else math.inf

@@ -23,7 +23,14 @@ import dp_accounting as dp
 from privopt.privacy.leaves import leaves
 from privopt.privacy.pairs import Pair, ReplacedGaussian
 from privopt.privacy.parameters import is_noise, tree_nodes
-from privopt.privacy.releases.release import MAX_DISTANCE, Release, Shift, release_of, seen_pair
+from privopt.privacy.releases.release import (
+    MAX_DISTANCE,
+    UP,
+    Release,
+    Shift,
+    release_of,
+    seen_pair,
+)
 from privopt.spec import Relation
 
 
@@ -41,6 +48,9 @@ class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",))
         if self.noise * MAX_DISTANCE >= 1.0:
             return ReplacedGaussian(rate, self.noise)
         return seen_pair(rate, exact=self.noise == 0.0)
+
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
+        return dp.GaussianDpEvent(self.noise / (size * UP))
 
     def exported(self, relation: Relation) -> dp.DpEvent:
         return dp.GaussianDpEvent(self.noise / relation.multiple)

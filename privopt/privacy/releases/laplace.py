@@ -72,6 +72,9 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
         rho = min(direct, t * t * (0.5 - t / 6.0 + t * t / 24.0))
         return Concentration(max(rho * (1.0 + _ROUNDING), SMALLEST))
 
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
+        return dp.LaplaceDpEvent(self.noise / (size * UP))
+
     def exported(self, relation: Relation) -> dp.DpEvent:
         return dp.LaplaceDpEvent(self.noise / relation.multiple)
 

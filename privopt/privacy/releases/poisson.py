@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import dp_accounting as dp
 import numpy as np
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import betainc
 
 from privopt.privacy.leaves import leaves
@@ -27,6 +29,7 @@ from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
 _BETA_ROUNDING = 1e-9  # relative; more than the incomplete beta function is wrong by
+_MAX_GROUP = 500  # records, whose sample is a mixture of as many normal laws
 _MIN_RATE = 1e-12  # losses of less drown in the rounding of their exponentials
 
 
@@ -67,12 +70,34 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         replace = relation is Relation.REPLACE_ONE
         return sampled_curve(self.rate, self.inner, partial(poisson_gaussian, replace=replace))
 
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
+        """Of a group that comes, goes or is zeroed, ``Binomial(size, rate)`` records take part.
+
+        Given who does, the sum moves by as many contributions at most, and more take part of a
+        larger group: dominated by the mixture in which all contributions are equal (the source
+        of ``MixturePair``), which equal records attain.
+        """
+        inner, same = one_release(self.inner), super().grouped(size, relation)
+        if same is not None or relation is Relation.REPLACE_ONE or size > _MAX_GROUP:
+            return same
+        if not isinstance(inner, Gaussian):
+            return None
+        sizes = [float(i) for i in range(size + 1)]
+        return MixtureOfGaussiansDpEvent(inner.noise, sizes, _binomial(size, self.rate))
+
     def zcdp(self, relation: Relation) -> None:
         # Divergences of a sample are not linear in the order
         return None
 
     def exported(self, relation: Relation) -> None:
         return None
+
+
+def _binomial(count: int, rate: float) -> list[float]:
+    """The law of ``Binomial(count, rate)``, every probability rounded once, and none to zero."""
+    p = Fraction(rate)
+    exact = (math.comb(count, i) * p**i * (1 - p) ** (count - i) for i in range(count + 1))
+    return [max(float(each), math.ulp(0.0)) for each in exact]
 
 
 def sampled_pairs(rate: float, inner: Release, relation: Relation) -> tuple[Pair, Pair] | None:

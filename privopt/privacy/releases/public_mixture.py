@@ -24,6 +24,7 @@ from privopt.privacy.parameters import coin
 from privopt.privacy.releases.composition import (
     asked,
     composed_loss,
+    grouped,
     renyi_curve,
     renyi_orders,
 )
@@ -79,6 +80,10 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         if all(first is second for first, second in found):
             return removed, removed
         return removed, MixedPair.of([pair for _, pair in found], self.weights)
+
+    def grouped(self, size: int, relation: Relation) -> PublicMixtureDpEvent | None:
+        sides = complete(grouped(each, size, relation) for each in self.events)
+        return None if sides is None else PublicMixtureDpEvent(tuple(sides), self.weights)
 
     def orders(self) -> tuple[float, ...]:
         return tuple(order for each in self.events for order in renyi_orders(each))

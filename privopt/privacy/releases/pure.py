@@ -55,6 +55,16 @@ class Concentrated(Release, event=dp.ZCDpEvent, numbers=("rho", "xi")):
     def zcdp(self, relation: Relation) -> Concentration | None:
         return Concentration(self.rho, self.xi) if self.rho > 0.0 else super().zcdp(relation)
 
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
+        """``(size^2 rho, size (1 + 1/2 + ... + 1/size) xi)`` where ``rho > 0``.
+
+        Source: Bun and Steinke, TCC 2016 (arXiv:1605.02065), Proposition 27.
+        """
+        if self.rho == 0.0:
+            return super().grouped(size, relation)
+        harmonic = math.fsum(1.0 / i for i in range(1, size + 1))
+        return dp.ZCDpEvent(self.rho * size * size * UP, self.xi * size * harmonic * UP)
+
     def exported(self, relation: Relation) -> dp.DpEvent:
         return dp.ZCDpEvent(self.rho, self.xi)
 
@@ -76,6 +86,9 @@ class NoRelease(Release, event=dp.NoOpDpEvent):
 @dataclass(frozen=True)
 class NonPrivate(Release, event=dp.NonPrivateDpEvent):
     """Everything was released."""
+
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
+        return dp.NonPrivateDpEvent()
 
     def pair(self, relation: Relation) -> Pair:
         return EVERYTHING

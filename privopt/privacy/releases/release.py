@@ -180,6 +180,20 @@ class Release:
             return Concentration(max(t * math.tanh(0.5 * t) * (1.0 + _ROUNDING), SMALLEST))
         return None
 
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
+        """The release where up to ``size >= 1`` records come, go or change together.
+
+        A ``mu``-GDP release is then ``size mu``-GDP, and losses add up.
+        Source: Dong, Roth and Su, JRSS-B 2022 (arXiv:1905.02383), Theorem 2.14.
+        """
+        if (shifts := self.shifts(relation)) is not None:
+            mu = math.hypot(*(each.distance for each in shifts)) * size * UP
+            return dp.GaussianDpEvent(relation.multiple / mu / UP if mu > 0.0 else math.inf)
+        if (loss := self.loss(relation)) is not None:
+            most = round_up_cost(loss.most) * size
+            return pure_event(most * UP) if most < math.inf else dp.NonPrivateDpEvent()
+        return None
+
     def replaced(self, rate: float) -> Pair | None:
         """The pair of a Poisson sample of which one record is replaced."""
         return None
