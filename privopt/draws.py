@@ -162,13 +162,17 @@ def _words(key: Array, blocks: int, size: int) -> list[Array]:
     if blocks * size > 2**32:
         raise ValueError(f"shape must need at most 2^32 pairs of words, got {blocks * size}")
     stream = jax.random.key_data(jax.random.fold_in(key, _STREAM))
-    count = jnp.arange(size, dtype=jnp.uint32)
 
-    def block(i: Array) -> tuple[Array, Array]:
-        return _threefry(stream, jnp.zeros_like(count), count + i * jnp.uint32(size))
+    def counted(count: Array) -> tuple[Array, Array]:
+        return _threefry(stream, jnp.zeros_like(count), count)
 
-    # A loop, so that XLA makes the words once: fused into what uses them, they are made many times.
-    halves = jax.lax.map(block, jnp.arange(blocks, dtype=jnp.uint32))
+    def in_turn(counts: Array) -> tuple[Array, Array]:
+        return jax.lax.map(counted, counts)
+
+    # In a loop a CPU makes the words once: fused into what uses them, they are made many times. On
+    # an accelerator a loop costs launches.
+    counts = jnp.arange(blocks * size, dtype=jnp.uint32).reshape(blocks, size)
+    halves = jax.lax.platform_dependent(counts, cpu=in_turn, default=counted)
     return [half[i] for i in range(blocks) for half in halves]
 
 

@@ -3,8 +3,9 @@
 ``x`` has shape ``(..., d)`` and ``t`` shape ``(..., 1)``; other numbers broadcast against ``t``.
 The largest ``x_j`` must be 0 (:func:`lowered`), so that the coordinates near the threshold are
 exact, however large ``x`` was. A round is one pass over ``x``; about ten are needed for ``10^6``
-coordinates, and their number is bounded whatever ``x`` holds. Long rows are searched one after
-another: each stays in the cache, and takes no more rounds than it needs itself.
+coordinates, and their number is bounded whatever ``x`` holds. On a CPU long rows are searched one
+after another: each stays in the cache, and takes no more rounds than it needs itself. An
+accelerator, which reads on the host whether a round follows, searches all of them at once.
 
 *Newton's method from the left.* For ``f`` convex and decreasing, steps from ``f(t) >= 0`` rise and
 never pass the root. Let ``f_k`` be the values, ``g_k`` the absolute slopes. Convexity at ``t_{k+1}
@@ -22,7 +23,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import sequential_vmap
+from jax.custom_batching import custom_vmap
 
 MIN_LONG = 512  # coordinates of a row; shorter ones are searched together
 MIN_SAMPLED = 4096  # coordinates; below it a first guess costs more than it saves
@@ -57,8 +58,20 @@ def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
 
 
 def by_rows(threshold: Threshold) -> Threshold:
-    """The same function, over long rows one after another, under ``vmap`` too."""
-    alone = sequential_vmap(threshold)
+    """The same function, over long rows one after another on a CPU, under ``vmap`` too."""
+    alone = custom_vmap(threshold)
+
+    @alone.def_vmap
+    def rule(count: int, batched: list[bool], *given: jax.Array) -> tuple[jax.Array, bool]:
+        rows = [
+            each if has_rows else jnp.broadcast_to(each, (count, *each.shape))
+            for each, has_rows in zip(given, batched, strict=True)
+        ]
+
+        def in_turn(*rows: jax.Array) -> jax.Array:
+            return jax.lax.map(lambda row: alone(*row), rows)
+
+        return jax.lax.platform_dependent(*rows, cpu=in_turn, default=alone), True
 
     @jax.jit
     @functools.wraps(threshold)
