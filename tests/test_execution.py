@@ -200,6 +200,28 @@ def test_many_keys_in_bounded_memory():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
 
 
+def test_by_default_no_array_that_grows_with_the_keys_is_large(monkeypatch):
+    """Of 8 kB a key so many as fit; one of 800 kB that all keys share does not count."""
+
+    def wide(static, params, objective, key, execution):
+        del static, params, execution
+        shared = jnp.outer(objective.data[0][:, 0].repeat(5), jnp.ones(1000))
+        own = jnp.cumsum(jax.random.normal(key, (1000,), objective.dtype) * shared[0])
+        return Run(own[-DIM:] + shared[1, 1], ())
+
+    plan = coined(algorithm=dataclasses.replace(LEVELED, run=wide, coins=None))
+    released = lambda count: privopt.run_many([plan], WHERE, keys(count)).released  # noqa: E731
+    whole, programs = released(30), replicates._run_many._cache_size()
+    assert isinstance(whole, jax.Array)
+    monkeypatch.setattr(replicates, "MOST_BYTES", 60_000)
+    parts = released(30)
+    assert isinstance(parts, np.ndarray)
+    np.testing.assert_array_equal(parts, whole)
+    assert replicates._run_many._cache_size() == programs + 1  # for all chunks
+    assert isinstance(released(4), jax.Array)
+    assert isinstance(jax.jit(lambda: released(30))(), jax.Array)
+
+
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd"])
 def test_in_turn_and_together_are_the_same_runs(name):
     """Whatever the algorithm does by itself; one way the loop over keys is in the program."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import jax
@@ -18,6 +19,8 @@ from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
 from privopt.core.runs import Execution, Run, Source
 from privopt.streams import stream
+
+MOST_BYTES = 2**30  # of an array of a program for many keys, where no chunk is asked for
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static", "execution"))
@@ -80,27 +83,63 @@ def run_chunks(
     Every chunk runs the same program: the last is filled up with keys of the first.
     """
     count, group = groups.shape
-    width = count if execution.chunk is None else min(count, max(1, execution.chunk // group))
-    devices = jax.local_devices()[: 1 if _is_spread(source) else width]
-    carried_out = replace(
-        execution, chunk=None, replicates=_mode(algorithm, execution, devices[0].platform)
-    )
-    whole = -(-width // len(devices)) * len(devices)
-    mesh = Mesh(np.array(devices), ("replicates",))
+    devices = jax.local_devices()[: 1 if _is_spread(source) else count]
+    mode = _mode(algorithm, execution, devices[0].platform)
+    carried_out = replace(execution, chunk=None, replicates=mode)
+
+    def asked(first: int, width: int) -> tuple[Any, ...]:
+        used = devices[:width]
+        whole = -(-width // len(used)) * len(used)
+        some = groups if whole == count else groups[(first + np.arange(whole)) % count]
+        mesh = Mesh(np.array(used), ("replicates",))
+        return algorithm, static, carried_out, numbers, source, some, mesh
+
+    width = count
+    if execution.chunk is not None:
+        width = min(count, max(1, execution.chunk // group))
+    elif mode == "together" and not _is_traced((numbers, source, groups)):
+        width = _fitting(lambda width: _run_many.trace(*asked(0, width)).jaxpr.jaxpr, count)
 
     def chunk(first: int) -> Run:
-        some = groups if whole == count else groups[(first + np.arange(whole)) % count]
-        found = _run_many(algorithm, static, carried_out, numbers, source, some, mesh)
-        kept = min(width, count - first)
-        if kept == whole:
+        found, kept = _run_many(*asked(first, width)), min(width, count - first)
+        if kept * group == jax.tree.leaves(found)[0].shape[1]:
             return found
         # Cut on one device: to cut what is spread takes a collective, and two at once can deadlock.
         found = jax.device_put(found, devices[0])
         return jax.tree.map(lambda leaf: leaf[:, : kept * group], found)
 
-    if execution.chunk is None:
+    if execution.chunk is None and width == count:
         return chunk(0)
     return _joined(chunk, range(0, count, width), count * group, group)
+
+
+def _fitting(program: Callable[[int], Any], count: int) -> int:
+    """How many groups of keys, at most ``count``, keep the arrays that grow with them small.
+
+    Arrays of one group, such as a copy of the data, are not made smaller by fewer.
+    """
+    many = _sizes(program(count))
+    if max(many) <= MOST_BYTES or count == 1:
+        return count
+    largest = max(many - _sizes(program(1)), default=0)
+    return count if largest <= MOST_BYTES else max(1, count * MOST_BYTES // largest)
+
+
+@lru_cache(maxsize=64)
+def _sizes(program: Any) -> Counter[int]:
+    """How many arrays of so many bytes a program makes; what is in a loop counts once."""
+    found: Counter[int] = Counter()
+    for equation in program.eqns:
+        found.update(each.aval.size * each.aval.dtype.itemsize for each in equation.outvars)
+        for part in jax.tree.leaves(list(equation.params.values())):
+            nested = getattr(part, "jaxpr", part)
+            if hasattr(nested, "eqns"):
+                found.update(_sizes(nested))
+    return found
+
+
+def _is_traced(values: Any) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
 def _is_spread(source: Source) -> bool:
@@ -109,7 +148,7 @@ def _is_spread(source: Source) -> bool:
     Inside a program of the caller's, where records lie is not known yet.
     """
     leaves = [leaf for leaf in jax.tree.leaves(source) if isinstance(leaf, Array)]
-    known = [leaf for leaf in leaves if not isinstance(leaf, jax.core.Tracer)]
+    known = [leaf for leaf in leaves if not _is_traced(leaf)]
     return any(len(leaf.sharding.device_set) > 1 for leaf in known)
 
 

@@ -43,8 +43,9 @@ class Execution:
         How many gradients of single records are in memory at once, for a loss without a formula for
         their sum.
     chunk : int, optional
-        How many keys of ``run_many`` are in memory at once; default: all. Results are then NumPy
-        arrays on the host.
+        How many keys of ``run_many`` are in memory at once. Results are then NumPy arrays on the
+        host. Default: all, or so many that no array which grows with their number has more than
+        1 GiB, where replicates run together.
     replicates : {"together", "in_turn"}, optional
         Whether replicates on one device run as one batched program or one after another. Default:
         by algorithm and device.
