@@ -209,7 +209,7 @@ class Guarantee:
         >>> import dp_accounting as dp
         >>> one = Guarantee(dp.GaussianDpEvent(8.0), "add_or_remove_one")
         >>> round(one.epsilon(1e-6).upper, 3), round(one.group(4).epsilon(1e-6).upper, 3)
-        (0.513, 2.254)
+        (0.504, 2.254)
         """
         k = positive_integer("k", k)
         if k == 1:

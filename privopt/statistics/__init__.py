@@ -12,7 +12,9 @@ from privopt.statistics.propose_test_release import Proposal, ProposeTestRelease
 from privopt.statistics.records import Bounds
 from privopt.statistics.selection import BoundedScores, ExponentialMechanism, ScoreQuery
 from privopt.statistics.smooth_sensitivity import SmoothLaplaceMechanism, SmoothQuery
+from privopt.statistics.sparse_vector import Memory, SparseVector
 from privopt.statistics.sums import BoundedSum, Count
+from privopt.statistics.thresholdout import Thresholdout
 
 __all__ = [
     "BoundedMean",
@@ -23,11 +25,14 @@ __all__ = [
     "ExponentialMechanism",
     "Histogram",
     "Median",
+    "Memory",
     "Proposal",
     "ProposeTestRelease",
     "ScoreQuery",
     "SmoothLaplaceMechanism",
     "SmoothQuery",
+    "SparseVector",
     "StableQuery",
+    "Thresholdout",
     "pure_release",
 ]

@@ -26,6 +26,8 @@ from privopt.statistics import (
     Median,
     ProposeTestRelease,
     SmoothLaplaceMechanism,
+    SparseVector,
+    Thresholdout,
 )
 
 KEY = jax.random.key(7)
@@ -41,6 +43,11 @@ def release(mechanism, key, records):
 
 def select(mechanism, key, records):
     return mechanism.select(key, records)
+
+
+def ask(mechanism, key, records):
+    given = (records.sum(), 1.0) if isinstance(mechanism, SparseVector) else (records, records[:4])
+    return mechanism.ask(mechanism.begin(key), *given)[0]
 
 
 # name -> (mechanism from a budget and an upper bound, what it releases)
@@ -71,6 +78,18 @@ MECHANISMS = {
     "exponential": (
         lambda budget, upper: ExponentialMechanism.calibrated(BoundedScores.of(upper), budget),
         select,
+    ),
+    "sparse vector": (
+        lambda budget, upper: SparseVector.calibrated(
+            BoundedSum.of(-0.1, upper), budget, answers=2
+        ),
+        lambda mechanism, key, records: ask(mechanism, key, mechanism.query.answer(records)[None]),
+    ),
+    "thresholdout": (
+        lambda budget, upper: Thresholdout.calibrated(
+            BoundedMean.of(-0.1, upper, 4), 0.1, budget, answers=2
+        ),
+        ask,
     ),
 }
 every = pytest.mark.parametrize("name", MECHANISMS)
@@ -127,7 +146,7 @@ def test_new_numbers_keys_and_data_are_no_new_program(name):
     assert len(traces) == 1
 
 
-DRAWS = {"propose test release": 2}
+DRAWS = {"propose test release": 2, "sparse vector": 2, "thresholdout": 3}
 
 
 @every

@@ -47,7 +47,7 @@ class Group:
                 break
             found, grown = group_privacy(tried, _LEAST, event.size)
             share = delta * (_LEAST / grown)
-            if 0.0 < delta and share < _LEAST:
+            if delta > 0.0 and share < _LEAST:
                 break
             least = self._of_one(event, relation, "epsilon", share).upper
             if least <= tried:
