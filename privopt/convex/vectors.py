@@ -51,10 +51,9 @@ def norm(x: jax.Array, order: float = 2.0) -> jax.Array:
     largest = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
     shift = jnp.where(largest > 2.0**64, 2.0**-64, jnp.where(largest < 2.0**-64, 2.0**64, 1.0))
     shift = shift.astype(x.dtype)
-    x = x * shift
-    scale = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
+    scale = largest * shift
     scale = jnp.where(scale > 0.0, scale, 1.0)
-    root = jnp.sqrt(jnp.sum(jnp.square(x / scale), axis=-1))
+    root = jnp.sqrt(jnp.sum(jnp.square(x * shift / scale), axis=-1))
     return scale[..., 0] * root / shift[..., 0]
 
 

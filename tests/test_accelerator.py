@@ -1,0 +1,168 @@
+"""Programs for accelerators, read and not run: how they multiply, branch, and ask the host.
+
+To lower for a platform takes no device. What XLA makes of a step is read from a CPU's program.
+"""
+
+import math
+import re
+from collections import Counter
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+from builders import CHOICES, DIM, N, classification, operations
+
+import privopt
+from privopt import problems
+from privopt.convex import EmpiricalRisk, Separable, Sine, WholeSpace
+from privopt.core import Execution
+from privopt.core.parameters import device_numbers
+from privopt.core.replicates import run_one
+from privopt.core.running import precision_dtype
+from privopt.factorisations import FACTORISATIONS
+from privopt.mechanisms import ClippedGradient, clipped_gradient_sum
+from privopt.problems import Problem
+
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
+FEATURES, LABELS = (each.astype(np.float32) for each in classification(N, DIM))
+POINTS = np.where(np.arange(DIM) == np.arange(N)[:, None] % DIM, 0.0, FEATURES).astype(np.float32)
+SPARSE = scipy.sparse.csr_array(POINTS)
+SMOOTH = privopt.ProblemClass(
+    n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=DIM
+)
+SQUARES = privopt.ProblemClass(n=N, dim=DIM, lipschitz=3.0, radius=2.0, smoothness=1.0)
+MEANS = privopt.ProblemClass(
+    n=N, dim=DIM, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=2
+)
+WHERE = {  # a kind of losses each that has its own sums of clipped gradients
+    "linear": problems.logistic(FEATURES, LABELS, problem_class=SMOOTH),
+    "sparse": problems.logistic(SPARSE, LABELS, problem_class=SMOOTH),
+    "separable": Problem(loss=Separable(Sine()), data=SPARSE, problem_class=SMOOTH),
+    "distances": problems.squared_distance(SPARSE, problem_class=MEANS),
+    "own": Problem(loss=lambda w, x: jnp.sum(jnp.square(w - x)), data=POINTS, problem_class=MEANS),
+    "means": problems.squared_distance(POINTS, problem_class=MEANS),
+    "squares": problems.squared(FEATURES, LABELS, problem_class=SQUARES),
+}
+KINDS = {
+    "projection_mechanism": "means",
+    "l1_recovery": "means",
+    "sufficient_statistics": "squares",
+}
+PRIVATE = [name for name, a in privopt.ALGORITHMS.items() if a.private]
+CASES = [
+    *((name, KINDS.get(name, "linear"), ()) for name in PRIVATE),
+    *(("dp_sgd", kind, ()) for kind in ("sparse", "separable", "distances", "own")),
+    *(("dp_gd", kind, ()) for kind in ("separable", "distances", "own")),
+    *(("dp_ftrl", "linear", (("noise", noise),)) for noise in FACTORISATIONS),
+]
+KEYS = jax.random.split(jax.random.key(0), 4)
+HOST = re.compile(r"infeed|outfeed|stablehlo\.(?:send|recv)|callback|python")
+SOLVERS = re.compile(r"cusolver_\w+|cu_lu_\w+|LuDecomposition|Eigh")
+FREE = {"parameter", "constant", "iota", "tuple", "get-tuple-element", "bitcast", "while"}
+# On a CPU, where the loops that make keys count as one each.
+MOST_KERNELS = {"dp_gd": 42, "dp_sgd": 45, "dp_ftrl": 58, "projection_mechanism": 104}
+
+
+@cache
+def traced(name, kind, choices=(), runs=1):
+    """The program of a run, or of many together."""
+    where = WHERE[kind]
+    facts = where.problem_class
+    plan = privopt.ALGORITHMS[name].plan(facts, BUDGET, **CHOICES[name] | dict(choices))
+    if runs == 1:
+        numbers = device_numbers(plan.params, precision_dtype(plan, where.objective.dtype))
+        given = plan.algorithm, plan.static, Execution(), (numbers, np.uint32(0)), where.source
+        return run_one.trace(*given, *KEYS[:2])
+    together = Execution(replicates="together")
+    many = lambda keys: privopt.run_many(runs * [plan], where, keys, execution=together)  # noqa: E731
+    return jax.jit(many).trace(KEYS)
+
+
+@pytest.mark.parametrize(("name", "kind", "choices"), CASES)
+def test_products_of_float32_keep_all_bits_of_their_factors(name, kind, choices):
+    """By default an accelerator rounds factors to ten bits, or eight: neither norms nor noise may
+    rest on that. Float64 has no such mode.
+    """
+    full = (jax.lax.Precision.HIGHEST,) * 2
+    products = [
+        equation.params["precision"]
+        for equation, _ in operations(traced(name, kind, choices).jaxpr.jaxpr)
+        if equation.primitive.name == "dot_general"
+        and all(each.aval.dtype == jnp.float32 for each in equation.invars)
+    ]
+    assert set(products) <= {full}
+    assert products or privopt.ALGORITHMS[name].float64 or kind in ("sparse", "separable")
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize(("name", "kind", "choices"), CASES)
+def test_no_program_asks_the_host(name, kind, choices, platform):
+    lowered = traced(name, kind, choices).lower(lowering_platforms=(platform,)).as_text()
+    assert not HOST.search(lowered)
+    assert all(map(SOLVERS.fullmatch, re.findall(r"custom_call @(\w+)", lowered)))
+
+
+def test_a_callback_is_not_even_lowered():
+    asking = jax.jit(lambda x: jax.pure_callback(np.sin, x, x)).trace(jnp.ones(2))
+    with pytest.raises(ValueError, match="different from the lowering platform"):
+        asking.lower(lowering_platforms=("cuda",))
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_replicates_together_run_no_branch_more(name):
+    """A branch that is chosen for each replicate by itself becomes a selection among all."""
+
+    def branches(runs):
+        program = traced(name, KINDS.get(name, "linear"), runs=runs).jaxpr.jaxpr
+        return Counter(equation.primitive.name for equation, _ in operations(program))
+
+    one, many = branches(1), branches(3)
+    assert many["cond"] == one["cond"]
+    assert not many["scatter-add"]  # whose order an accelerator does not keep; only of sparse rows
+
+
+def launched(text):
+    """What a compiled program launches: at once, or in a step of the loop that launches most."""
+    text, found, name = re.sub(r"/\*.*?\*/", "", text), {}, ""
+    for line in text.splitlines():
+        if begins := re.match(r"(?:ENTRY )?%?([\w.-]+) .*\{$", line):
+            name = begins[1]
+        elif operation := re.match(r"  .*?= (?:\(.*?\)|\S+) ([\w-]+)\(", line):
+            found.setdefault(name, []).append((operation[1], line))
+    bodies = re.findall(r"body=%?([\w.-]+)", text)
+    main = re.search(r"^ENTRY %?([\w.-]+)", text, re.M)[1]
+    counts = {each: sum(kind not in FREE for kind, _ in found[each]) for each in (main, *bodies)}
+    return counts.pop(main), max(counts.values())
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize(("name", "most"), MOST_KERNELS.items())
+def test_a_step_is_few_kernels(name, most):
+    at_once, a_step = launched(traced(name, KINDS.get(name, "linear")).lower().compile().as_text())
+    found = at_once if name == "projection_mechanism" else a_step
+    assert 0.8 * most < found <= most
+
+
+def test_the_clip_holds_for_a_gradient_of_ten_bits():
+    """As a loss of one's own has it on an accelerator: the norm is of the gradient as it is."""
+
+    def loss(point, record):
+        rounded = jax.lax.reduce_precision(record, exponent_bits=8, mantissa_bits=10)
+        return jnp.dot(point, rounded)
+
+    dim, clip = 50, 0.7
+    rng = np.random.default_rng(0)
+    records = rng.normal(size=(500, dim)) * 10.0 ** rng.uniform(-30, 30, size=(500, 1))
+
+    def alone(record):
+        risk = EmpiricalRisk(loss, record[None], None, WholeSpace())
+        return clipped_gradient_sum(risk, clip)(jnp.zeros(dim, jnp.float32))
+
+    found = jax.jit(jax.vmap(alone))(records.astype(np.float32))
+    facts = privopt.ProblemClass(n=1, dim=dim, lipschitz=clip, radius=1.0)
+    sizes = np.linalg.norm(np.asarray(found, np.float64), axis=1)
+    assert sizes.max() <= ClippedGradient.of(facts).contribution
+    assert math.isclose(sizes.max(), clip, rel_tol=1e-5)
