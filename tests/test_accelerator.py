@@ -16,8 +16,8 @@ import scipy.sparse
 from builders import CHOICES, DIM, N, classification, operations
 
 import privopt
-from privopt import problems
-from privopt.convex import EmpiricalRisk, Separable, Sine, WholeSpace
+from privopt import draws, problems
+from privopt.convex import EmpiricalRisk, L1L2Ball, Separable, Sine, WholeSpace
 from privopt.core import Execution
 from privopt.core.parameters import device_numbers
 from privopt.core.replicates import run_one
@@ -166,3 +166,22 @@ def test_the_clip_holds_for_a_gradient_of_ten_bits():
     sizes = np.linalg.norm(np.asarray(found, np.float64), axis=1)
     assert sizes.max() <= ClippedGradient.of(facts).contribution
     assert math.isclose(sizes.max(), clip, rel_tol=1e-5)
+
+
+def test_what_an_accelerator_does_at_once_a_cpu_does_in_turn(monkeypatch):
+    """The words of a draw, and the search of long rows: the same numbers, with loops fewer."""
+    rows = jnp.asarray(np.random.default_rng(0).normal(size=(5, 600)))
+    ball, key = L1L2Ball(2.0, 1.0), jax.random.key(1)
+    search = jax.jit(jax.vmap(ball.project)).trace(rows)
+    loops = {
+        platform: search.lower(lowering_platforms=(platform,)).as_text().count("stablehlo.while")
+        for platform in ("cpu", "cuda", "tpu")
+    }
+    assert loops["cuda"] == loops["tpu"] < loops["cpu"]
+    draw = draws.normal.__wrapped__
+    drawn, found = draw(key, (7,), np.float32), jax.vmap(ball.project)(rows)
+    at_once = lambda *given, cpu, default: default(*given)  # noqa: E731
+    monkeypatch.setattr(jax.lax, "platform_dependent", at_once)
+    jax.clear_caches()
+    np.testing.assert_array_equal(draw(key, (7,), np.float32), drawn)
+    np.testing.assert_allclose(jax.vmap(ball.project)(rows), found, rtol=1e-12, atol=0)
