@@ -168,8 +168,51 @@ def test_the_clip_holds_for_a_gradient_of_ten_bits():
     assert math.isclose(sizes.max(), clip, rel_tol=1e-5)
 
 
-def test_what_an_accelerator_does_at_once_a_cpu_does_in_turn(monkeypatch):
-    """The words of a draw, and the search of long rows: the same numbers, with loops fewer."""
+@pytest.fixture
+def at_once(monkeypatch):
+    """What is meant for an accelerator, run here."""
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *x, cpu, default: default(*x))
+    traced.cache_clear()
+    jax.clear_caches()
+    yield
+    traced.cache_clear()
+    jax.clear_caches()
+
+
+BLOCKS = {  # steps in each, of some forty
+    "dp_gd": (16, {"steps": 37}),
+    "dp_sgd": (16, {"steps": 37}),
+    "dp_ftrl": (10, {"batch_size": 6, "epochs": 4}),
+}
+
+
+def released(name):
+    """Of a run, of one that goes on from the middle of a block, and of many."""
+    where, choices = WHERE["linear"], BLOCKS[name][1]
+    plan = privopt.ALGORITHMS[name].plan(where.problem_class, BUDGET, **CHOICES[name] | choices)
+    stepper = privopt.stepper(plan, where)
+    state = stepper.init(KEYS[0])
+    for _ in range(9):
+        state = stepper.step(state)
+    together = Execution(replicates="together")
+    many = privopt.run_many([plan], where, KEYS, execution=together)
+    return privopt.run(plan, where, KEYS[0]).released, stepper.released(state), many.released
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_an_accelerator_takes_the_same_steps(name, request):
+    """In blocks whose length is known, so that the host need not be asked after every step."""
+    expected = released(name)
+    request.getfixturevalue("at_once")
+    for one, other in zip(released(name), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    block, choices = BLOCKS[name]
+    text = traced(name, "linear", tuple(choices.items())).lower().compile().as_text()
+    assert f'known_trip_count":{{"n":"{block}"}}' in text
+
+
+def test_an_accelerator_draws_and_searches_the_same(request):
+    """The words of a draw in one array, and long rows together."""
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(5, 600)))
     ball, key = L1L2Ball(2.0, 1.0), jax.random.key(1)
     search = jax.jit(jax.vmap(ball.project)).trace(rows)
@@ -180,8 +223,6 @@ def test_what_an_accelerator_does_at_once_a_cpu_does_in_turn(monkeypatch):
     assert loops["cuda"] == loops["tpu"] < loops["cpu"]
     draw = draws.normal.__wrapped__
     drawn, found = draw(key, (7,), np.float32), jax.vmap(ball.project)(rows)
-    at_once = lambda *given, cpu, default: default(*given)  # noqa: E731
-    monkeypatch.setattr(jax.lax, "platform_dependent", at_once)
-    jax.clear_caches()
+    request.getfixturevalue("at_once")
     np.testing.assert_array_equal(draw(key, (7,), np.float32), drawn)
     np.testing.assert_allclose(jax.vmap(ball.project)(rows), found, rtol=1e-12, atol=0)

@@ -28,6 +28,8 @@ from privopt.convex.updates import StepSizes, Update
 from privopt.release import Pytree
 from privopt.streams import stream
 
+_BLOCK = 16  # steps of a loop of known length, where no batches are drawn
+
 
 class State(NamedTuple):
     """Between two steps: all that a run needs to go on with the same bits."""
@@ -180,21 +182,42 @@ class Descent:
         return State(t + 1, point, optimiser, mean, memory, path, observed)
 
     def until(self, state: State, last: Array) -> State:
-        """After step ``last``, or where the oracle stops; batches are drawn by the block."""
-        block = self.oracle.block
-        if block == 0:
-            return self._while(state, last, self.step)
+        """After step ``last``, or where the oracle stops; batches are drawn by the block.
 
-        def several(state: State) -> State:
-            k = state.t // block
+        An accelerator reads on the host whether a loop goes on, unless its length is known: there
+        whole blocks are loops of known length, and what is left is done as on a CPU.
+        """
+        block = self.oracle.block or _BLOCK
+
+        def drawn(k: Array) -> Callable[[State], State]:
+            if self.oracle.block == 0:
+                return self.step
             batches = self.oracle.draw(k)
+            return lambda state: self.step(
+                state, jax.tree.map(lambda leaf: leaf[state.t % block], batches)
+            )
 
-            def one(state: State) -> State:
-                return self.step(state, jax.tree.map(lambda leaf: leaf[state.t % block], batches))
+        def part(state: State) -> State:
+            k = state.t // block
+            return self._while(state, jnp.minimum((k + 1) * block, last), drawn(k))
 
-            return self._while(state, jnp.minimum((k + 1) * block, last), one)
+        def is_whole(state: State) -> Array:
+            return (state.t % block == 0) & (state.t + block <= last)
 
-        return self._while(state, last, several)
+        def whole(state: State) -> State:
+            one = drawn(state.t // block)
+            return jax.lax.fori_loop(0, block, lambda _, state: one(state), state)
+
+        def in_turn(state: State) -> State:
+            return self._while(state, last, part if self.oracle.block else self.step)
+
+        if self.oracle.stops:
+            return in_turn(state)
+        return jax.lax.platform_dependent(
+            state,
+            cpu=in_turn,
+            default=lambda state: in_turn(jax.lax.while_loop(is_whole, whole, state)),
+        )
 
     def ends(self, state: State) -> Iterates:
         """What a run that ends here returns."""
