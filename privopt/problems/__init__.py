@@ -40,6 +40,7 @@ from privopt.problems.population import Population
 from privopt.problems.problem import Problem
 from privopt.problems.reference import Reference
 from privopt.problems.synthetic_families import KINDS, synthetic
+from privopt.problems.users import UserLoss, Users, by_user
 
 __all__ = [
     "DATASETS",
@@ -64,8 +65,11 @@ __all__ = [
     "Squared",
     "SquaredDistance",
     "TwoKinks",
+    "UserLoss",
+    "Users",
     "absolute",
     "available",
+    "by_user",
     "distance",
     "family",
     "hinge",

@@ -24,8 +24,8 @@ class Memory(NamedTuple):
     """What a mechanism keeps between two questions.
 
     ``left`` large answers are still paid for, which is public; ``threshold_noise``, of scale 1, and
-    ``key``, from which all further noise is drawn, are secret. Ask each memory once, and go on with what
-    ``ask`` returns: one noise for two questions is no privacy.
+    ``key``, from which all further noise is drawn, are secret. Ask each memory once, and go on with
+    what ``ask`` returns: one noise for two questions is no privacy.
     """
 
     key: Array
