@@ -189,9 +189,16 @@ def dominating_pairs(event, relation):
     return None if release is None else release.pairs(relation)
 
 
-def operations(jaxpr, around=()):
-    """Every equation of a program with the names of the loops and branches around it."""
+def operations(jaxpr, around=(), platform="cpu"):
+    """Every equation of a program with the names of the loops and branches around it.
+
+    Of what is chosen by platform, when a program is lowered, what that platform runs.
+    """
     for equation in jaxpr.eqns:
+        if names := equation.params.get("branches_platforms"):
+            chosen = next(i for i, each in enumerate(names) if each is None or platform in each)
+            yield from operations(equation.params["branches"][chosen].jaxpr, around, platform)
+            continue
         yield equation, around
         name = equation.primitive.name
         inside = (*around, name) if name in ("while", "cond", "scan") else around
@@ -199,7 +206,7 @@ def operations(jaxpr, around=()):
             for part in value if isinstance(value, tuple | list) else (value,):
                 nested = getattr(part, "jaxpr", part)
                 if hasattr(nested, "eqns"):
-                    yield from operations(nested, inside)
+                    yield from operations(nested, inside, platform)
 
 
 def largest(jaxpr):

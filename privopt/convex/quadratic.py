@@ -10,6 +10,7 @@ from jax import Array
 
 from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.sets import ConstraintSet, L2Ball, WholeSpace
+from privopt.convex.turns import in_turn_on_cpu
 from privopt.convex.vectors import Number
 
 _HALVINGS = 128
@@ -17,11 +18,11 @@ _ERROR = 1e-12  # relative, of accelerated descent
 FLATTEST = 1e-8  # of the largest curvature: the least that descent can count on
 
 
-@jax.custom_batching.sequential_vmap  # type: ignore[untyped-decorator]
+@in_turn_on_cpu
 def eigenbasis(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors of a symmetric matrix.
 
-    One matrix after another under ``jax.vmap``: on a CPU the batched call waits for ever for the
+    One matrix after another under ``jax.vmap`` on a CPU: the batched call waits for ever for the
     threads that run it, where a program is spread over several host devices (JAX 0.10.2).
 
     Examples

@@ -23,7 +23,8 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
+
+from privopt.convex.turns import in_turn_on_cpu
 
 MIN_LONG = 512  # coordinates of a row; shorter ones are searched together
 MIN_SAMPLED = 4096  # coordinates; below it a first guess costs more than it saves
@@ -59,19 +60,7 @@ def onto_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
 
 def by_rows(threshold: Threshold) -> Threshold:
     """The same function, over long rows one after another on a CPU, under ``vmap`` too."""
-    alone = custom_vmap(threshold)
-
-    @alone.def_vmap
-    def rule(count: int, batched: list[bool], *given: jax.Array) -> tuple[jax.Array, bool]:
-        rows = [
-            each if has_rows else jnp.broadcast_to(each, (count, *each.shape))
-            for each, has_rows in zip(given, batched, strict=True)
-        ]
-
-        def in_turn(*rows: jax.Array) -> jax.Array:
-            return jax.lax.map(lambda row: alone(*row), rows)
-
-        return jax.lax.platform_dependent(*rows, cpu=in_turn, default=alone), True
+    alone = in_turn_on_cpu(threshold)
 
     @jax.jit
     @functools.wraps(threshold)
