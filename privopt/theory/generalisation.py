@@ -14,8 +14,8 @@ def expected_generalisation(epsilon: float, delta: float, *, spread: float) -> f
     """``|E R - E R_S| <= spread (e^epsilon - 1 + delta)`` under ``replace_one``, or ``spread``.
 
     For record ``i`` and a fresh one may change places; that changes ``P(loss > t)`` by a factor of
-    ``e^epsilon`` and by ``delta`` at most. At ``epsilon = 0``, with the ``delta`` there, it is the total
-    variation of neighbours, and least.
+    ``e^epsilon`` and by ``delta`` at most. At ``epsilon = 0``, with the ``delta`` there, it is the
+    total variation of neighbours, and least.
 
     Source: Bassily, Nissim, Smith, Steinke, Stemmer and Ullman, "Algorithmic stability for adaptive
     data analysis", STOC 2016 (arXiv:1511.02513), Section 3.

@@ -112,6 +112,21 @@ def test_no_contributions_of_two_dimensions_tell_more_than_equal_ones():
     assert max(found) == pytest.approx(claimed.delta(0.5).upper, rel=1e-2)  # equal ones attain it
 
 
+@pytest.mark.parametrize("relation", [ADD, OUT])
+def test_a_batch_of_bounded_size_costs_what_its_overflow_adds(relation):
+    def truncated(capacity):
+        return Guarantee(dp.TruncatedSubsampledGaussianDpEvent(100, 0.1, capacity, 1.0), relation)
+
+    whole, small = Guarantee(Poisson(0.1, Gaussian(1.0)), relation).group(3), truncated(20).group(3)
+    lost = stats.binom.sf(17, 99, 0.1)
+    expected = lost + (1.0 - lost) * whole.delta(0.5).upper
+    assert small.delta(0.5).upper == pytest.approx(expected, rel=1e-3)
+    assert truncated(100).group(3).delta(0.5).upper == pytest.approx(
+        whole.delta(0.5).upper, rel=1e-3
+    )
+    assert truncated(2).group(3).event == GroupDpEvent(truncated(2).event, 3)
+
+
 def test_many_steps_cost_less_than_the_general_bound_says():
     event = sgd(1.0, 0.01, 100)
     exact = Guarantee(event, ADD).group(4)

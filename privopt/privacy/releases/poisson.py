@@ -18,6 +18,7 @@ import numpy as np
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import betainc
 
+from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import SMALLEST
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
@@ -240,6 +241,17 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
         ends = (None, None) if least is None else (least[0].attained, least[1].attained)
         removed, added = (Truncated(pair, lost, end) for pair, end in zip(pairs, ends, strict=True))
         return removed, added
+
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
+        """As without a limit, unless the others alone leave no room for the whole group."""
+        event, rate = self.event, float(self.event.sampling_probability)
+        room = int(event.truncated_batch_size) - size + 1
+        whole = PoissonSampled(rate, dp.GaussianDpEvent(event.noise_multiplier))
+        found = whole.grouped(size, relation) if room >= 1 else None
+        if found is None:
+            return None
+        lost = chance_of_overflow(int(event.dataset_size) - 1, rate, room)
+        return PublicMixtureDpEvent((dp.NonPrivateDpEvent(), found), (lost, 1.0 - lost))
 
     def exported(self, relation: Relation) -> dp.DpEvent:
         return self.event
