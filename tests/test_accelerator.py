@@ -17,7 +17,16 @@ from builders import CHOICES, DIM, N, classification, operations
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import EmpiricalRisk, L1L2Ball, Separable, Sine, WholeSpace
+from privopt.convex import (
+    EmpiricalRisk,
+    L1L2Ball,
+    L2Ball,
+    Separable,
+    Sine,
+    WholeSpace,
+    accelerated_descent,
+)
+from privopt.convex.turns import BLOCK
 from privopt.core import Execution
 from privopt.core.parameters import device_numbers
 from privopt.core.replicates import run_one
@@ -210,6 +219,22 @@ def test_an_accelerator_takes_the_same_steps(name, request):
     block, choices = BLOCKS[name]
     text = traced(name, "linear", tuple(choices.items())).lower().compile().as_text()
     assert f'known_trip_count":{{"n":"{block}"}}' in text
+
+
+@pytest.mark.parametrize("steps", [0, 5, 16, 37])
+def test_an_accelerator_descends_the_same(steps, request):
+    scales, ball = jnp.array([1.0, 4.0]), L2Ball(2.0)
+
+    def found(steps):
+        gradient = lambda w: scales * (w - 0.5)  # noqa: E731
+        facts = {"smoothness": 4.0, "strong_convexity": 1.0, "steps": steps}
+        return accelerated_descent(gradient, ball.project, jnp.zeros(2), **facts)
+
+    expected = jax.jit(found)(steps)
+    request.getfixturevalue("at_once")
+    compiled = jax.jit(lambda steps: found(steps)).lower(steps).compile()
+    np.testing.assert_allclose(compiled(steps), expected, rtol=1e-12)
+    assert f'known_trip_count":{{"n":"{BLOCK}"}}' in compiled.as_text()
 
 
 def test_an_accelerator_draws_and_searches_the_same(request):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 from jax import Array
+
+from privopt.convex.turns import repeated
 
 
 def accelerated_descent(
@@ -49,11 +50,11 @@ def accelerated_descent(
     theta = jnp.sqrt(jnp.asarray(strong_convexity / smoothness, start.dtype))
     stride = theta / strong_convexity
 
-    def step(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
         point, lead = state
         middle = (point + theta * lead) / (1.0 + theta)
         moved = project((1.0 - theta) * lead + theta * middle - stride * gradient(middle))
         return (1.0 - theta) * point + theta * moved, moved
 
-    point, _ = jax.lax.fori_loop(0, steps, step, (start, start))
+    point, _ = repeated(step, (start, start), steps)
     return point

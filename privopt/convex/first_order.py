@@ -24,11 +24,10 @@ from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import Output
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.sets import ConstraintSet
+from privopt.convex.turns import BLOCK
 from privopt.convex.updates import StepSizes, Update
 from privopt.release import Pytree
 from privopt.streams import stream
-
-_BLOCK = 16  # steps of a loop of known length, where no batches are drawn
 
 
 class State(NamedTuple):
@@ -187,7 +186,7 @@ class Descent:
         An accelerator reads on the host whether a loop goes on, unless its length is known: there
         whole blocks are loops of known length, and what is left is done as on a CPU.
         """
-        block = self.oracle.block or _BLOCK
+        block = self.oracle.block or BLOCK
 
         def drawn(k: Array) -> Callable[[State], State]:
             if self.oracle.block == 0:

@@ -1,4 +1,4 @@
-"""Functions that a CPU calls once for each of many arguments, one after another."""
+"""What a CPU does one after another, and an accelerator in batches or in loops of known length."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from jax import Array
 from jax.custom_batching import custom_vmap
 
 from privopt.release import Pytree
+
+BLOCK = 16  # steps of a loop of known length
 
 
 def in_turn_on_cpu(function: Callable[..., Pytree]) -> Callable[..., Pytree]:
@@ -41,3 +43,27 @@ def in_turn_on_cpu(function: Callable[..., Pytree]) -> Callable[..., Pytree]:
         return found, jax.tree.map(lambda _: True, found)
 
     return alone
+
+
+def repeated(step: Callable[[Pytree], Pytree], state: Pytree, count: Array | int) -> Pytree:
+    """``step(step(.. step(state)))``, ``count`` times.
+
+    An accelerator reads on the host whether a loop goes on, unless its length is known: there
+    blocks of steps are loops of known length.
+
+    Examples
+    --------
+    >>> int(repeated(lambda x: 2 * x, jnp.asarray(1), jnp.asarray(10)))
+    1024
+    """
+
+    def times(count: Array | int, step: Callable[[Pytree], Pytree], state: Pytree) -> Pytree:
+        return jax.lax.fori_loop(0, count, lambda _, state: step(state), state)
+
+    def in_blocks(state: Pytree) -> Pytree:
+        state = times(count // BLOCK, lambda state: times(BLOCK, step, state), state)
+        return times(count % BLOCK, step, state)
+
+    return jax.lax.platform_dependent(
+        state, cpu=lambda state: times(count, step, state), default=in_blocks
+    )
