@@ -117,10 +117,10 @@ experiment = Study(
     ),
     parts={part.__name__: part for part in (gaps, along)},
     claims=(
-        Claim("privacy bounds the gap", "gaps", "high <= private"),
-        Claim("so does the total variation", "gaps", "high <= variation"),
-        Claim("so does information", "gaps", "high <= information"),
-        Claim("so does stability", "gaps", "high <= stability"),
+        Claim("the gap is below e^ε - 1 + δ", "gaps", "high <= private"),
+        Claim("the gap is below the bound by total variation", "gaps", "high <= variation"),
+        Claim("the gap is below the bound by information", "gaps", "high <= information"),
+        Claim("the gap is below the bound by stability", "gaps", "high <= stability"),
         Claim("there is a gap", "gaps", "zero < low"),
     ),
     plots=(

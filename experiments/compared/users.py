@@ -64,7 +64,8 @@ def kept(profile):
         bias = float(np.square(np.asarray(mean) * weight - target).sum())
         noise = mechanism.noise_square(DIM) * weight**2
         yield {
-            "label": f"k = {k}", "k": k, "count": count, "bias": bias, "noise": noise,
+            "label": f"k = {k}", "k": k, "count": count, "noise": noise,
+            "bias": bias if count < len(users) else None,
             "theory": bias + noise, "measured": float(errors.mean()),
             "band": privopt.Interval(max(0.0, low), high), "low": low, "high": high,
         }  # fmt: skip

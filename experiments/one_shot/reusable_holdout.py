@@ -177,11 +177,12 @@ experiment = Study(
         "As many records as attributes, no signal: both are fair signs, and no vote is better than "
         "one half. Attributes are kept whose correlation has one sign, and clears one standard "
         "error, on training records and on the holdout; the k best vote. Asked exactly, the "
-        "holdout praises the vote that it chose; Thresholdout (ε = 2 for the holdout under replace-one at n = 10,000, ten "
-        "answers paid, threshold 4/√n, nothing tuned) says what fresh records say. On the right: "
-        "numbers of attributes whose means may be asked until a question about all of them errs by "
-        "0.1 on average: answered exactly, by a fresh part of the records each, and with Gaussian "
-        "noise of a quarter of that error."
+        "holdout praises the vote that it chose; Thresholdout (ε = 2 for the holdout under "
+        "replace-one at n = 10,000, ten answers paid, threshold 4/√n, nothing tuned) answers with "
+        "training records until they are off by its threshold, and then with the holdout. On the "
+        "right: numbers of attributes whose means may be asked until a question about all of them "
+        "errs by 0.1 on average: answered exactly, by a fresh part of the records each, and with "
+        "Gaussian noise of a quarter of that error."
     ),
     parts={
         "votes": lambda profile: iter(votes(profile)),
@@ -189,12 +190,12 @@ experiment = Study(
     },
     claims=(
         Claim("an exact holdout overfits to 63 % and more", "last", "least <= naive_holdout"),
-        Claim("and to 65 % at most", "last", "naive_holdout <= most"),
+        Claim("an exact holdout overfits to 65 % at most", "last", "naive_holdout <= most"),
         Claim("Thresholdout stays at 50 %, by 4 standard errors", "last", "answer_error <= four"),
-        Claim("an exact holdout does not", "last", "four < naive_error"),
+        Claim("an exact holdout errs by more than 4 standard errors", "last", "four < naive_error"),
         Claim("Thresholdout errs by no more than promised", "votes", "answer_error <= promised"),
-        Claim("slopes above the theorem's exponent - 0.05", "slopes", "least <= low"),
-        Claim("slopes below the theorem's exponent + 0.05", "slopes", "high <= most"),
+        Claim("questions as a power of n: slopes above the theorem's exponent - 0.05", "slopes", "least <= low"),
+        Claim("questions as a power of n: slopes below the theorem's exponent + 0.05", "slopes", "high <= most"),
     ),
     plots=(
         Plot(
@@ -214,10 +215,10 @@ experiment = Study(
                 part="capacity", x="n", x_label="n", y_label="questions", log="xy",
                 title="until an answer errs by 0.1 (laws: lines)",
                 lines=(
-                    Line(
-                        "splitting_law", "a part for each", "grey", "dashes", band="splitting_band"
-                    ),
                     Line("naive_law", "answered exactly", "orange", band="naive_band"),
+                    Line(
+                        "splitting_law", "a part for each", "purple", "dots", band="splitting_band"
+                    ),
                     Line("private_law", "Gaussian noise", "blue", band="private_band"),
                 ),
             ),
