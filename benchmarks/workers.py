@@ -39,7 +39,7 @@ tiny = Experiment(name="tiny", title="Tiny", description="",
     algorithms=(Method("dp_gd", "dp_gd", {"steps": 8}),), families=("linear",),
     base=Setting(n=100, dim=2, epsilon=1.0),
     axes=(Axis("epsilon", tuple(0.2 + 0.01 * i for i in range(COUNT))),),
-    relation="replace_one", delta=1e-5, replicates={"quick": 8})
+    relation="replace_one", delta=1e-5, replicates={"quick": 8, "full": 8})
 """
 
 

@@ -184,6 +184,9 @@ def work(
     profile: Annotated[Profile, typer.Option(help="Size of the sweep.")] = Profile.QUICK,
     seed: Annotated[int, typer.Option(help="Root of all randomness.")] = 0,
     results: Results = Path("results"),
+    share: Annotated[
+        str, typer.Option(help="I/K: every K-th cell, for machines that share no folder.")
+    ] = "1/1",
     devices: Devices = None,
     cache: KeepPrograms = True,
 ) -> None:
@@ -191,7 +194,8 @@ def work(
 
     Start it on each machine with the arguments of **privopt run**, and at the end run that: it
     waits for cells that are still held, and writes tables and report. A cell whose worker has died
-    is taken by another.
+    is taken by another. Without a folder that all see, each machine takes a share into its own, and
+    copies of all in one are the whole.
 
     Example: **privopt work dp_gd --profile full --results /shared/results**
     """
@@ -203,10 +207,25 @@ def work(
         chosen = _chosen(console, experiments, profile)
         with lab.Display(console, [each.name for each in chosen]) as display:
             made = sum(
-                lab.work(each, profile=profile.value, seed=seed, results=results, progress=display)
+                lab.work(
+                    each,
+                    profile=profile.value,
+                    seed=seed,
+                    results=results,
+                    share=_share(share),
+                    progress=display,
+                )
                 for each in chosen
             )
         console.print(f"{made} cells made here; privopt run writes the tables", soft_wrap=True)
+
+
+def _share(text: str) -> tuple[int, int]:
+    """Of ``I/K`` the two numbers."""
+    part, slash, parts = text.partition("/")
+    if not (slash and part.isdigit() and parts.isdigit()):
+        raise ValueError(f"share must be I/K with 1 <= I <= K, got {text!r}")
+    return int(part), int(parts)
 
 
 def report(context: typer.Context, results: Results = Path("results")) -> None:

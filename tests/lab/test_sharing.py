@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -115,6 +116,26 @@ def test_one_worker_of_many_does_not_wait(tmp_path, demonstration, tables):
     result, counts = events_of(demonstration.experiment, tmp_path / "results")
     assert counts == [1, 0]
     assert tables(result) == tables(whole)
+
+
+def test_shares_of_machines_that_share_no_folder_are_merged_by_copying(
+    tmp_path, demonstration, tables
+):
+    def work(number, share):
+        asked = {"profile": "quick", "seed": 0, "results": tmp_path / str(number)}
+        return lab.work(demonstration.experiment, share=share, **asked)
+
+    assert [work(i, (i, 3)) for i in (1, 2, 3)] == [4, 3, 3]
+    assert work(1, (1, 3)) == 0
+    for number in (2, 3):
+        shutil.copytree(tmp_path / str(number), tmp_path / "1", dirs_exist_ok=True)
+    result, counts = events_of(demonstration.experiment, tmp_path / "1")
+    assert counts == [0, 0]
+    assert result.reused == CELLS
+    alone, _ = events_of(demonstration.experiment, tmp_path / "alone")
+    assert tables(result) == tables(alone)
+    with pytest.raises(ValueError, match="share must be I/K with 1 <= I <= K, got 4/3"):
+        work(1, (4, 3))
 
 
 def test_a_lease_ends_with_its_block(tmp_path):

@@ -119,6 +119,7 @@ def resume(
     progress: Progress,
     *,
     one_of_many: bool = False,
+    share: tuple[int, int] = (1, 1),
 ) -> tuple[list[Kept | None], int]:
     """What is kept of every piece, those not there yet being made; and how many were there.
 
@@ -128,12 +129,14 @@ def resume(
 
     Other processes may be making pieces in the same folder: theirs are left to them while there
     are others to make, and then waited for. A process that ends leaves its piece to the rest.
-    ``one_of_many`` does not wait, and begins at a program of its own: others compile the first.
+    ``one_of_many`` does not wait, and begins at a program of its own: others compile the first. Of
+    ``share = (i, k)`` only pieces ``i, i + k, ..`` are looked at.
     """
     wanted = [piece for piece in pieces if piece.make is not None]
     work = _Work(experiment, folder, progress)
-    missing = [piece for piece in wanted if work.recall(piece) is None]
     _note_strangers(experiment, folder, {piece.key for piece in wanted}, progress)
+    wanted = wanted[share[0] - 1 :: share[1]]
+    missing = [piece for piece in wanted if work.recall(piece) is None]
     reused, groups = len(wanted) - len(missing), _by_program(missing)
     progress(Started(experiment, len(wanted), reused, missing))
     if one_of_many:

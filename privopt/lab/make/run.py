@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance
+from privopt.arguments import instance, positive_integer
 from privopt.lab.make.bench import Bench, measure
 from privopt.lab.make.cells import Cell, cells, left_out
 from privopt.lab.make.checks import unanswered
@@ -131,16 +131,25 @@ def work(
     profile: str,
     seed: int,
     results: Path | str,
+    share: tuple[int, int] = (1, 1),
     progress: Progress = print_notes,
 ) -> int:
     """How many cells of :func:`run` this call made: those that are nobody else's.
 
     Several machines that share a folder work side by side in this way, and whoever comes last calls
-    ``run``, which makes what they left, waits for what they hold, and writes the tables.
+    ``run``, which makes what they left, waits for what they hold, and writes the tables. Machines
+    that share nothing take each its ``share``, the i-th of k, into a folder of its own. A cell's
+    file is named by what it holds, so that to copy the folders into one is to merge them.
     """
+    part, parts = share
+    positive_integer("parts", parts)
+    if not 1 <= positive_integer("part", part) <= parts:
+        raise ValueError(f"share must be I/K with 1 <= I <= K, got {part}/{parts}")
     folder, pieces, _, _ = _asked(experiment, profile, seed, results, progress)
-    _, others = resume(experiment.name, pieces, folder, progress, one_of_many=True)
-    return sum(piece.make is not None for piece in pieces) - others
+    _, others = resume(
+        experiment.name, pieces, folder, progress, one_of_many=True, share=(part, parts)
+    )
+    return len([piece for piece in pieces if piece.make is not None][part - 1 :: parts]) - others
 
 
 def _asked(
