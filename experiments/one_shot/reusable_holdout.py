@@ -22,7 +22,7 @@ LIKELY = math.log(1e4)  # scales that Laplace noise exceeds once in ten thousand
 PAID = 10  # answers of the holdout
 ERROR = 0.1  # tau of `capacity`
 SCALE = 0.25 * ERROR  # of the noise there
-SIZES = {"quick": (32_000, 64_000), "full": (32_000, 64_000, 128_000, 256_000)}
+SIZES = {"quick": (64_000, 256_000), "full": (32_000, 64_000, 128_000, 256_000)}
 RUNS = {"quick": 10, "full": 40}
 CAPACITIES = {"naive": 1.0, "splitting": 1.0, "private": 2.0}
 
@@ -194,8 +194,8 @@ experiment = Study(
         Claim("Thresholdout stays at 50 %, by 4 standard errors", "last", "answer_error <= four"),
         Claim("an exact holdout errs by more than 4 standard errors", "last", "four < naive_error"),
         Claim("Thresholdout errs by no more than promised", "votes", "answer_error <= promised"),
-        Claim("questions as a power of n: slopes above the theorem's exponent - 0.05", "slopes", "least <= low"),
-        Claim("questions as a power of n: slopes below the theorem's exponent + 0.05", "slopes", "high <= most"),
+        Claim("questions: slopes above the exponent - 0.05", "slopes", "least <= low"),
+        Claim("questions: slopes below the exponent + 0.05", "slopes", "high <= most"),
     ),
     plots=(
         Plot(
