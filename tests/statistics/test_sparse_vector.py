@@ -187,6 +187,37 @@ def test_an_answer_with_the_noise_of_its_comparison_tells_more_than_claimed(fres
     assert max(losses) > (0.5 if fresh else 4.0)
 
 
+@jax.jit
+def reused(mechanism, keys, values):
+    """Answers of a holdout of one record about functions that are 0 on the training records."""
+
+    def one(key):
+        def step(memory, value):
+            return mechanism.ask(memory, jnp.zeros(1), value[None])[::-1]
+
+        return jax.lax.scan(step, mechanism.begin(key), values)[1]
+
+    return jax.lax.map(one, keys, batch_size=20_000)
+
+
+def holdout_attacked(mechanism, bound):
+    """*No* five times, which the threshold's noise pays for; then an answer, and how large."""
+    scores = []
+    for seed, (no, yes) in enumerate(((0.0, 1.0), (1.0, 0.0))):
+        values = jnp.asarray([no] * 5 + [yes])
+        found = np.asarray(reused(mechanism, keys(RUNS, 40 + seed), values))
+        noes, last = (found[:, :-1] == 0.0).all(axis=1), found[:, -1]
+        scores.append(np.where(noes & (last != 0.0), last, -99.0))
+    return bound(*scores)
+
+
+def test_a_holdout_of_one_record_is_no_easier_told_than_claimed(epsilon_lower_bound):
+    """And is, where its answers have a tenth of their noise."""
+    assert 0.1 < holdout_attacked(HOLDOUT, epsilon_lower_bound) <= 1.0
+    less = HOLDOUT._replace(answer_scale=0.1 * HOLDOUT.answer_scale)
+    assert holdout_attacked(less, epsilon_lower_bound) > 1.0
+
+
 def test_the_answers_are_those_of_the_noise_on_the_tape():
     """Threshold, comparison and answer, in this order of drawing; in float32 too."""
     budget = Budget(epsilon=200.0, delta=0.0, relation="replace_one")
