@@ -8,6 +8,7 @@ from privopt.audit.distinguishing import Audit, audit, least_runs
 from privopt.audit.one_run import OneRun, least_epsilon, one_run
 from privopt.audit.pairs import Pair, attackable, worst_pair
 from privopt.audit.picture import picture
+from privopt.audit.replay import replay
 
 __all__ = [
     "Audit",
@@ -19,5 +20,6 @@ __all__ = [
     "least_runs",
     "one_run",
     "picture",
+    "replay",
     "worst_pair",
 ]
