@@ -1,0 +1,145 @@
+"""Where the law is Gaussian, or a mixture of few: the truth by other means, beside the claim."""
+
+import math
+from functools import partial
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from builders import claimed_mu
+from scipy import integrate, stats
+
+import privopt
+from privopt.factorisations import FACTORISATIONS
+from privopt.mechanisms import (
+    AllRecords,
+    CyclicPoissonBatches,
+    OrderedBatches,
+    ShuffledBatches,
+    noise_of,
+)
+from privopt.mechanisms.noise import RestartedNoise, SeriesNoise
+from privopt.privacy import Guarantee
+from privopt.spec import Budget, Relation
+
+N, STEPS = 12, 8
+MOVES = np.array(list(product((-1, 0, 1), repeat=STEPS)))  # what a record adds in each step
+BATCHES = {
+    "all": AllRecords(),
+    "one pass": OrderedBatches.of(1, N),
+    "two passes": OrderedBatches.of(3, N, epochs=2),
+    "many passes": OrderedBatches.of(6, N, epochs=4),
+    "passes of a batch": OrderedBatches.of(4, N, epochs=3, order="random"),
+    "shuffled": ShuffledBatches.of(4, N),
+}
+RELATIONS = (Relation.ZERO_OUT, Relation.REPLACE_ONE)
+
+
+def noises():
+    """By name, and begun anew within the run."""
+    found = {name: partial(noise_of, name) for name in FACTORISATIONS}
+    for name, period in product(("tree", "honaker", "toeplitz", "optimal"), (3, 4)):
+        again = RestartedNoise(noise_of(name, period), period)
+        found[f"{name}, every {period}"] = lambda _, again=again: again
+    return found
+
+
+def allowed(moves, times, gap, even):
+    """Which of the rows move in at most so many steps, and no two closer than the gap."""
+    steps, places = np.arange(moves.shape[1]), moves != 0
+    found = places.sum(axis=1) <= times
+    for i in steps:
+        for j in steps[i + 1 :]:
+            apart = j - i >= gap and not (even and (j - i) % gap)
+            found &= apart | ~(places[:, i] & places[:, j])
+    return found
+
+
+@pytest.mark.parametrize("make", noises().values(), ids=noises())
+def test_no_record_moves_a_transcript_further_than_is_charged(make):
+    """By every pattern and all signs, one of which attains the charge.
+
+    But for a single step of noise that begins anew, which is charged as a whole epoch.
+    """
+    ratios = {}
+    for (kind, batches), steps in product(BATCHES.items(), (1, 5, STEPS)):
+        noise, moves = make(steps), MOVES[: 3**steps, STEPS - steps :]
+        limits = batches.participation(steps, Relation.ZERO_OUT)
+        encoder = noise.factorisation(steps).encoder()
+        mine = moves[allowed(moves, limits.times, limits.gap, limits.even)]
+        truth = np.sqrt((np.square(mine @ encoder.T)).sum(axis=1).max())
+        for relation in RELATIONS:
+            claimed = claimed_mu(noise.event(batches, 3.0, steps, relation), relation)
+            ratios[kind, steps, relation.value] = relation.multiple * truth / 3.0 / claimed
+            assert steps == 1 or ratios[kind, steps, relation.value] > 1.0 - 1e-7
+    worst = max(ratios, key=ratios.get)
+    assert ratios[worst] <= 1.0, f"{ratios[worst]} at {worst}, of {len(ratios)}"
+
+
+def told_apart(densities, epsilon):
+    """``delta(epsilon)`` in the worse order of two vectors of probabilities."""
+    limit = math.exp(epsilon)
+    return max(float(np.maximum(p - limit * q, 0.0).sum()) for p, q in (densities, densities[::-1]))
+
+
+def transcripts(sizes, rate, relation):
+    """Probabilities of cells of the products of ``(1 - q) N(0, 1) + q N(+-size, 1)``.
+
+    Cells of 1/40 by the midpoint; of all that a step tells, the direction it moves in is enough.
+    """
+    grid = np.arange(-12.0, 12.0, 0.025) + 0.0125
+    found = []
+    for sign in (1.0, -1.0 if relation is Relation.REPLACE_ONE else 0.0):
+        whole = np.ones(1)
+        for size in sizes:
+            parts = [stats.norm.pdf(grid, centre) * 0.025 for centre in (0.0, sign * size)]
+            mixed = (1.0 - rate) * parts[0] + rate * parts[1]
+            whole = np.multiply.outer(whole, mixed).ravel()
+        found.append(whole)
+    return found
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("coefficients", [(1.0,), (1.0, 0.7), (1.0, 0.5)])
+@pytest.mark.parametrize(("size", "steps"), [(1.0, 2), (1.0, 4), (1.5, 4)])
+def test_sampled_steps_that_share_no_row_are_charged_what_they_cost(
+    relation, coefficients, size, steps
+):
+    """Cyclic Poisson batches of two blocks: once and twice, each time along a whole column."""
+    budget = Budget(epsilon=1.0, delta=1e-3, relation=relation)
+    batches = CyclicPoissonBatches.of(size, 4, 2, budget=budget, steps=4, capacity=2)
+    noise, z = SeriesNoise(np.array(coefficients), np.ones(1)), 1.5
+    claims = Guarantee(noise.event(batches, z, steps, relation), relation)
+    column = np.linalg.norm(np.float32(coefficients))
+    densities = transcripts([column / z] * (steps // 2), batches.sample.rate, relation)
+    for epsilon in (0.1, 1.0):
+        claimed, truth = claims.delta(epsilon).upper, told_apart(densities, epsilon)
+        assert 0.998 < truth / claimed <= 1.0 + 1e-6, truth / claimed
+
+
+@pytest.mark.parametrize("measurements", [1, 2, 5, 40])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_recovery_is_charged_the_mixture_over_its_matrix(measurements, relation):
+    """A plan's own noise. Given the matrix the mean moves by ``v sqrt(chi^2_m/m)``."""
+    facts = privopt.ProblemClass(
+        n=50, dim=60, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=1
+    )
+    budget = Budget(epsilon=1.0, delta=1e-3, relation=relation)
+    plan = privopt.ALGORITHMS["l1_recovery"].plan(facts, budget, measurements=measurements)
+    mu = relation.multiple / facts.n / plan.params.mechanism.scale  # records are of norm 1
+
+    def given(square, epsilon):
+        s = mu * math.sqrt(square / measurements)
+        upper = stats.norm.cdf(0.5 * s - epsilon / s)
+        return upper - math.exp(epsilon) * stats.norm.cdf(-0.5 * s - epsilon / s)
+
+    law = stats.chi2(measurements)
+    ends = [*law.ppf([1e-14, 0.5, 0.99]).tolist(), law.isf(1e-14)]
+    for epsilon in (0.1, 1.0, 2.0):
+
+        def weighed(square, epsilon=epsilon):
+            return law.pdf(square) * given(square, epsilon)
+
+        truth = sum(integrate.quad(weighed, *each, epsrel=1e-10)[0] for each in pairwise(ends))
+        claimed = plan.guarantee.delta(epsilon).upper
+        assert 0.999 < truth / claimed <= 1.0 + 1e-9, truth / claimed
