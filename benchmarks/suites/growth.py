@@ -45,13 +45,13 @@ WORKERS = (1, 2, 4)
 
 
 def measured(repeats: int) -> tuple[dict, list[Line]]:
-    core = process.cores()[-1:]
-    curves = []
+    core, curves = process.cores()[-1:], []
+    filled = process.measured("workers.py", cores=process.cores())
     for method, axis, sizes, natural in CURVES:
         asked = [method, axis, *map(str, sizes), f"--repeats={repeats}"]
         found = process.measured("growth.py", *asked, cores=core)
         curves.append({"method": method, "axis": axis, "natural": natural, **found})
-    found = {"curves": curves, "workers": process.measured("workers.py", cores=process.cores())}
+    found = {"curves": curves, "workers": filled}
     return found, [*map(along, curves), *workers(found["workers"])]
 
 

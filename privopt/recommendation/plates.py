@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +12,6 @@ from typing import Any
 
 from privopt.core import Plan
 
-# Arrow's threads may outlive the interpreter, and then the process aborts at its end.
-_QUIET = {"use_threads": False, "pre_buffer": False}
 _COLUMNS = (
     *("cell", "experiment", "method", "algorithm", "family", "n", "dim", "epsilon", "delta"),
     *("choices", "quantity", "upper", "searched", "start_value", "trial", "refused"),
@@ -117,7 +115,7 @@ class Plates:
         rows: list[Row] = []
         for path in sorted(self.folder.glob("*/cells.parquet")):
             if {*_COLUMNS} <= {*pq.read_schema(path).names}:  # no study
-                rows += pq.read_table(path, columns=[*_COLUMNS], **_QUIET).to_pylist()
+                rows += _read(path, _COLUMNS).to_pylist()
         return [row for row in rows if _measured(row) and row["upper"] < math.inf]
 
     @cached_property
@@ -141,12 +139,16 @@ class Plates:
 
     def _means(self, experiment: str) -> dict[int, float]:
         """Of every cell of an experiment, over its runs."""
-        import pyarrow.parquet as pq
-
-        file = self.folder / experiment / "runs.parquet"
-        runs = pq.read_table(file, columns=["cell", "value"], **_QUIET)
+        runs = _read(self.folder / experiment / "runs.parquet", ("cell", "value"))
         means = runs.group_by("cell").aggregate([("value", "mean")])
         return dict(zip(means["cell"].to_pylist(), means["value_mean"].to_pylist(), strict=True))
+
+
+def _read(path: Path, columns: Sequence[str]) -> Any:
+    """Without Arrow's threads, which may outlive the interpreter: the process then aborts."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, pre_buffer=False).read([*columns], use_threads=False)
 
 
 def _measured(row: Row) -> bool:

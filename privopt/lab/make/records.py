@@ -299,9 +299,9 @@ def _checksum(table: pa.Table, told: Mapping[str, object]) -> str:
 
 def _parse(data: bytes) -> pa.Table:
     """The table that was encoded; pyarrow's own errors if it is not whole."""
-    # Arrow's threads may outlive the interpreter, and then the process aborts at its end.
-    quiet = {"use_threads": False, "pre_buffer": False}
-    return pq.read_table(pa.BufferReader(data), page_checksum_verification=True, **quiet)
+    # Without Arrow's threads, which may outlive the interpreter: the process then aborts.
+    file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)
+    return file.read(use_threads=False)
 
 
 def _about(table: pa.Table) -> Any:
