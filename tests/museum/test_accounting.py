@@ -24,12 +24,13 @@ from privopt.privacy import (
     Guarantee,
     calibrate,
     epsilon,
+    gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_multiplier,
     pure_event,
     renyi_divergence,
 )
-from privopt.privacy.renyi.conversion import renyi_epsilon
+from privopt.privacy.renyi.conversion import renyi_epsilon, zcdp_delta
 from privopt.spec import Budget
 
 ORDERS = np.array([1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0])
@@ -207,6 +208,13 @@ def test_composition_is_no_better_than_the_optimum(composed):
         assert composed(each, k, 1e-6) >= optimal_epsilon(each, 0.0, k, 1e-6).lower
 
 
+@exhibit(zcdp_delta, lambda rho, target: math.exp(-(target**2) / (4.0 * rho)))
+def test_a_delta_of_concentrated_privacy_is_an_upper_bound(delta_of):
+    """A tail about 0 of a loss whose mean is not: Gaussian noise, of that privacy, exactly."""
+    for rho, target in ((0.005, 0.3), (0.5, 3.0), (50.0, 60.0)):
+        assert delta_of(rho, target) >= gaussian_delta(target, math.sqrt(2.0 * rho)).lower
+
+
 class Unscaled:
     """Gaussian curves by the difference of two tails, each rounded, the second overflowing."""
 
@@ -286,6 +294,27 @@ def test_calibrated_noise_lands_on_the_safe_side(calibrated):
         budget = Budget(epsilon=target, delta=1e-6, relation=ADD)
         spent = Guarantee(Gaussian(calibrated(Gaussian, budget)), ADD).epsilon(1e-6).upper
         assert 0.99 * target <= spent <= target
+
+
+def doubling(make_event, budget):
+    """Until it is enough."""
+    noise = 1.0
+    while Guarantee(make_event(noise), ADD).epsilon(budget.delta).upper > budget.epsilon:
+        noise *= 2.0
+    return noise
+
+
+@exhibit(calibrate, doubling)
+def test_calibration_ends_where_nothing_is_enough(calibrated):
+    """A search without an end: what no noise makes private is refused, within a thousand tries."""
+    tries = iter(range(1000))
+
+    def hopeless(noise):
+        assert next(tries, None) is not None
+        return pure_event(2.0 + 1.0 / (1.0 + noise))
+
+    with pytest.raises(ValueError, match="cannot be met"):
+        calibrated(hopeless, Budget(epsilon=1.0, delta=1e-6, relation=ADD))
 
 
 class Ledger:

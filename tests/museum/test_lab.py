@@ -1,0 +1,73 @@
+"""Room of the lab: an old result is not passed off as a new one, nor a plan as a measurement."""
+
+from dataclasses import fields
+
+import numpy as np
+from museum.exhibits import exhibit
+
+from privopt.lab.judge.controls import controls
+from privopt.lab.judge.results import CellResult
+from privopt.lab.judge.sweeps import sweep
+from privopt.lab.make.trials import Trial
+from privopt.lab.make.user_code import reached
+
+SOURCE = """
+SHRINK = 1.0
+
+def helper(point):
+    return SHRINK * point
+
+def run(point):
+    return helper(point)
+"""
+
+
+def function(source):
+    names = {"__name__": "mine"}
+    exec(compile(source, "mine.py", "exec"), names)
+    return names["run"]
+
+
+@exhibit(
+    lambda run: reached(run).code,
+    lambda run: run.__qualname__,
+    lambda run: run.__code__.co_code,
+)
+def test_an_edit_is_another_experiment(print_of):
+    """Results kept by the name of what made them: an edit far from the entry is another print."""
+    first = print_of(function(SOURCE))
+    assert print_of(function(SOURCE + "# a remark")) == first
+    assert print_of(function(SOURCE.replace("1.0", "0.5"))) != first
+    assert print_of(function(SOURCE.replace("SHRINK * point", "point - SHRINK"))) != first
+
+
+UNUSED = dict.fromkeys(each.name for each in fields(CellResult))
+TOY = {"experiment": "toy", "method": "mine", "family": "linear", "strength": 1.0, "gap": 0.0}
+PLANNED = {"mu": 0.25, "private": True, "exponents": {"n": -1.0}, "axes": frozenset({"n"})}
+
+
+def cells(trial, power, seed):
+    """Means that fall as ``n^power``, measured to a tenth."""
+    rng, found = np.random.default_rng(seed), []
+    for n in (500, 1000, 2000, 4000, 8000):
+        values = n**power * np.exp(0.1 * rng.normal(size=40))
+        here = {"trial": trial, "root_seed": 7, "setting": {"n": n, "epsilon": 1.0}}
+        found.append(CellResult(**(UNUSED | TOY | PLANNED | here | {"values": values})))
+    return found
+
+
+def beside_its_control(found):
+    (off,) = (each for each in controls(found, "n", 0.01) if each.name == "noise off")
+    return off.outcome == "told apart" and alone(found)
+
+
+def alone(found):
+    return abs(sweep(found, "n").fit(0.01).estimate.value + 1.0) < 0.05
+
+
+@exhibit(beside_its_control, alone)
+def test_an_exponent_that_is_there_without_noise_shows_nothing(holds):
+    """Exponents that the numbers of a plan bring along: the same sweep with the noise off."""
+    assert holds(cells(Trial.MEASURED, -1.0, 0) + cells(Trial.NOISE_OFF, -0.3, 1))
+    assert not holds(cells(Trial.MEASURED, -1.0, 0) + cells(Trial.NOISE_OFF, -1.0, 1))
+    assert not holds(cells(Trial.MEASURED, -0.7, 0) + cells(Trial.NOISE_OFF, -0.3, 1))
