@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import privopt
-from privopt.audit import Pair, replay, worst_pair
+from privopt.audit import replay, worst_pair
 from privopt.core import Run
 from privopt.release import release
 
@@ -39,8 +39,8 @@ def replayed(run):
     """What record and replay find in a run of one's own on the worst pair of linear losses."""
     pair = worst_pair("dp_gd", BUDGET)
     algorithm = replace(pair.plan.algorithm, run=run, coins=None, steps=None)
-    plan = replace(pair.plan, algorithm=algorithm)
-    return replay(Pair(plan, pair.one, pair.two), key=jax.random.key(0))
+    planted = pair._replace(plan=replace(pair.plan, algorithm=algorithm))
+    return replay(planted, key=jax.random.key(0))
 
 
 def descent(step, steps=lambda data: 3, output=lambda data, point: point):
