@@ -15,7 +15,7 @@ noise: what the guarantee covers), ``"selection"`` (an index).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
@@ -53,7 +53,7 @@ def release(name: str, value: Value) -> Value:
 
 
 class Released(NamedTuple):
-    """One entry of a tape: a name, and NumPy arrays."""
+    """One entry of a tape: a name, and NumPy arrays; traced ones of a tape that keeps these."""
 
     name: str
     value: Pytree
@@ -62,7 +62,8 @@ class Released(NamedTuple):
 class _Open:
     """A context in which :func:`release` is heard, and nothing is compiled."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, numbers: bool = True) -> None:
+        self._numbers = numbers
         self._token: Token[tuple[_Listener, ...]] | None = None
         self._eager: AbstractContextManager[object] | None = None
 
@@ -70,7 +71,7 @@ class _Open:
         if self._token is not None:
             raise ValueError(f"a {type(self).__name__} must be opened once, got it open")
         self._token = _LISTENERS.set((*_LISTENERS.get(), self))
-        self._eager = jax.disable_jit()
+        self._eager = jax.disable_jit() if self._numbers else nullcontext()
         self._eager.__enter__()
         return self
 
@@ -100,10 +101,13 @@ class Tape(_Open):
     ...         number = release("answer", jnp.int32(t))
     >>> [int(value) for value in tape["answer"]]
     [0, 1, 2]
+
+    With ``traced`` it keeps what it hears as it is, for the function under a ``jax.vmap`` that
+    opened it, which has to return it; compilation is then left to the caller.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, traced: bool = False) -> None:
+        super().__init__(numbers=not traced)
         self.released: list[Released] = []
 
     def __getitem__(self, name: str) -> list[Pytree]:
@@ -111,7 +115,8 @@ class Tape(_Open):
 
     def heard(self, name: str, value: Value) -> Value:
         """Record ``value`` and go on with it."""
-        self.released.append(Released(name, jax.tree.map(_number, value)))
+        kept = jax.tree.map(_number, value) if self._numbers else value
+        self.released.append(Released(name, kept))
         return value
 
 

@@ -4,20 +4,27 @@ An audit runs a plan many times on two neighbours and guesses, from what is rele
 No guess may be better than the claimed trade-off curve allows.
 """
 
-from privopt.audit.distinguishing import Audit, audit, least_runs
+from privopt.audit.distinguishing import Audit, Finding, Releases, audit, finding, least_runs
+from privopt.audit.mechanisms import MECHANISMS, MechanismPair, mechanism_pair
 from privopt.audit.one_run import OneRun, least_epsilon, one_run
 from privopt.audit.pairs import Pair, attackable, worst_pair
 from privopt.audit.picture import picture
 from privopt.audit.replay import replay
 
 __all__ = [
+    "MECHANISMS",
     "Audit",
+    "Finding",
+    "MechanismPair",
     "OneRun",
     "Pair",
+    "Releases",
     "attackable",
     "audit",
+    "finding",
     "least_epsilon",
     "least_runs",
+    "mechanism_pair",
     "one_run",
     "picture",
     "replay",

@@ -1,30 +1,48 @@
-"""The attack: a direction and a threshold are learned on half of the runs, judged on the other."""
+"""The attack: a statistic and a threshold are learned on half of the runs, judged on the other."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol
 
 import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtr
 from scipy.stats import norm
 
-from privopt.arguments import instance, positive_integer
-from privopt.audit.pairs import Pair
-from privopt.core import Plan, run_many
+from privopt.arguments import positive_integer
+from privopt.audit.scores import SCORES, FloatArray, Score
 from privopt.privacy import Guarantee
-from privopt.problems import Problem
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+_SHARES = ndtr(np.linspace(-3.3, 3.3, 200))  # of the scores that lie below a threshold
+_FORGOTTEN = 0.95  # the share of runs without noise in another one
+_QUIET = 0.01  # what these have left: some mechanisms refuse none
 
-_TOGETHER = 5_000  # runs in one call: one program, memory bounded
-_THRESHOLDS = 200
-_HALVED = 0.5  # the noise of the control that must be caught
+
+class Releases(Protocol):
+    """Whatever can be attacked: a complete algorithm, or one mechanism, on two neighbours."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is claimed."""
+
+    @property
+    def control(self) -> float:
+        """With which share of its noise an attack must refute the claim: half, or less."""
+
+    def check(self) -> None:
+        """ValueError where the two are no neighbours."""
+
+    def sample(self, second: bool, noise: float, key: Array, runs: int) -> FloatArray:
+        """What so many runs release on either, shape ``(runs, numbers)``, at a share of noise."""
 
 
 class Finding(NamedTuple):
@@ -32,13 +50,16 @@ class Finding(NamedTuple):
 
     ``alpha`` is at least the false-positive rate, ``power`` at most the true-positive rate, both
     by Clopper and Pearson. ``found = Phi^-1(power) - Phi^-1(alpha)``, 0 where that is negative;
-    ``claimed`` is the same of the power that the guarantee allows at ``alpha``.
+    ``claimed`` is the same of the power that the guarantee allows at ``alpha``. ``score`` names the
+    statistic, ``threshold`` that above which it guesses the first data set.
     """
 
     alpha: float
     power: float
     found: float
     claimed: float
+    score: str
+    threshold: float
 
     @property
     def ratio(self) -> float:
@@ -48,43 +69,48 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """An attack on one plan beside its two controls.
+    """An attack beside its three controls.
 
-    ``identical`` is the same attack on two samples of one data set, ``halved`` that on runs with
-    half of the noise, judged by the guarantee of the whole. ``failure`` bounds the probability of
-    calling a plan refuted that keeps its guarantee.
+    ``identical`` is the same attack on two samples of one data set, where nothing may be found.
+    Two defects are planted, and judged by the guarantee of the whole: ``weakened`` has the share
+    ``control`` of the noise in all runs, ``forgotten`` has next to none in 19 runs of 20.
+    ``failure`` bounds the probability of calling something refuted that keeps its guarantee.
     """
 
-    algorithm: str
+    name: str
     guarantee: Guarantee
     attack: Finding
     identical: Finding
-    halved: Finding
+    weakened: Finding
+    forgotten: Finding
+    control: float
     runs: int
     failure: float
 
     @property
     def verdict(self) -> str:
         """``"kept"``, ``"refuted"``, or ``"blind"`` where a control fails: then nothing is said."""
-        if self.identical.found > 0.0 or self.halved.ratio <= 1.0:
+        seen = min(self.weakened.ratio, self.forgotten.ratio) > 1.0
+        if self.identical.found > 0.0 or not seen:
             return "blind"
         return "refuted" if self.attack.ratio > 1.0 else "kept"
 
 
 def audit(
-    pair: Pair,
+    attacked: Releases,
     *,
     key: Array,
     runs: int = 100_000,
     failure: float = 1e-3,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Audit:
-    """An attack on ``pair.plan`` by ``runs`` runs on each of two data sets, with its controls.
+    """An attack by ``runs`` runs on each of two data sets, with its controls.
 
-    On the first half of the runs the direction of Fisher's discriminant is learned from what is
-    released, the path included, and the threshold along it of the best bound. The other half is
-    judged: with probability ``1 - failure`` or more, the true error rates are on the safe side of
-    the :class:`Finding`. ``progress`` is told the samples that are drawn, of five.
+    On a quarter of the runs two statistics of what is released are learned: the direction of
+    Fisher's discriminant, and a sum of log-likelihood ratios. On the next quarter the better one
+    is chosen, with the threshold of the best bound. The other half is judged: with probability ``1
+    - failure`` or more, the true error rates are on the safe side of the :class:`Finding`.
+    ``progress`` is told the samples that are drawn, of seven.
 
     Examples
     --------
@@ -95,26 +121,39 @@ def audit(
     >>> found.verdict, 0.7 < found.attack.ratio < 1.0
     ('kept', True)
     """
-    plan, one, two = pair
-    instance("plan", plan, Plan)
-    _check_neighbours(one, two)
+    attacked.check()
     positive_integer("runs", runs)
     if not 0.0 < failure < 1.0:
         raise ValueError(f"failure must be above 0 and below 1, got {failure!r}")
-    guarantee, least = plan.guarantee, least_runs(plan.guarantee, failure)
+    guarantee, least = attacked.guarantee, least_runs(attacked.guarantee, failure)
     if runs < least:
         raise ValueError(f"runs must be at least {least} to see half of the noise, got {runs}")
-    weaker = plan.with_noise(_HALVED)
-    asked = ((plan, one), (plan, two), (plan, one), (weaker, one), (weaker, two))
+    few = math.ceil(_FORGOTTEN * runs)
+    asked = [(False, 1.0, runs), (True, 1.0, runs), (False, 1.0, runs)]
+    asked += [(second, attacked.control, runs) for second in (False, True)]
+    asked += [(second, _QUIET, few) for second in (False, True)]
     drawn = []
-    for place, (each, where) in enumerate(asked):
-        drawn.append(_released(each, where, jax.random.fold_in(key, place), runs))
+    for place, (second, noise, count) in enumerate(asked):
+        found = attacked.sample(second, noise, jax.random.fold_in(key, place), count)
+        if not np.isfinite(found).all():
+            raise ValueError(f"{attacked.name} must release numbers, got NaN or infinity")
+        drawn.append(found)
         progress(place + 1, len(asked))
-    attack, identical, halved = (
-        _finding(drawn[i], drawn[j], guarantee, failure) for i, j in ((0, 1), (0, 2), (3, 4))
+    one, two, again, *weakened = drawn[:5]
+    forgotten = (_mixed(one, drawn[5]), _mixed(two, drawn[6]))
+    attack, same, less, none = (
+        finding(here, there, guarantee, failure)
+        for here, there in ((one, two), (one, again), weakened, forgotten)
     )
-    name = plan.algorithm.name
-    return Audit(name, guarantee, attack, identical, halved, runs, failure)
+    share = attacked.control
+    return Audit(attacked.name, guarantee, attack, same, less, none, share, runs, failure)
+
+
+def _mixed(many: FloatArray, few: FloatArray) -> FloatArray:
+    """``many``, of which evenly spread ones are replaced by ``few``."""
+    found = many.copy()
+    found[np.linspace(0, len(many) - 1, len(few)).round().astype(int)] = few
+    return found
 
 
 def least_runs(guarantee: Guarantee, failure: float) -> int:
@@ -131,62 +170,46 @@ def least_runs(guarantee: Guarantee, failure: float) -> int:
     return 2 * math.ceil(rate * (1.0 - rate) * reach**2)
 
 
-def _check_neighbours(one: Problem, two: Problem) -> None:
-    """Refuse data sets that differ in more than one record, or in their class."""
-    instance("one", one, Problem)
-    instance("two", two, Problem)
-    if one.problem_class != two.problem_class:
-        raise ValueError("one and two must have one problem_class, got two")
-    leaves = zip(jax.tree.leaves(one.data), jax.tree.leaves(two.data), strict=True)
-    moved = np.zeros(one.problem_class.n, bool)
-    for left, right in leaves:
-        moved |= (np.asarray(left) != np.asarray(right)).reshape(len(moved), -1).any(axis=1)
-    if moved.sum() != 1:
-        raise ValueError(f"one and two must differ in one record, got {moved.sum()}")
+def finding(one: FloatArray, two: FloatArray, guarantee: Guarantee, failure: float) -> Finding:
+    """What tells samples of two laws apart, shapes ``(runs, numbers)``, beside what is claimed.
+
+    Of equally many runs. The first half is learned from, the second judged.
+    """
+    half, quarter = len(one) // 2, len(one) // 4
+    best: tuple[float, str, Score, float] | None = None
+    for name, learn in SCORES.items():
+        score = learn(one[:quarter], two[:quarter])
+        learned = np.sort([score(each[quarter:half]) for each in (one, two)])
+        thresholds = np.unique(np.quantile(learned, _SHARES))
+        alphas, powers = np.array([_bounds(learned, each, failure) for each in thresholds]).T
+        seen = (alphas < 1.0) & (powers > 0.0)
+        ratios = np.full(len(seen), -math.inf)
+        ratios[seen] = _apart(alphas[seen], powers[seen]) / _allowed(guarantee, alphas[seen])
+        chosen = int(np.argmax(ratios))
+        if best is None or ratios[chosen] > best[0]:
+            best = float(ratios[chosen]), name, score, float(thresholds[chosen])
+    assert best is not None
+    _, name, score, threshold = best
+    alpha, power = _bounds(np.sort([score(each[half:]) for each in (one, two)]), threshold, failure)
+    found = max(0.0, float(_apart(alpha, power))) if alpha < 1.0 else 0.0
+    claimed = float(_allowed(guarantee, np.array([alpha]))[0])
+    return Finding(alpha, power, found, claimed, name, threshold)
 
 
-def _released(plan: Plan, problem: Problem, key: Array, runs: int) -> FloatArray:
-    """All numbers that each run releases, path included; shape ``(runs, numbers)``."""
-    keys, rows = jax.random.split(key, runs), []
-    for start in range(0, runs, _TOGETHER):
-        run = run_many([plan], problem, keys[start : start + _TOGETHER])
-        parts = [run.released] if run.path is None else [run.released, run.path.points]
-        rows.append(np.hstack([np.reshape(np.asarray(x[0]), (len(x[0]), -1)) for x in parts]))
-    found = np.concatenate(rows).astype(np.float64)
-    if not np.isfinite(found).all():
-        raise ValueError(f"{plan.algorithm.name} must release numbers, got NaN or infinity")
-    return found
+def _apart(alpha: npt.ArrayLike, power: npt.ArrayLike) -> FloatArray:
+    """How far apart two unit normals have these error rates."""
+    return np.asarray(norm.ppf(power) - norm.ppf(alpha))
 
 
-def _finding(one: FloatArray, two: FloatArray, guarantee: Guarantee, failure: float) -> Finding:
-    """Learned on the first half, judged on the second."""
-    half = len(one) // 2
-    direction = _discriminant(one[:half], two[:half])
-    scores = one @ direction, two @ direction
-    learned = np.sort(scores[0][:half]), np.sort(scores[1][:half])
-    thresholds = np.quantile(np.concatenate(learned), np.linspace(0.002, 0.998, _THRESHOLDS))
-    bounds = [_bounds(learned, each, failure) for each in thresholds]
-    best = int(np.argmax([norm.ppf(power) - norm.ppf(alpha) for alpha, power in bounds]))
-    fresh = np.sort(scores[0][half:]), np.sort(scores[1][half:])
-    alpha, power = _bounds(fresh, float(thresholds[best]), failure)
-    allowed = 1.0 - float(guarantee.trade_off(np.array([alpha]))[0])
-    found = max(0.0, float(norm.ppf(power) - norm.ppf(alpha)))
-    return Finding(alpha, power, found, float(norm.ppf(allowed) - norm.ppf(alpha)))
+def _allowed(guarantee: Guarantee, alphas: FloatArray) -> FloatArray:
+    """The same of what the guarantee allows."""
+    return _apart(alphas, 1.0 - guarantee.trade_off(alphas))
 
 
-def _discriminant(one: FloatArray, two: FloatArray) -> FloatArray:
-    """Fisher's direction, of the numbers that move at all."""
-    spread = 0.5 * (np.cov(one, rowvar=False) + np.cov(two, rowvar=False))
-    gap = one.mean(axis=0) - two.mean(axis=0)
-    return np.asarray(np.linalg.lstsq(np.atleast_2d(spread), gap, rcond=1e-10)[0])
-
-
-def _bounds(
-    scores: tuple[FloatArray, FloatArray], threshold: float, failure: float
-) -> tuple[float, float]:
+def _bounds(scores: FloatArray, threshold: float, failure: float) -> tuple[float, float]:
     """``alpha`` of sorted scores of the second data set above it, and power of the first's."""
-    hits = [len(each) - int(np.searchsorted(each, threshold, side="right")) for each in scores]
-    size, share = len(scores[0]), 0.5 * failure
+    size, share = scores.shape[1], 0.5 * failure
+    hits = [size - int(np.searchsorted(each, threshold, side="right")) for each in scores]
     power = betaincinv(hits[0], size - hits[0] + 1, share) if hits[0] else 0.0
     alpha = betaincinv(hits[1] + 1, size - hits[1], 1.0 - share) if hits[1] < size else 1.0
     return float(alpha), float(power)

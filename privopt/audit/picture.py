@@ -40,17 +40,17 @@ def _drawn(audits: Sequence[Audit], title: str) -> Figure:
 
     colours = {"kept": BLUE, "blind": GREY, "refuted": ORANGE}
     key = (
-        "dot: a certified lower bound on how far apart the released points of two neighbours are, "
-        "over what the guarantee allows; above 1 (line) it is refuted. Ring: the same with half of "
-        "the noise, which an attack worth its name finds above 1. Grey: the attack is blind, and "
-        "nothing is said."
+        "dot: a certified lower bound on how far apart the releases of two neighbours are, over "
+        "what the guarantee allows; above 1 (line) it is refuted. Ring: the same with half of the "
+        "noise (¼: a quarter), which an attack worth its name finds above 1. Grey: the attack is "
+        "blind, and nothing is said."
     )
     figure, ((place,),) = sheet(
         title, [], [key], panels=(1, 1), height=_ROW * len(audits) + 0.1, left=2.4, right=0.25
     )
     for row, each in enumerate(audits):
         colour = colours[each.verdict]
-        place.plot([each.halved.ratio], [row], marker="o", ls="", color=colour, mfc=PAPER, ms=4.5)
+        place.plot([each.weakened.ratio], [row], marker="o", ls="", color=colour, mfc=PAPER, ms=4.5)
         place.plot([each.attack.ratio], [row], marker="o", ls="", color=colour, mec=PAPER, ms=6.5)
     place.axvline(1.0, color=INK, lw=1.0, ls="-.")
     place.set_yticks(range(len(audits)), [_name(each) for each in audits])
@@ -61,5 +61,7 @@ def _drawn(audits: Sequence[Audit], title: str) -> Figure:
 
 
 def _name(audit: Audit) -> str:
-    """With the verdict, where it is not the ordinary one: colour alone would not tell it."""
-    return audit.algorithm if audit.verdict == "kept" else f"{audit.algorithm} ({audit.verdict})"
+    """With what is not ordinary of its verdict or control: colour alone would not tell it."""
+    notes = [] if audit.verdict == "kept" else [audit.verdict]
+    notes += ["¼"] if audit.control < 0.5 else []
+    return f"{audit.name} ({', '.join(notes)})" if notes else audit.name

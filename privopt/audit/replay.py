@@ -51,7 +51,7 @@ def replay(pair: Pair, *, key: Array) -> tuple[str, ...]:
     >>> replay(worst_pair("output_perturbation", budget), key=jax.random.key(0))
     ()
     """
-    plan, one, two = pair
+    plan, one, two = pair.plan, pair.one, pair.two
     tape, law = Tape(), instance("plan", plan, Plan).algorithm.noise == "law"
     with tape:
         found = run(plan, one, key)

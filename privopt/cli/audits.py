@@ -1,4 +1,4 @@
-"""The command audit: attacks on complete algorithms."""
+"""The command audit: attacks on complete algorithms and on single mechanisms."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from privopt.audit import Audit
 
 REFUTED = 3
+_PARTS = ("attack", "identical", "weakened", "forgotten")
 
 
 def audit(
     context: typer.Context,
-    algorithms: Annotated[
-        list[str] | None, typer.Argument(help="Names in `privopt list`; default all private ones.")
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Algorithms of `privopt list`, or mechanisms; default all. A wrong one lists them."
+        ),
     ] = None,
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="The budget's.")] = "4",
     delta: Annotated[str, typer.Option(metavar="NUMBER", help="The budget's.")] = "1e-5",
@@ -31,7 +35,7 @@ def audit(
     ] = Relation.REPLACE_ONE,
     runs: Annotated[str, typer.Option(metavar="INTEGER", help="On each data set.")] = "1e5",
     failure: Annotated[
-        float, typer.Option(help="Probability that any algorithm is refuted wrongly, at most.")
+        float, typer.Option(help="Probability that anything is refuted wrongly, at most.")
     ] = 0.01,
     seed: Annotated[int, typer.Option(help="Of the keys.")] = 0,
     results: Annotated[Path, typer.Option(help="Folder of picture and numbers.")] = Path("audits"),
@@ -41,16 +45,18 @@ def audit(
     """Attack algorithms: do two neighbours' releases differ more than the guarantee allows?
 
     Each runs many times on a pair of data sets on which it tells as much about one record as it
-    can. Controls are attacked too: the same data twice, where nothing must be found, and half of
-    the noise, which must be found. The exit status is 3 where a guarantee is refuted.
+    can. Controls are attacked too: the same data twice, where nothing must be found, half of the
+    noise, and noise that is mostly forgotten, both of which must be found. The exit status is 3
+    where a guarantee is refuted; audits.json then has the seed, the statistic and the threshold.
 
     Example: **privopt audit dp_gd dp_sgd --epsilon 1**
     """
     prepare(devices, cache)
     import jax
+    from rich.progress import Progress
 
     from privopt.arguments import member
-    from privopt.audit import attackable, worst_pair
+    from privopt.audit import MECHANISMS, attackable, mechanism_pair, worst_pair
     from privopt.audit import audit as attacked
     from privopt.audit.picture import write_picture
 
@@ -60,27 +66,36 @@ def audit(
             epsilon=number("epsilon", epsilon), delta=number("delta", delta), relation=relation
         )
         count = int(number("runs", runs))
-        for name in algorithms or ():
-            member("algorithm", name, attackable())
-        asked = algorithms or attackable()
+        known = (*attackable(), *MECHANISMS)
+        for name in names or ():
+            member("name", name, known)
+        asked = names or known
         found, refused = [], {}
-        for name in asked:
-            try:
-                pair = worst_pair(name, budget)
-            except ValueError as error:  # no theorem for this budget or relation
-                if algorithms:
-                    raise
-                refused[name] = str(error)
-                continue
-            with console.status(name):
-                key = jax.random.key(seed)
-                share = failure / len(asked)
-                found.append(attacked(pair, key=key, runs=count, failure=share))
+        with Progress(console=console, transient=True) as shown:
+            bar = shown.add_task("", total=7 * len(asked))
+            for place, name in enumerate(asked):
+                shown.update(bar, description=name, completed=7 * place)
+                try:
+                    pair = (mechanism_pair if name in MECHANISMS else worst_pair)(name, budget)
+                except ValueError as error:  # no theorem for this budget or relation
+                    if names:
+                        raise
+                    refused[name] = str(error)
+                    continue
+                found.append(
+                    attacked(
+                        pair,
+                        key=jax.random.key(seed),
+                        runs=count,
+                        failure=failure / len(asked),
+                        progress=lambda *_: shown.advance(bar),
+                    )
+                )
         told = f"({epsilon}, {delta})-DP under {relation.value}, {count:,} runs a side"
-        table = make_table(told, "algorithm", "found/claimed", "half of the noise", "verdict")
+        table = make_table(told, "attacked", "found/claimed", "less noise", "forgotten", "verdict")
         for each in found:
-            ratios = (f"{part.ratio:.2f}" for part in (each.attack, each.halved))
-            table.add_row(each.algorithm, *ratios, each.verdict)
+            ratios = (f"{part.ratio:.2f}" for part in (each.attack, each.weakened, each.forgotten))
+            table.add_row(each.name, *ratios, each.verdict)
         console.print(table)
         for name, why in refused.items():
             console.print(f"not attacked: {name}: {why}", markup=False, soft_wrap=True)
@@ -95,14 +110,17 @@ def audit(
 
 def _record(audit: Audit, budget: Budget, seed: int) -> dict[str, object]:
     """All that it takes to repeat the attack, and what it found."""
-    parts = {name: getattr(audit, name) for name in ("attack", "identical", "halved")}
+    parts = {
+        name: getattr(audit, name) for name in ("attack", "identical", "weakened", "forgotten")
+    }
     return {
-        "algorithm": audit.algorithm,
+        "name": audit.name,
         "epsilon": budget.epsilon,
         "delta": budget.delta,
         "relation": budget.relation.value,
         "runs": audit.runs,
         "failure": audit.failure,
+        "control": audit.control,
         "seed": seed,
         "verdict": audit.verdict,
         **{name: {**part._asdict(), "ratio": part.ratio} for name, part in parts.items()},
