@@ -18,7 +18,7 @@ from privopt.audit.scores import FloatArray
 from privopt.mechanisms import GaussianMechanism, LaplaceMechanism, NormLaplaceMechanism
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
-from privopt.spec import Budget
+from privopt.spec import Budget, Relation
 from privopt.statistics import (
     BoundedMean,
     BoundedScores,
@@ -207,7 +207,7 @@ MECHANISMS: Mapping[str, Callable[[Budget], tuple[Any, ...]]] = MappingProxyType
 
 
 def mechanism_pair(name: str, budget: Budget) -> MechanismPair:
-    """The worst pair of a mechanism of ``MECHANISMS``.
+    """The worst pair of a mechanism of ``MECHANISMS``; the relation must be ``replace_one``.
 
     Examples
     --------
@@ -217,5 +217,7 @@ def mechanism_pair(name: str, budget: Budget) -> MechanismPair:
     'kept'
     """
     member("name", name, MECHANISMS)
-    mechanism, told, one, two = MECHANISMS[name](instance("budget", budget, Budget))
+    if instance("budget", budget, Budget).relation is not Relation.REPLACE_ONE:
+        raise ValueError(f"relation must be replace_one, got {budget.relation.value}")
+    mechanism, told, one, two = MECHANISMS[name](budget)
     return MechanismPair(name, mechanism, told, one, two, budget, _CONTROL.get(name, 0.5))
