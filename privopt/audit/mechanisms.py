@@ -212,7 +212,8 @@ def mechanism_pair(name: str, budget: Budget) -> MechanismPair:
     Examples
     --------
     >>> from privopt.audit import audit
-    >>> pair = mechanism_pair("laplace_mean", Budget(epsilon=1.0, delta=0.0, relation="zero_out"))
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> pair = mechanism_pair("laplace_mean", budget)
     >>> audit(pair, key=jax.random.key(0), runs=20_000).verdict
     'kept'
     """
