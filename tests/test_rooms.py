@@ -34,7 +34,7 @@ ROOTS = "arguments draws streams release"
 GROUND = f"{ROOTS} spec convex"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
-UPPER = "audit comparison estimators recommendation tuning lab/write"
+UPPER = "audit testing comparison estimators recommendation tuning lab/write"
 LAB = "lab/draw lab/judge lab/make"
 MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
@@ -45,6 +45,7 @@ ROOMS = {
     "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} {ENGINES} dp_accounting jax"),
     "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
     "audit":      Room(8, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
+    "testing":    Room(9, f"{LIBRARY} audit", "jax numpy"),
     "lab/write":  Room(8, LAB, "rich"),
     "lab/draw":   Room(7, "arguments lab/judge lab/make", "PIL matplotlib numpy pandas"),
     "estimators": Room(6, f"{LIBRARY} tables", "jax numpy scipy sklearn"),

@@ -35,7 +35,7 @@ from privopt.statistics import (
 _TELLER = Callable[[Any, Array, Array], Pytree]  # of a mechanism, a key and records
 _SIZE = 8
 _BOUNDS = (-1.0, 1.0)
-_QUESTIONS = (*((1.0, 0.99),) * 4, (-1.0, 0.0))  # how the record moves each, and the threshold
+_QUESTIONS = (*((1.0, 0.9),) * 4, (-1.0, 0.0))  # how the record moves each, and the threshold
 _REFUSED = -10.0  # in the place of a value that is not released
 # A quarter of the noise, where theorems are loose: smooth noise is charged for its width as for its
 # place, but that shows in tails alone; a test before a release, or each question before the last,

@@ -187,8 +187,10 @@ def choices_of(algorithm: str) -> Mapping[str, Any]:
     return _CHOICES.get(algorithm, {})
 
 
-def worst_pair(algorithm: str, budget: Budget) -> Pair:
+def worst_pair(algorithm: str, budget: Budget, **choices: object) -> Pair:
     """A plan at ``budget``, one record at its largest, and its opposite or nothing.
+
+    ``choices`` are of the plan, beside those with which it tells most.
 
     All other records are 0, the losses linear (squared, where the plan asks for these): the record
     then adds to every answer as much as it may. Under ``zero_out`` and ``add_or_remove_one`` the
@@ -202,7 +204,8 @@ def worst_pair(algorithm: str, budget: Budget) -> Pair:
     """
     instance("budget", budget, Budget)
     member("algorithm", algorithm, attackable())
-    plan = ALGORITHMS[algorithm].plan(class_of(algorithm), budget, **choices_of(algorithm))
+    asked = {**choices_of(algorithm), **choices}
+    plan = ALGORITHMS[algorithm].plan(class_of(algorithm), budget, **asked)
     replaced = budget.relation is Relation.REPLACE_ONE
     both = (_problem(plan, 1.0), _problem(plan, -1.0 if replaced else 0.0))
     return Pair(plan, *both, algorithm in _ANSWERS, algorithm == "phased_sgd")

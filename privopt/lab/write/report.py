@@ -17,6 +17,7 @@ from privopt.lab.make.catalogue import declared
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
+from privopt.lab.write.audits import audits
 from privopt.lab.write.captions import of_lead
 from privopt.lab.write.document import Document, Picture, Section
 from privopt.lab.write.legend import COMPARISON
@@ -66,8 +67,9 @@ def write_report(
         )
     judgements = [verdict for part in sections for verdict in part.verdicts]
     priced = [(part.name, row) for part in sections for row in part.costs]
-    tables = (*verdict_tables(judgements), costs(priced))
-    pictures = (*_comparison(results), *_leading(results, sections, redraw))
+    attacked, found = audits(results)
+    tables = (*verdict_tables(judgements), *found, costs(priced))
+    pictures = (*_comparison(results), *_leading(results, sections, redraw), *attacked)
     report = Document(pictures, tuple(t for t in tables if t.rows), tuple(sections))
     write_file(results / "README.md", markdown(report).encode())
     for part in report.sections:
