@@ -20,6 +20,8 @@ from privopt.core.replicates import run_one
 from privopt.problems import Problem
 from privopt.spec import Budget
 
+__all__ = ["Check", "Report", "check_algorithm"]
+
 _HOSTILE = (1e3, 1e12, 1e30, np.inf, np.nan)  # sizes of a record
 _FAILURE = 1e-3  # of the attack
 _MORE = 1.125  # times which a number is changed

@@ -39,7 +39,7 @@ def _row(found: dict[str, object]) -> Row:
     quarter = " (¼)" if found["control"] < 0.5 else ""  # type: ignore[operator]
     verdict = str(found["verdict"])
     return (
-        in_words(str(found["name"])),
+        Entry(in_words(str(found["name"]))),
         f"{ratios['attack']:.2f}",
         f"{ratios['weakened']:.2f}{quarter}",
         f"{ratios['forgotten']:.2f}",

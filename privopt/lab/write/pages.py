@@ -95,8 +95,10 @@ def _place(table: int, row: int) -> str:
 
 
 def _marks(row: Row, sections: Mapping[str, Section], outcome: str) -> str:
-    """Of a row that leads to an experiment: of its method, where it names one."""
+    """Of a row that leads to an experiment: of its method, where it names one; else none."""
     assert isinstance(row[0], Entry)
+    if not row[0].link:
+        return ""
     section = sections[row[0].link]
     methods = [row[0].method] if row[0].method in section.algorithms else section.algorithms
     return _filtered(section, (section.algorithms[method] for method in methods), [outcome])
