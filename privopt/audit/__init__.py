@@ -10,11 +10,13 @@ from privopt.audit.one_run import OneRun, least_epsilon, one_run
 from privopt.audit.pairs import Pair, attackable, worst_pair
 from privopt.audit.picture import picture
 from privopt.audit.replay import replay
+from privopt.audit.sensitivity import Furthest, furthest_neighbours
 
 __all__ = [
     "MECHANISMS",
     "Audit",
     "Finding",
+    "Furthest",
     "MechanismPair",
     "OneRun",
     "Pair",
@@ -22,6 +24,7 @@ __all__ = [
     "attackable",
     "audit",
     "finding",
+    "furthest_neighbours",
     "least_epsilon",
     "least_runs",
     "mechanism_pair",

@@ -39,15 +39,18 @@ def norm(x: jax.Array, order: float = 2.0) -> jax.Array:
     The Euclidean one is scaled, so that squares neither vanish nor overflow.
 
     Extreme vectors are first moved by a power of two, since compilers divide by ``scale`` through
-    its reciprocal, and that of a number near the largest is flushed to zero.
+    its reciprocal, and that of a number near the largest is flushed to zero. A vector with NaN has
+    the norm NaN: XLA's maximum of many numbers forgets these on a CPU, so they are looked for.
 
     Examples
     --------
     >>> print(norm(jnp.array([[3.0, 4.0], [3e-200, 4e-200]])))
     [5.e+000 5.e-200]
     """
+    if order == 1.0:
+        return jnp.sum(jnp.abs(x), axis=-1)
     if order != 2.0:
-        return jnp.linalg.norm(x, order, axis=-1)
+        return jnp.where(jnp.isnan(x).any(axis=-1), jnp.nan, jnp.max(jnp.abs(x), axis=-1))
     largest = jnp.max(jnp.abs(x), axis=-1, keepdims=True)
     shift = jnp.where(largest > 2.0**64, 2.0**-64, jnp.where(largest < 2.0**-64, 2.0**64, 1.0))
     shift = shift.astype(x.dtype)

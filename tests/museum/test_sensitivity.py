@@ -22,7 +22,7 @@ from privopt.mechanisms import (
 from privopt.mechanisms.objective_perturbation import PerturbedMinimiser
 from privopt.privacy import Guarantee, round_up
 from privopt.problems import Linear, Logistic, Quantile, SquaredDistance
-from privopt.spec import Budget, ProblemClass
+from privopt.spec import Budget, Norm, ProblemClass
 from privopt.statistics import BoundedMean, BoundedSum, Median
 
 CLIP = 1.5
@@ -49,6 +49,28 @@ def test_no_record_is_too_strange_to_be_clipped(totals):
     for strange in (math.nan, math.inf, -math.inf, 1e300, 1e-300, 7.0):
         for total in totals([[strange, 1.0]]):
             assert np.linalg.norm(total) <= CLIP * (1.0 + 1e-12)
+
+
+def clipped_in_linf(rows):
+    data = rows, jnp.ones(len(rows))
+    risk = EmpiricalRisk(GeneralisedLinear(Linear()), data, None, WholeSpace())
+    return clipped_gradient_sum(risk, CLIP, measure=Norm.LINF)(jnp.zeros(rows.shape[1]))
+
+
+def by_a_maximum_without_nan(rows):
+    sizes = jnp.nanmax(jnp.abs(rows), axis=1)
+    usable = jnp.isfinite(sizes)
+    return jnp.where(usable, jnp.minimum(1.0, CLIP / sizes), 0.0) @ jnp.where(
+        usable[:, None], rows, 0.0
+    )
+
+
+@exhibit(clipped_in_linf, by_a_maximum_without_nan)
+def test_a_strange_record_is_seen_among_many(total):
+    """A maximum that forgets NaN, as XLA's does on a CPU for many numbers: the sum of many."""
+    rows = np.ones((1000, 8))
+    rows[:, 3] = math.nan
+    assert np.isfinite(jax.jit(total)(jnp.asarray(rows))).all()
 
 
 def norm_of(tree):
