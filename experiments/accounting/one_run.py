@@ -20,6 +20,13 @@ SIZES = {
 FAILURE = 0.05
 
 
+def of_gaussian(mu):
+    """The epsilon of Gaussian noise that keeps two neighbours so far apart."""
+    if mu == 0.0:
+        return 0.0
+    return Guarantee(GaussianDpEvent(1.0 / mu), BUDGET.relation).epsilon(BUDGET.delta).lower
+
+
 @cache
 def by_many(method, runs):
     """An epsilon as of a Gaussian mechanism whose neighbours are as far apart as was found."""
@@ -29,8 +36,7 @@ def by_many(method, runs):
         runs=runs,
         failure=FAILURE,
     )
-    mechanism = Guarantee(GaussianDpEvent(1.0 / found.attack.found), BUDGET.relation)
-    return mechanism.epsilon(BUDGET.delta).lower
+    return of_gaussian(found.attack.found)
 
 
 def bounds(profile):
@@ -42,17 +48,19 @@ def bounds(profile):
             runs = [
                 one_run(method, BUDGET, key=key, canaries=canaries, failure=FAILURE) for key in keys
             ]
-            found = np.array([each.epsilon for each in runs])
+            pair = np.array([each.epsilon for each in runs])
+            curve = np.array([of_gaussian(each.mu) for each in runs])
             yield {
-                "label": f"{method}, {canaries} canaries",
-                "method": method,
+                "label": f"{method.replace('_', ' ')}, {canaries:,} canaries",
                 "canaries": canaries,
                 "guesses": runs[0].guesses,
                 "right": float(np.mean([each.right for each in runs])),
-                **{each: float(found.mean()) if each == method else np.nan for each in METHODS},
-                "one": float(found.mean()),
-                "least": float(found.min()),
-                "largest": float(np.sort(found)[-2]),
+                **{f"{each}_{form}": np.nan for each in METHODS for form in ("pair", "curve")},
+                f"{method}_pair": float(pair.mean()),
+                f"{method}_curve": float(curve.mean()),
+                "pair": float(pair.mean()),
+                "curve": float(curve.mean()),
+                "largest": float(max(np.sort(pair)[-2], np.sort(curve)[-2])),
                 "many": by_many(method, size["runs"]),
                 "claimed": runs[0].claimed,
             }
@@ -64,17 +72,19 @@ experiment = Study(
     description=(
         "At ε = 4, δ = 1e-5, zero-out. **Many runs**: two neighbours, 100,000 runs on each, "
         "failure 5 %; drawn as the ε of Gaussian noise that keeps them as far apart as was found. "
-        "**One run** (Steinke, Nasr and Jagielski 2023): a coin decides for each canary whether it "
-        "takes part, a twentieth of the coins is guessed, failure 5 %; mean over 20 keys. Canaries "
-        "are orthogonal records of linear losses, one a dimension, so no canary disturbs another. "
-        "The bound of one run is for the claim (ε, δ) alone, and treats all guesses as an "
-        "adversary's; it rises with the canaries, as more guesses can be sure, and stays below."
+        "**One run**: a coin decides for each canary whether it takes part, a tenth of the coins "
+        "is guessed, failure 5 %; mean over 20 keys. Canaries are orthogonal records of linear "
+        "losses, one a dimension, so no canary disturbs another. One run is judged twice: by the "
+        "claim (ε, δ) alone (Steinke, Nasr and Jagielski 2023), and by a whole trade-off curve, "
+        "that of Gaussian noise (Mahloujifar, Melis and Chaudhuri 2024). Both bounds rise with the "
+        "canaries and stay below the claim: they are proved for any dependence of the guesses."
     ),
     parts={"bounds": bounds},
     claims=(
         Claim("no audit by many runs is above the claim", "bounds", "many <= claimed"),
         Claim("nor 19 of 20 audits by one run", "bounds", "largest <= claimed"),
-        Claim("one run shows less than many", "bounds", "one < many"),
+        Claim("one run shows less than many", "bounds", "curve < many"),
+        Claim("a whole curve shows more than (ε, δ) alone", "bounds", "pair < curve"),
     ),
     plots=(
         Plot(
@@ -89,8 +99,17 @@ experiment = Study(
                 lines=(
                     Line("claimed", "claimed: at most", "grey"),
                     Line("many", "100,000 runs", "green", "points"),
-                    Line("output_perturbation", "one run, output perturbation", "orange", "points"),
-                    Line("dp_gd", "one run, DP-GD", "blue", "points"),
+                    Line(
+                        "output_perturbation_curve", "output perturbation, by its curve", "orange"
+                    ),
+                    Line("dp_gd_curve", "DP-GD, by its curve", "blue"),
+                    Line(
+                        "output_perturbation_pair",
+                        "output perturbation, by (ε, δ)",
+                        "orange",
+                        "dashes",
+                    ),
+                    Line("dp_gd_pair", "DP-GD, by (ε, δ)", "blue", "dashes"),
                 ),
             ),
         ),
@@ -101,8 +120,8 @@ experiment = Study(
             "ε is at least",
             Column("method", "{label}"),
             Column("right guesses", "{right:.1f} of {guesses}"),
-            Column("one run, mean", "{one:.2f}", "one < many"),
-            Column("least", "{least:.2f}"),
+            Column("one run, by (ε, δ)", "{pair:.2f}", "pair < curve"),
+            Column("one run, by its curve", "{curve:.2f}", "curve < many"),
             Column("largest but one", "{largest:.2f}", "largest <= claimed"),
             Column("many runs", "{many:.2f}", "many <= claimed"),
             Column("claimed", "{claimed:.2f}"),

@@ -6,7 +6,7 @@ No guess may be better than the claimed trade-off curve allows.
 
 from privopt.audit.distinguishing import Audit, Finding, Releases, audit, finding, least_runs
 from privopt.audit.mechanisms import MECHANISMS, MechanismPair, mechanism_pair
-from privopt.audit.one_run import OneRun, least_epsilon, one_run
+from privopt.audit.one_run import OneRun, least_epsilon, least_mu, one_run
 from privopt.audit.pairs import Pair, attackable, worst_pair
 from privopt.audit.picture import picture
 from privopt.audit.replay import replay
@@ -26,6 +26,7 @@ __all__ = [
     "finding",
     "furthest_neighbours",
     "least_epsilon",
+    "least_mu",
     "least_runs",
     "mechanism_pair",
     "one_run",

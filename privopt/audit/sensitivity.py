@@ -11,7 +11,7 @@ import numpy.typing as npt
 from jax import Array
 
 from privopt.arguments import positive_integer, positive_number
-from privopt.audit.distinguishing import FloatArray
+from privopt.audit.scores import FloatArray
 from privopt.spec import Norm, Relation
 
 Records = npt.NDArray[Any]
@@ -123,7 +123,7 @@ def _distances(
             np.asarray(answers(each, there), np.float64).reshape(len(pairs), -1)
             for each, there in zip(_both(pairs), present, strict=True)
         ]
-        usable = np.isfinite(told).all(axis=(0, 2))
+        usable = np.asarray(np.isfinite(np.hstack(told)).all(axis=1))
         moved = np.where(usable[:, None], np.subtract(*np.nan_to_num(told)), 0.0)
         return np.where(usable, measure(moved), np.inf)
 
