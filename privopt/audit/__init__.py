@@ -8,7 +8,7 @@ from privopt.audit.distinguishing import Audit, Finding, Releases, audit, findin
 from privopt.audit.mechanisms import MECHANISMS, MechanismPair, mechanism_pair
 from privopt.audit.one_run import OneRun, least_epsilon, least_mu, one_run
 from privopt.audit.pairs import Pair, attackable, worst_pair
-from privopt.audit.picture import picture
+from privopt.audit.picture import curves, picture
 from privopt.audit.replay import replay
 from privopt.audit.sensitivity import Furthest, furthest_neighbours
 
@@ -23,6 +23,7 @@ __all__ = [
     "Releases",
     "attackable",
     "audit",
+    "curves",
     "finding",
     "furthest_neighbours",
     "least_epsilon",

@@ -51,7 +51,9 @@ class Finding(NamedTuple):
     ``alpha`` is at least the false-positive rate, ``power`` at most the true-positive rate, both
     by Clopper and Pearson. ``found = Phi^-1(power) - Phi^-1(alpha)``, 0 where that is negative;
     ``claimed`` is the same of the power that the guarantee allows at ``alpha``. ``score`` names the
-    statistic, ``threshold`` that above which it guesses the first data set.
+    statistic, ``threshold`` that above which it guesses the first data set. ``band`` has
+    ``alpha`` and ``power`` at many thresholds, each by itself: first these bounds, then those on
+    the other side, shape ``(2, 2, thresholds)``.
     """
 
     alpha: float
@@ -60,6 +62,7 @@ class Finding(NamedTuple):
     claimed: float
     score: str
     threshold: float
+    band: FloatArray
 
     @property
     def ratio(self) -> float:
@@ -176,7 +179,7 @@ def finding(one: FloatArray, two: FloatArray, guarantee: Guarantee, failure: flo
     Of equally many runs. The first half is learned from, the second judged.
     """
     half, quarter = len(one) // 2, len(one) // 4
-    best: tuple[float, str, Score, float] | None = None
+    best: tuple[float, str, Score, float, FloatArray] | None = None
     for name, learn in SCORES.items():
         score = learn(one[:quarter], two[:quarter])
         learned = np.sort([score(each[quarter:half]) for each in (one, two)])
@@ -187,13 +190,17 @@ def finding(one: FloatArray, two: FloatArray, guarantee: Guarantee, failure: flo
         ratios[seen] = _apart(alphas[seen], powers[seen]) / _allowed(guarantee, alphas[seen])
         chosen = int(np.argmax(ratios))
         if best is None or ratios[chosen] > best[0]:
-            best = float(ratios[chosen]), name, score, float(thresholds[chosen])
+            best = float(ratios[chosen]), name, score, float(thresholds[chosen]), thresholds
     assert best is not None
-    _, name, score, threshold = best
-    alpha, power = _bounds(np.sort([score(each[half:]) for each in (one, two)]), threshold, failure)
+    _, name, score, threshold, thresholds = best
+    judged = np.sort([score(each[half:]) for each in (one, two)])
+    alpha, power = _bounds(judged, threshold, failure)
+    cautious = np.array([_bounds(judged, each, failure) for each in thresholds])
+    generous = np.array([_bounds(judged[::-1], each, failure)[::-1] for each in thresholds])
+    band = np.array([cautious.T, generous.T])
     found = max(0.0, float(_apart(alpha, power))) if alpha < 1.0 else 0.0
     claimed = float(_allowed(guarantee, np.array([alpha]))[0])
-    return Finding(alpha, power, found, claimed, name, threshold)
+    return Finding(alpha, power, found, claimed, name, threshold, band)
 
 
 def _apart(alpha: npt.ArrayLike, power: npt.ArrayLike) -> FloatArray:

@@ -1,17 +1,23 @@
-"""Audits as a picture: a row an algorithm, the guarantee as a line."""
+"""Audits as pictures: a row an algorithm, or the error rates of each beside its claimed curve."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from privopt.audit.distinguishing import Audit
+from privopt.audit.scores import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_ROW = 0.25  # inches
+_ROW, _SQUARE = 0.25, 2.3  # inches
+_COLUMNS = 3
+_ALPHAS = np.linspace(0.0, 1.0, 401)
 
 
 def picture(audits: Sequence[Audit], title: str) -> Figure:
@@ -19,22 +25,78 @@ def picture(audits: Sequence[Audit], title: str) -> Figure:
 
     It needs Matplotlib, of the extra ``lab``.
     """
+    return _with_look(_rows, audits, title)
+
+
+def curves(audits: Sequence[Audit], title: str) -> Figure:
+    """A figure: for each audit the power that is claimed at most, and what the attacks have.
+
+    It needs Matplotlib, of the extra ``lab``.
+    """
+    return _with_look(_squares, audits, title)
+
+
+def write_picture(audits: Sequence[Audit], title: str, stem: Path) -> None:
+    """``stem`` with the ending .png; curves where the audits are few."""
+    from privopt.lab.draw.style import save
+
+    drawn = curves if len(audits) <= 2 * _COLUMNS else picture
+    save(lambda: drawn(audits, title), stem, formats=(".png",))
+
+
+def _with_look(
+    draw: Callable[[Sequence[Audit], str], Figure], audits: Sequence[Audit], title: str
+) -> Figure:
     from matplotlib import rc_context
 
     from privopt.lab.draw.sheet import LOOK
 
     with rc_context(LOOK):
-        return _drawn(audits, title)
+        return draw(audits, title)
 
 
-def write_picture(audits: Sequence[Audit], title: str, stem: Path) -> None:
-    """``stem`` with the ending .png."""
-    from privopt.lab.draw.style import save
+def _squares(audits: Sequence[Audit], title: str) -> Figure:
+    from privopt.lab.draw.sheet import sheet
+    from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE
 
-    save(lambda: picture(audits, title), stem, formats=(".png",))
+    first = audits[0]
+    key = (
+        "Whoever guesses from a release is right about the first data set with some power, and "
+        "wrong about the second with a false-alarm rate. Black: the most power that the guarantee "
+        "allows. Blue: the attack; orange: the same with less noise. Bands: both rates at many "
+        f"thresholds, each at confidence {1.0 - first.failure:g}; dots: the cautious bounds at the "
+        "threshold that was chosen beforehand. Dotted: a coin."
+    )
+    columns = min(_COLUMNS, len(audits))
+    rows = -(-len(audits) // columns)
+    figure, panels = sheet(
+        title, [], [key], panels=(rows, columns), height=_SQUARE, left=0.55, right=0.1, top=0.22
+    )
+    for place, each in itertools.zip_longest(panels.flat, audits):
+        if each is None:
+            place.set_visible(False)
+            continue
+        place.plot(_ALPHAS, _ALPHAS, ":", color=GREY, lw=1.0)
+        place.plot(_ALPHAS, 1.0 - each.guarantee.trade_off(_ALPHAS), color=INK, lw=1.2)
+        for part, colour in ((each.weakened, ORANGE), (each.attack, BLUE)):
+            low, high = (_steps(*rates) for rates in part.band)
+            place.fill_between(_ALPHAS, low, np.maximum(low, high), color=colour, alpha=0.35, lw=0)
+            place.plot([part.alpha], [part.power], "o", color=colour, ms=4.5)
+        place.set_title(_name(each), fontsize=8.5, loc="left")
+        place.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="false alarms")
+    for place in panels[:, 0]:
+        place.set_ylabel("power")
+    return figure
 
 
-def _drawn(audits: Sequence[Audit], title: str) -> Figure:
+def _steps(alphas: FloatArray, powers: FloatArray) -> FloatArray:
+    """The greatest power at a false-alarm rate of ``_ALPHAS`` or less."""
+    order = np.argsort(alphas, kind="stable")
+    reached = np.concatenate([[0.0], np.maximum.accumulate(powers[order])])
+    return np.asarray(reached[np.searchsorted(alphas[order], _ALPHAS, side="right")])
+
+
+def _rows(audits: Sequence[Audit], title: str) -> Figure:
     from privopt.lab.draw.sheet import sheet
     from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE, PAPER
 

@@ -14,7 +14,7 @@ from privopt.cli.steps import number
 from privopt.spec import Budget, Relation
 
 if TYPE_CHECKING:
-    from privopt.audit import Audit
+    from privopt.audit import Audit, Finding
 
 REFUTED = 3
 _PARTS = ("attack", "identical", "weakened", "forgotten")
@@ -123,5 +123,12 @@ def _record(audit: Audit, budget: Budget, seed: int) -> dict[str, object]:
         "control": audit.control,
         "seed": seed,
         "verdict": audit.verdict,
-        **{name: {**part._asdict(), "ratio": part.ratio} for name, part in parts.items()},
+        **{name: _numbers(part) for name, part in parts.items()},
+    }
+
+
+def _numbers(part: Finding) -> dict[str, object]:
+    """Its bounds and threshold; the band is drawn, and follows from the seed."""
+    return {name: value for name, value in part._asdict().items() if name != "band"} | {
+        "ratio": part.ratio
     }
