@@ -88,6 +88,10 @@ def test_normals_are_told_apart_as_far_as_they_are(mu):
     one[:, 1] += mu
     found = finding(one, two, claimed, 1e-3)
     assert 0.9 < found.ratio <= 1.0
+    cautious, generous = ((a, b - 1.0 + claimed.trade_off(a)) for a, b in found.band)
+    assert (cautious[1] < 0.0).all()
+    assert (generous[1] > 0.0).all()
+    assert (cautious[0] > generous[0]).all()
     one[:, 1] += 0.2 * mu
     assert finding(one, two, claimed, 1e-3).ratio > 1.0
     assert finding(two[:100_000], two[100_000:], claimed, 1e-3).found == 0.0
