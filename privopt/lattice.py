@@ -134,7 +134,7 @@ class DiscreteGaussianMechanism(_LatticeNoise):
     >>> mean = BoundedMean.of(0.0, 80.0, size=1000)
     >>> mechanism = DiscreteGaussianMechanism.calibrated(mean, budget, dim=1)
     >>> mechanism.spacing, round(mechanism.scale * mechanism.spacing, 2)
-    (6.103515625e-05, 0.42)
+    (6.103515625e-05, 0.36)
     """
 
     __slots__ = ()
