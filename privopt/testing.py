@@ -22,7 +22,7 @@ from privopt.spec import Budget
 
 __all__ = ["Check", "Report", "check_algorithm"]
 
-_HOSTILE = (1e3, 1e12, 1e30, np.inf, np.nan)  # sizes of a record
+_HOSTILE = (1e-45, 1e3, 1e12, 1e30, np.inf, np.nan)  # sizes of a record
 _FAILURE = 1e-3  # of the attack
 _MORE = 1.125  # times which a number is changed
 

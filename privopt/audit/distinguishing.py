@@ -131,13 +131,11 @@ def audit(
     guarantee, least = attacked.guarantee, least_runs(attacked.guarantee, failure)
     if runs < least:
         raise ValueError(f"runs must be at least {least} to see half of the noise, got {runs}")
-    few = math.ceil(_FORGOTTEN * runs)
-    asked = [(False, 1.0, runs), (True, 1.0, runs), (False, 1.0, runs)]
-    asked += [(second, attacked.control, runs) for second in (False, True)]
-    asked += [(second, _QUIET, few) for second in (False, True)]
+    asked = [(False, 1.0), (True, 1.0), (False, 1.0)]
+    asked += [(second, noise) for noise in (attacked.control, _QUIET) for second in (False, True)]
     drawn = []
-    for place, (second, noise, count) in enumerate(asked):
-        found = attacked.sample(second, noise, jax.random.fold_in(key, place), count)
+    for place, (second, noise) in enumerate(asked):
+        found = attacked.sample(second, noise, jax.random.fold_in(key, place), runs)
         if not np.isfinite(found).all():
             raise ValueError(f"{attacked.name} must release numbers, got NaN or infinity")
         drawn.append(found)
@@ -152,10 +150,10 @@ def audit(
     return Audit(attacked.name, guarantee, attack, same, less, none, share, runs, failure)
 
 
-def _mixed(many: FloatArray, few: FloatArray) -> FloatArray:
-    """``many``, of which evenly spread ones are replaced by ``few``."""
-    found = many.copy()
-    found[np.linspace(0, len(many) - 1, len(few)).round().astype(int)] = few
+def _mixed(many: FloatArray, quiet: FloatArray) -> FloatArray:
+    """``many``, of which evenly spread ones are ``quiet``."""
+    found, few = many.copy(), math.ceil(_FORGOTTEN * len(many))
+    found[np.linspace(0, len(many) - 1, few).round().astype(int)] = quiet[:few]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -71,11 +72,17 @@ class MechanismPair(NamedTuple):
     def sample(self, second: bool, noise: float, key: Array, runs: int) -> FloatArray:
         """What so many releases of ``one``, or the second, tell with so many times the noise."""
         records = jnp.asarray(self.two if second else self.one)
-        quieter = _scaled(self.mechanism, noise)
-        keys = jax.random.split(key, runs)
-        found = jax.jit(jax.vmap(lambda each: self.told(quieter, each, records)))(keys)
+        found = _teller(self.told, _scaled(self.mechanism, noise))(
+            jax.random.split(key, runs), records
+        )
         rows = [np.reshape(np.asarray(each), (runs, -1)) for each in jax.tree.leaves(found)]
         return np.hstack(rows).astype(np.float64)
+
+
+@lru_cache(maxsize=8)
+def _teller(told: _TELLER, mechanism: Any) -> Callable[[Array, Array], Pytree]:
+    """One program for all calls: of keys and records, what is told."""
+    return jax.jit(jax.vmap(partial(told, mechanism), (0, None)))
 
 
 def _scaled(mechanism: Any, factor: float) -> Any:
