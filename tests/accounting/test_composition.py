@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from privopt.accounting import Advanced, Basic, advanced_epsilon, optimal_delta, optimal_epsilon
-from privopt.privacy import gaussian_epsilon, gaussian_trade_off, pure_event
+from privopt.privacy import (
+    Guarantee,
+    approximate_event,
+    gaussian_epsilon,
+    gaussian_trade_off,
+    pure_event,
+)
 from privopt.spec import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE
@@ -144,6 +150,16 @@ def test_unequal_pure_releases_by_the_formula():
     drift += 50 * 0.1 * math.tanh(0.05)
     expected = drift + math.sqrt(2 * math.log(1e5) * squares)
     assert Advanced().epsilon(event, ADD, 1e-5).upper == pytest.approx(expected, rel=1e-12)
+
+
+@EVERY_FORM
+def test_what_releases_spend_of_delta_is_no_slack(form):
+    """A quarter of it each alone: of the fractions that are tried 0.3 is the least that pays."""
+    one, k, delta = approximate_event(0.01, 1e-9), 1000, 4e-6
+    each = Guarantee(one, ADD).epsilon(0.3 * delta / k).upper
+    expected = advanced_epsilon([(each, k)], 0.7 * delta, form)
+    found = Advanced(form).epsilon(dp.SelfComposedDpEvent(one, k), ADD, delta).upper
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_unequal_releases_hold_by_convolution():

@@ -7,11 +7,23 @@ import jax
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
+from scipy.stats import binomtest
 from typer.testing import CliRunner
 
 import privopt
 from privopt import statistics
-from privopt.audit import MECHANISMS, Pair, audit, finding, least_runs, mechanism_pair, worst_pair
+from privopt.audit import (
+    MECHANISMS,
+    Audit,
+    Finding,
+    Pair,
+    audit,
+    finding,
+    least_runs,
+    mechanism_pair,
+    worst_pair,
+)
+from privopt.audit.scores import SCORES
 from privopt.cli.commands import app
 from privopt.privacy import Guarantee
 
@@ -95,6 +107,39 @@ def test_normals_are_told_apart_as_far_as_they_are(mu):
     one[:, 1] += 0.2 * mu
     assert finding(one, two, claimed, 1e-3).ratio > 1.0
     assert finding(two[:100_000], two[100_000:], claimed, 1e-3).found == 0.0
+
+
+def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
+    """Scores and threshold do not see the second halves, judged as by Clopper and Pearson."""
+    claimed, rng = Guarantee(GaussianDpEvent(1.0), "zero_out"), np.random.default_rng(0)
+    one, two, *fresh = rng.normal(size=(4, 4000, 2))
+    one += 0.5
+    fresh[0][2000:] -= 0.5  # against what the first halves say
+    others = [np.vstack([one[:2000], fresh[0][2000:]]), np.vstack([two[:2000], fresh[1][2000:]])]
+    first, again = (finding(*pair, claimed, 0.02) for pair in ((one, two), others))
+    assert (first.score, first.threshold) == (again.score, again.threshold)
+    assert again.found == 0.0 < first.found
+    score = SCORES[first.score](one[:1000], two[:1000])
+    hits = (int((score(each[2000:]) > first.threshold).sum()) for each in (one, two))
+    power, alpha = (binomtest(each, 2000).proportion_ci(0.98) for each in hits)
+    np.testing.assert_allclose(first[:2], [alpha.high, power.low], rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ((0.9, 0.0, 1.5, 1.5), "kept"),
+        ((1.1, 0.0, 1.5, 1.5), "refuted"),
+        ((0.9, 0.1, 1.5, 1.5), "blind"),
+        ((1.1, 0.0, 0.9, 1.5), "blind"),
+        ((0.9, 0.0, 1.5, 0.9), "blind"),
+    ],
+)
+def test_a_verdict_rests_on_all_controls(found, verdict):
+    """The attack, the honest twin of itself, half of the noise, and noise forgotten in a few."""
+    four = (Finding(0.1, 0.5, each, 1.0, "discriminant", 0.0) for each in found)
+    claimed = Guarantee(GaussianDpEvent(1.0), "zero_out")
+    assert Audit("any", claimed, *four, 0.5, 1000, 1e-3).verdict == verdict
 
 
 def test_what_is_no_audit_is_refused():

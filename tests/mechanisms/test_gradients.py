@@ -297,6 +297,8 @@ def test_the_rate_is_charged_and_no_less():
     assert event.count == 100
     assert event.event.sampling_probability == pytest.approx(3 / N, rel=1e-4)
     assert event.event.sampling_probability >= oracle.batches.rate
+    fixed = gradient(FixedSizeBatches(6, N)).event(Relation.REPLACE_ONE).event
+    assert (fixed.source_dataset_size, fixed.sample_size) == (N, 6)
 
 
 def test_shuffled_passes_get_no_amplification():

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dp_accounting import NonPrivateDpEvent
 
 import privopt
 from privopt.convex import (
@@ -120,7 +121,9 @@ def test_a_spent_number_of_proposals_is_the_centre():
 def test_the_number_of_proposals_pays_for_its_failure():
     """With ``2^-64`` at most, and with a share of a smaller delta."""
     query = ClippedRisk.of(FACTS)
-    pure = GibbsMechanism.pure(query, PURE).proposals
+    mechanism = GibbsMechanism.pure(query, PURE)
+    pure = mechanism.proposals
+    assert mechanism._replace(proposals=pure - 1).event(REPLACE) == NonPrivateDpEvent()
     assert GibbsMechanism.regularised(query, BOTH, 0.1).proposals == pure
     small = Budget(epsilon=1.0, delta=1e-12, relation=REPLACE)
     assert GibbsMechanism.regularised(query, small, 0.1).proposals > pure

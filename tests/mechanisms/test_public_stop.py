@@ -76,9 +76,12 @@ def test_a_run_stops_where_the_host_says():
 
 
 def test_the_guarantee_of_all_steps_is_the_rule_s():
+    """Whose noise is the classical one, of a replaced record, for ``epsilon/32, delta/16``."""
     planned = plan()
     spent = planned.guarantee.epsilon(BUDGET.delta)
     assert 0.74 < spent.upper <= 0.76
+    classical = 2.0 * math.sqrt(2.0 * math.log(1.25 * 16.0 / BUDGET.delta)) * 32.0
+    assert planned.params.mechanism.multiplier == pytest.approx(classical, rel=1e-6)
     quieter = scaled(planned.params.mechanism, 0.99)
     assert quieter.event(BUDGET.relation) == NonPrivateDpEvent()
     with pytest.raises(ValueError, match="within the budget"):

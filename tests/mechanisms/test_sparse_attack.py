@@ -194,6 +194,26 @@ def test_distances_far_from_the_origin_do_not_lose_a_record_in_the_rounding(offs
     assert np.linalg.norm(found[1:] - found[0], axis=1).max() <= 1.1
 
 
+@pytest.mark.optimised
+def test_no_distance_is_rounded_down():
+    """Where it has fewest digits, an eighth of the point's norm: 100,000 records one by one."""
+    rng = np.random.default_rng(0)
+    turns = rng.uniform(0.0, 2.0 * np.pi, 100_000)
+    away = rng.uniform(126.0, 140.0, (turns.size, 1)) * np.stack([np.cos(turns), np.sin(turns)], 1)
+    point, places = jnp.array([600.0, -800.0], jnp.float32), jnp.arange(2)[None]
+
+    @jax.jit
+    @jax.vmap
+    def alone(record):
+        points = SparseFeatures(places, record[None], 2)
+        return clipped_gradient_sum(squares(points), jnp.float32(1.0))(point)
+
+    found = np.asarray(alone((np.asarray(point) + away).astype(np.float32)), np.float64)
+    sizes = np.linalg.norm(found, axis=1)
+    assert sizes.min() > 0.99
+    assert sizes.max() <= ClippedGradient(1.0, 1.0, 2).contribution
+
+
 # --- gradients of reduced bias --------------------------------------------------------------------
 
 

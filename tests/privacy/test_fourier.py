@@ -1,6 +1,7 @@
 """The Fourier accountant against golden values, closed forms, other accountants and itself."""
 
 import math
+from functools import reduce
 
 import dp_accounting as dp
 import mpmath
@@ -125,6 +126,18 @@ def test_randomised_response_against_binomial_sums(steps):
             )
             lower, upper = FOURIER.delta(event, ADD, epsilon)
             assert lower <= exact <= upper <= lower * 1.01
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_order_that_is_worse_in_one_sampled_step_is_not_in_two(steps):
+    """A record removed from one, added to two (Lebeda, Regehr, Kamath and Steinke 2024)."""
+    absent, present = np.array([0.85, 0.15]), np.array([0.15, 0.85])
+    sampled = 0.9 * present + 0.1 * absent
+    p, q = (reduce(np.kron, [law] * steps) for law in (sampled, absent))
+    removed, added = (np.maximum(a - np.e * b, 0.0).sum() for a, b in ((p, q), (q, p)))
+    assert (added > 1.05 * removed) == (steps == 2)
+    lower, upper = FOURIER.delta(Times(Poisson(0.9, Response(0.3, 2)), steps), ADD, 1.0)
+    assert lower <= max(removed, added) <= upper <= lower * 1.001
 
 
 EVENTS = [

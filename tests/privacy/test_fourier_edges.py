@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from events import ADD, REPLACE, Gaussian, Laplace, Poisson, Response, Times, Together, sgd
 
-from privopt.privacy import Fourier, GaussianDP
+from privopt.privacy import Fourier, GaussianDP, Guarantee, pure_event
+from privopt.privacy.fourier import AtDelta, AtEpsilon, Order, bounds
 from privopt.privacy.numbers import Interval
+from privopt.privacy.pairs import PurePair
 from privopt.spec import Relation
 
 FOURIER = Fourier()
@@ -189,3 +191,21 @@ def test_numbers_beyond_floats_are_refused_or_cost_everything():
     assert tuple(FOURIER.delta(endless, ADD, 1.0)) == (0.0, 1.0)
     nothing = Times(dp.NoOpDpEvent(), 10**400)
     assert tuple(FOURIER.epsilon(nothing, ADD, 1e-5)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("by", [0.01, -0.01])
+def test_losses_that_are_known_up_to_a_blur_are_taken_at_its_worse_end(by):
+    """Atoms in the bins of losses ``by`` lower, and said to be within ``|by|``."""
+
+    class Blurred(PurePair):
+        def bins(self, edges):
+            return super().bins(edges + by)._replace(blur=abs(by))
+
+    parts, true = ((Blurred(1.0), 5),), Guarantee(pure_event(1.0), "zero_out").times(5)
+    for query, exact in (
+        (AtDelta(0.01, 0.0), true.epsilon(0.01)),
+        (AtEpsilon(2.0), true.delta(2.0)),
+    ):
+        lower, upper, _ = bounds([Order(parts, parts)], query, 1e-3, two_sided=True)
+        assert lower <= exact.lower
+        assert exact.upper <= upper

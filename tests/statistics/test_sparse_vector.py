@@ -219,7 +219,7 @@ def test_a_holdout_of_one_record_is_no_easier_told_than_claimed(epsilon_lower_bo
 
 
 def test_the_answers_are_those_of_the_noise_on_the_tape():
-    """Threshold, comparison and answer, in this order of drawing; in float32 too."""
+    """Threshold, comparison and answer, each of its own, in this order; in float32 too."""
     budget = Budget(epsilon=200.0, delta=0.0, relation="replace_one")
     mechanism = Thresholdout.calibrated(BoundedMean.of(0.0, 2.0, 4), 0.3, budget, answers=2)
     rng = np.random.default_rng(0)
@@ -233,6 +233,9 @@ def test_the_answers_are_those_of_the_noise_on_the_tape():
                 if memory.left == 0:
                     break
         limit, *noises = (float(each) for each in tape["noise"])
+        scales = (mechanism.comparison.question_scale, mechanism.answer_scale) * len(told)
+        units = np.abs([limit, *np.divide(noises, scales)])
+        assert np.unique(units.round(4)).size == units.size
         limit *= mechanism.comparison.threshold_scale
         for i, answer in enumerate(told):
             one, two = training[i, :3].mean(), holdout[i].mean()
