@@ -23,7 +23,6 @@ from privopt import draws
 from privopt.arguments import count, positive_number, real
 from privopt.privacy import gaussian_mu, round_down
 from privopt.statistics.proportion import clopper_pearson
-from privopt.streams import stream
 
 
 class Votes(NamedTuple):
@@ -75,20 +74,20 @@ def noisy_votes(
     >>> int(votes.chosen), 950 < int(votes.counts[0]) < 1000  # P(N(4, 4) > 0) = .977
     (0, True)
     """
+    choosing, chunk = count("choosing", choosing), count("chunk", chunk)
+    copies = choosing + count("samples", samples)
     classes = jax.eval_shape(scores, x).size
 
-    def counted(key: Array, copies: int) -> Array:
-        def vote(number: Array) -> Array:
-            noise = draws.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
-            found = scores(x + jnp.asarray(sigma, x.dtype) * noise)
-            return jnp.where(jnp.isnan(found).any(), classes, jnp.argmax(found))
+    def vote(number: Array) -> Array:
+        noise = draws.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
+        found = scores(x + jnp.asarray(sigma, x.dtype) * noise)
+        return jnp.where(jnp.isnan(found).any(), classes, jnp.argmax(found))
 
-        numbers = jnp.arange(copies, dtype=jnp.uint32)
-        return jnp.bincount(jax.lax.map(vote, numbers, batch_size=chunk), length=classes + 1)
-
-    first = counted(stream(key, "selection"), count("choosing", choosing))
-    fresh = counted(stream(key, "noise"), count("samples", samples))
-    return Votes(jnp.argmax(first[:-1]), fresh[:-1], fresh[-1])
+    whole = chunk * math.ceil(copies / chunk)  # without a smaller last chunk, a program of its own
+    called = jax.lax.map(vote, jnp.arange(whole, dtype=jnp.uint32), batch_size=chunk)
+    chosen = jnp.argmax(jnp.bincount(called[:choosing], length=classes + 1)[:-1])
+    counts = jnp.bincount(called[choosing:copies], length=classes + 1)
+    return Votes(chosen, counts[:-1], counts[-1])
 
 
 @dataclass(frozen=True)
