@@ -52,7 +52,7 @@ class Sizes(NamedTuple):
 SIZES = {
     "quick": Sizes(400, 30, 2_000, 6, 10, 10, 8, (100, 1_000, 10_000), 100_000),
     "full": Sizes(
-        2_000, 500, 10_000, 20, 100, 20, 16, (100, 1_000, 10_000, 100_000, 1_000_000), 1_000_000
+        2_000, 300, 10_000, 12, 100, 20, 16, (100, 1_000, 10_000, 100_000, 1_000_000), 1_000_000
     ),
 }
 
@@ -144,7 +144,6 @@ def certificates(model, parameters, sigma, pixels, key, samples):
     return [
         Certificate.of(
             voted(model, parameters, sigma, x, jax.random.fold_in(key, i), samples),
-            sigma=sigma,
             failure=FAILURE,
         )
         for i, x in enumerate(pixels)
@@ -329,7 +328,7 @@ def margin(profile):
     failure = FAILURE / exact.size / len(sizes)
 
     def certificate(votes):
-        return Certificate.of(Votes(0, votes, 0), sigma=SIGMA, failure=failure)
+        return Certificate.of(Votes(0, votes, 0, SIGMA), failure=failure)
 
     for samples in sizes:
         row = {"label": f"{samples:,} votes", "samples": samples, "whole": 1.0}
@@ -364,7 +363,7 @@ def wrong(law, trials, *, fresh=True, failure=RISK):
     cases, times = np.unique(cases, axis=0, return_counts=True)
     bad = 0
     for (chosen, *votes), count in zip(cases, times, strict=True):
-        found = Certificate.of(Votes(chosen, np.array(votes), 0), sigma=1.0, failure=failure)
+        found = Certificate.of(Votes(chosen, np.array(votes), 0, 1.0), failure=failure)
         rival = np.delete(law, chosen).max()
         true = 0.5 * (norm.ppf(law[chosen]) - norm.ppf(rival))
         bad += int(count) * (found.radius > max(0.0, true))

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 from privopt import draws
 from privopt.arguments import count, positive_number, real
-from privopt.privacy import gaussian_mu, round_down
+from privopt.privacy import gaussian_mu
 from privopt.statistics.proportion import clopper_pearson
 
 
@@ -30,12 +30,13 @@ class Votes(NamedTuple):
 
     ``chosen``, shape ``()``, is the class that won a first vote, which decides nothing else.
     ``counts``, shape ``(classes,)``, are of a fresh vote; ``spoiled``, shape ``()``, its copies of
-    no class.
+    no class; ``sigma``, shape ``()``, the noise as it was, in the type of the input.
     """
 
     chosen: Array
     counts: Array
     spoiled: Array
+    sigma: Array
 
 
 def noisy_votes(
@@ -74,20 +75,22 @@ def noisy_votes(
     >>> int(votes.chosen), 950 < int(votes.counts[0]) < 1000  # P(N(4, 4) > 0) = .977
     (0, True)
     """
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise ValueError(f"x must be of a floating type, got {x.dtype}")
     choosing, chunk = count("choosing", choosing), count("chunk", chunk)
     copies = choosing + count("samples", samples)
-    classes = jax.eval_shape(scores, x).size
+    classes, sigma = jax.eval_shape(scores, x).size, jnp.asarray(sigma, x.dtype)
 
     def vote(number: Array) -> Array:
         noise = draws.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
-        found = scores(x + jnp.asarray(sigma, x.dtype) * noise)
+        found = scores(x + sigma * noise)
         return jnp.where(jnp.isnan(found).any(), classes, jnp.argmax(found))
 
     whole = chunk * math.ceil(copies / chunk)  # without a smaller last chunk, a program of its own
     called = jax.lax.map(vote, jnp.arange(whole, dtype=jnp.uint32), batch_size=chunk)
     chosen = jnp.argmax(jnp.bincount(called[:choosing], length=classes + 1)[:-1])
     counts = jnp.bincount(called[choosing:copies], length=classes + 1)
-    return Votes(chosen, counts[:-1], counts[-1])
+    return Votes(chosen, counts[:-1], counts[-1], sigma)
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class Certificate:
     relation: ClassVar[str] = "inputs_at_l2_distance"
 
     @classmethod
-    def of(cls, votes: Votes, *, sigma: float, failure: float = 1e-3) -> Certificate:
+    def of(cls, votes: Votes, *, failure: float = 1e-3) -> Certificate:
         """What the votes on one input prove, with probability ``1 - failure``.
 
         Counts that are bounded are not those that chose, so one class is bounded from below and
@@ -142,12 +145,12 @@ class Certificate:
 
         Examples
         --------
-        >>> votes = Votes(jnp.array(1), jnp.array([10, 990]), jnp.array(0))
-        >>> certificate = Certificate.of(votes, sigma=0.5)
+        >>> votes = Votes(jnp.array(1), jnp.array([10, 990]), jnp.array(0), jnp.array(0.5))
+        >>> certificate = Certificate.of(votes)
         >>> certificate.predicted, round(certificate.lower, 3), round(certificate.radius, 3)
         (1, 0.976, 0.989)
         """
-        sigma = round_down(positive_number("sigma", sigma))  # the device's number, or below it
+        sigma = positive_number("sigma", float(votes.sigma))
         if not 0.0 < real("failure", failure) < 1.0:
             raise ValueError(f"failure must be above 0 and below 1, got {failure!r}")
         counts, chosen = np.asarray(votes.counts), int(votes.chosen)

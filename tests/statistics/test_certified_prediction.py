@@ -22,7 +22,7 @@ def sides(x):
 
 
 def certificate(*counts, chosen=0, spoiled=0, sigma=1.0, failure=1e-3):
-    return Certificate.of(Votes(chosen, np.array(counts), spoiled), sigma=sigma, failure=failure)
+    return Certificate.of(Votes(chosen, np.array(counts), spoiled, sigma), failure=failure)
 
 
 # Votes
@@ -141,12 +141,12 @@ def test_a_margin_is_never_exceeded_and_reached_with_many_votes():
 def test_an_adversary_beyond_the_margin_turns_the_vote_and_within_the_radius_does_not():
     x, sigma = jnp.array([3.0, 1.0, 7.0]), 0.5
     votes = noisy_votes(sides, x, sigma, KEY, samples=20_000)
-    found = Certificate.of(votes, sigma=sigma)
+    found = Certificate.of(votes)
     assert found.predicted == 0
     assert 0.9 < found.radius < 1.0
     for step, expected in ((0.8 * found.radius, 0), (1.1, 1)):
         moved = noisy_votes(sides, x - step * PLANE / 5.0, sigma, KEY, samples=20_000)
-        assert Certificate.of(moved, sigma=sigma).predicted == expected
+        assert Certificate.of(moved).predicted == expected
 
 
 # Coverage: 100,000 certificates where two classes are even, so that each that does not abstain lies
@@ -187,7 +187,7 @@ def test_no_certificate_is_an_abstention_and_no_error():
     assert sure.at(0.0) == sure.at(0.99 * sure.radius) == 0
     assert sure.at(sure.radius) is sure.at(math.inf) is None
     nothing = noisy_votes(lambda x: jnp.full(3, jnp.nan), PLANE, 1.0, KEY, samples=20)
-    assert Certificate.of(nothing, sigma=1.0).predicted is None
+    assert Certificate.of(nothing).predicted is None
 
 
 def test_the_relation_is_of_inputs_and_no_budget_takes_it():
@@ -209,6 +209,10 @@ def test_the_relation_is_of_inputs_and_no_budget_takes_it():
         (lambda: certificate(90, 10).at(-0.1), "radius must be non-negative, got -0.1"),
         (lambda: certificate(90, 10).at(math.nan), "radius must be non-negative, got nan"),
         (lambda: noisy_votes(sides, PLANE, 1.0, KEY, samples=0), "samples must be an integer"),
+        (
+            lambda: noisy_votes(sides, jnp.arange(3), 1.0, KEY, samples=9),
+            "x must be of a floating type, got int",
+        ),
         (
             lambda: noisy_votes(sides, PLANE, 1.0, KEY, samples=9, choosing=0.5),
             "choosing must be an integer",
