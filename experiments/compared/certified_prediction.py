@@ -470,14 +470,15 @@ def shown(name):
 
 
 COMMON = (
-    "A classifier votes on copies of an input with Gaussian noise σ in every pixel. The vote is "
-    "Gaussian DP for *inputs at l2 distance r*, r/σ, so its winner holds within σ/2 (Φ⁻¹ p₁ - Φ⁻¹ "
-    "p₂), by Cohen, Rosenfeld and Kolter; dashes are the same votes by the condition of PixelDP, "
-    "lower score > e^2ε upper score + (1 + e^ε) δ, at the best ε. One failure in 1,000 for each "
-    "input, by Clopper and Pearson on votes that did not choose the class. The classifiers are "
-    "public models, trained on noisy images without privacy: this is the mathematics of privacy "
-    "for robustness, and protects no record.\n\nAttacks: projected gradient steps on the mean "
-    "probability of noisy copies, the worst of all restarts judged by fresh votes. "
+    "A classifier votes on copies of an input with Gaussian noise σ in every pixel. Under the "
+    f"relation `{Certificate.relation}`, at distance r, the vote is r/σ-Gaussian DP, so its winner "
+    "stays within σ/2 (Φ⁻¹ p₁ - Φ⁻¹ p₂), by Cohen, Rosenfeld and Kolter (2019); dashes are the "
+    "same votes by the condition of PixelDP (Lecuyer et al. 2019), lower score > e^2ε upper score "
+    "+ (1 + e^ε) δ, at the best ε. One failure in 1,000 for each input, by Clopper and Pearson on "
+    "votes that did not choose the class. The classifiers are public models, trained on noisy "
+    "images without privacy: this is the mathematics of privacy for robustness, and protects no "
+    "record.\n\nAttacks: projected gradient steps on the mean probability of noisy copies, the "
+    "worst of all restarts judged by fresh votes. "
 )
 FULL = SIZES["full"]
 OF_FULL = (
