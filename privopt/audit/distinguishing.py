@@ -11,12 +11,13 @@ import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
-from scipy.special import betaincinv, ndtr
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from privopt.arguments import positive_integer
 from privopt.audit.scores import SCORES, FloatArray, Score
 from privopt.privacy import Guarantee
+from privopt.statistics import clopper_pearson
 
 _SHARES = ndtr(np.linspace(-3.3, 3.3, 200))  # of the scores that lie below a threshold
 _FORGOTTEN = 0.95  # the share of runs without noise in another one
@@ -213,8 +214,7 @@ def _allowed(guarantee: Guarantee, alphas: FloatArray) -> FloatArray:
 
 def _bounds(scores: FloatArray, threshold: float, failure: float) -> tuple[float, float]:
     """``alpha`` of sorted scores of the second data set above it, and power of the first's."""
-    size, share = scores.shape[1], 0.5 * failure
+    size = scores.shape[1]
     hits = [size - int(np.searchsorted(each, threshold, side="right")) for each in scores]
-    power = betaincinv(hits[0], size - hits[0] + 1, share) if hits[0] else 0.0
-    alpha = betaincinv(hits[1] + 1, size - hits[1], 1.0 - share) if hits[1] < size else 1.0
-    return float(alpha), float(power)
+    lowers, uppers = clopper_pearson(hits, size, 0.5 * failure)
+    return float(uppers[1]), float(lowers[0])
