@@ -41,7 +41,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(10, f"{LIBRARY} lattice reading tables {UPPER}", ""),  # the root
+    "privopt":    Room(10, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
     "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} {ENGINES} dp_accounting jax"),
     "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
     "audit":      Room(8, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
@@ -54,7 +54,7 @@ ROOMS = {
     "algorithms": Room(4, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
-    "lattice":    Room(4, "arguments spec privacy mechanisms", "dp_accounting numpy opendp"),
+    "discrete":    Room(4, "arguments spec privacy mechanisms", "dp_accounting numpy opendp"),
     "reading":    Room(5, LIBRARY, DEVICE),
     "tables":     Room(5, "arguments mechanisms problems spec statistics", "jax numpy scipy"),
     "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),

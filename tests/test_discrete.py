@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 import privopt
 from privopt.audit import finding
-from privopt.lattice import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
+from privopt.discrete import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from privopt.privacy import Guarantee
 from privopt.spec import Relation
 from privopt.statistics import BoundedMean, Histogram
@@ -79,7 +79,7 @@ def test_rounding_moves_neighbours_no_further_than_is_charged(kind, size):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worst_pair_is_told_apart_no_better_than_claimed(kind):
-    """100,000 releases of neighbours that rounding drives apart; a third of the noise is caught.
+    """100,000 releases of neighbours that rounding drives apart; two fifths of the noise are caught.
 
     The curve that zCDP proves lies well above that of discrete Gaussian noise.
     """
@@ -94,8 +94,8 @@ def test_a_worst_pair_is_told_apart_no_better_than_claimed(kind):
         one, two = (many.release(np.full(runs, each))[:, None] for each in reversed(pair))
         return finding(one, two, claimed, 1e-6).ratio
 
-    assert 0.5 < ratio(1.0) <= 1.0
-    assert ratio(1.0 / 3.0) > 1.0
+    assert 0.35 < ratio(1.0) <= 1.0
+    assert ratio(0.4) > 1.0
 
 
 def test_strange_answers_are_released_like_any():
@@ -146,4 +146,4 @@ def test_without_opendp_the_extra_is_named(monkeypatch):
     mechanism = DiscreteLaplaceMechanism.calibrated(MEAN, PURE, dim=1)
     with pytest.raises(ImportError, match=r"privopt\[release\]"):
         mechanism.release(0.0)
-    assert importlib.import_module("privopt.lattice")
+    assert importlib.import_module("privopt.discrete")
