@@ -478,7 +478,8 @@ COMMON = (
     "votes that did not choose the class. The classifiers are public models, trained on noisy "
     "images without privacy: this is the mathematics of privacy for robustness, and protects no "
     "record.\n\nAttacks: projected gradient steps on the mean probability of noisy copies, the "
-    "worst of all restarts judged by fresh votes. "
+    "worst of all restarts judged by fresh votes. An input is broken where these prove another "
+    "class; each radius is attacked by itself, so the share need not grow. "
 )
 FULL = SIZES["full"]
 OF_FULL = (
