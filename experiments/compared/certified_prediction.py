@@ -562,7 +562,6 @@ mnist = Study(
         "pixels are about in [0, 1]; the first of the published test part. " + OF_FULL
     ),
     profiles=("full",),
+    needs=("mnist", "mnist_test"),
     **shown("mnist"),
 )  # fmt: skip
-if not {"mnist", "mnist_test"} <= {*problems.available()}:
-    del mnist
