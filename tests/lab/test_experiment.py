@@ -271,7 +271,7 @@ found = Study(name="{0}", title="", description="", parts={{"p": None}}, claims=
     with pytest.raises(ValueError, match="mnist has nothing to run: mnist needs"):
         choose(("mnist",), tmp_path, "full")
     (tmp_path / "mnist.py").write_text(source.format("emnist"))
-    with pytest.raises(ValueError, match="needs must be one of .*, got 'emnist'"):
+    with pytest.raises(ValueError, match=r"needs must be one of .*, got 'emnist'"):
         choose((), tmp_path, "full")
 
 
