@@ -183,8 +183,9 @@ class Certificate:
         """
         if self.predicted is None:
             return 0.0
-        apart = float(ndtri(self.lower) - ndtri(self.upper))
-        return self.sigma * max(0.0, 0.5 * apart - 2.0**-40)  # more than what ndtri rounds
+        ends = float(ndtri(self.lower)), float(ndtri(self.upper))
+        rounded = 2.0**-49 * (1.0 + abs(ends[0]) + abs(ends[1]))
+        return self.sigma * max(0.0, 0.5 * (ends[0] - ends[1]) - rounded)
 
     @property
     def radius_by_epsilon(self) -> float:

@@ -256,6 +256,25 @@ def test_experiments_of_one_file_are_chosen_by_name(tmp_path):
         choose(("two",), tmp_path, "full")
 
 
+def test_a_study_that_lacks_its_data_is_left_out_or_refused_by_name(tmp_path, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    source = """from privopt.lab import Study
+found = Study(name="{0}", title="", description="", parts={{"p": None}}, claims=(), needs=("{0}",))
+"""
+    for name in ("mnist", "digits"):
+        (tmp_path / f"{name}.py").write_text(source.format(name))
+    chosen, left_out = choose((), tmp_path, "full")
+    assert [each.name for each in chosen] == ["digits"]
+    ((why, names),) = left_out.items()
+    assert why.startswith(f"mnist needs the environment variable {VARIABLE}")
+    assert names == ["mnist"]
+    with pytest.raises(ValueError, match="mnist has nothing to run: mnist needs"):
+        choose(("mnist",), tmp_path, "full")
+    (tmp_path / "mnist.py").write_text(source.format("emnist"))
+    with pytest.raises(ValueError, match=r"needs must be one of .*, got 'emnist'"):
+        choose((), tmp_path, "full")
+
+
 @pytest.mark.parametrize(
     ("name", "source", "message"),
     [

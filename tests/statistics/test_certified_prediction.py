@@ -106,7 +106,8 @@ def test_two_classes_have_the_radius_of_one_bound_and_more_share_the_failure():
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper"), [(0.5001, 0.4999), (0.6, 0.1), (0.999, 0.001), (0.2, 0.1)]
+    ("lower", "upper"),
+    [(0.5001, 0.4999), (0.5 + 1e-6, 0.5 - 1e-6), (0.6, 0.1), (0.999, 0.001), (0.2, 0.1)],
 )
 def test_the_radius_by_epsilon_is_the_last_of_its_condition_and_below_that_by_f_dp(lower, upper):
     found = Certificate(3, lower, upper, 0.25)

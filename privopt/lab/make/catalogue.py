@@ -15,6 +15,7 @@ from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.study import Study
 from privopt.problems import FAMILIES
 from privopt.problems.catalogue import missing_data
+from privopt.problems.datasets import missing
 
 _DECLARED = re.compile(
     r"^\w+ = (?:\w+\.)?(?:Experiment|Study|replace)\((?:\s*\w+,)?\s*name=[\"'](\w+)[\"']",
@@ -100,10 +101,13 @@ def _obstacle(found: Experiment | Study, profile: str, *, named: bool) -> str:
         require_profile(found.name, found.profiles, profile)
     if profile not in found.profiles:
         return f"of the {found.profiles[0]} profile alone"
-    if not isinstance(found, Experiment):
-        return ""
-    absent = absent_families(found)
-    if len(absent) < len(found.family_names):
+    if isinstance(found, Study):
+        absent = {name: why for name in found.needs if (why := missing(name))}
+        enough = not absent
+    else:
+        absent = absent_families(found)
+        enough = len(absent) < len(found.family_names)
+    if enough:
         return ""
     why = "; ".join(dict.fromkeys(absent.values()))
     if named:

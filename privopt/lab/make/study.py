@@ -19,6 +19,7 @@ from privopt.lab.make.method import check_name
 from privopt.lab.make.presentation import Claim, Listing, Plot, Presentation
 from privopt.lab.make.records import About, Value
 from privopt.privacy import Interval
+from privopt.problems import DATASETS
 
 _OURS = ("cell", "experiment", "part", "profile")
 
@@ -44,6 +45,8 @@ class Study:
     listings : tuple of Listing
     profiles : tuple of {"quick", "full"}
         Those that it belongs to; default both.
+    needs : tuple of str
+        Data sets without which it is left out.
 
     Examples
     --------
@@ -67,9 +70,12 @@ class Study:
     plots: tuple[Plot, ...] = ()
     listings: tuple[Listing, ...] = ()
     profiles: tuple[str, ...] = PROFILES
+    needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
+        for name in self.needs:
+            member("needs", name, DATASETS)
         for profile in self.profiles:
             member("profile", profile, PROFILES)
         if not self.parts:
