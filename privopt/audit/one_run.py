@@ -71,8 +71,8 @@ def one_run(
     --------
     >>> budget = Budget(epsilon=4.0, delta=1e-5, relation="zero_out")
     >>> found = one_run("dp_gd", budget, key=jax.random.key(0))
-    >>> 0.5 < found.epsilon < found.claimed, round(found.mu, 1)
-    (True, 0.4)
+    >>> 0.5 < found.epsilon < found.claimed, found.mu > 0.3
+    (True, True)
     """
     member("algorithm", algorithm, attackable())
     if instance("budget", budget, Budget).relation is not Relation.ZERO_OUT:
