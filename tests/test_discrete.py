@@ -79,7 +79,7 @@ def test_rounding_moves_neighbours_no_further_than_is_charged(kind, size):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worst_pair_is_told_apart_no_better_than_claimed(kind):
-    """100,000 releases of neighbours that rounding drives apart; two fifths of the noise are caught.
+    """100,000 releases of neighbours that rounding drives apart; .4 of the noise is caught.
 
     The curve that zCDP proves lies well above that of discrete Gaussian noise.
     """

@@ -34,7 +34,7 @@ def problem(records):
 
 
 def test_a_naive_twin_of_a_whole_run(problem, records):
-    """From the sets and noises on the tape; no set meets itself, no noise comes twice."""
+    """From the sets and noises on the tape; no set meets itself, none and no noise comes twice."""
     features, labels = records
     planned = plan(steps=5, base=2, step_size=0.7)
     mechanism = planned.params.mechanism
@@ -61,6 +61,7 @@ def test_a_naive_twin_of_a_whole_run(problem, records):
     drawn = list(zip(tape["batch"][::2], tape["batch"][1::2], strict=True))
     assert any(np.any(np.diff(both) < 0) for both, _ in drawn)  # not sorted: halves are random
     assert not all(set(single) <= set(both) for both, single in drawn)  # drawn by itself
+    assert all(len(set(map(tuple, sets))) == 5 for sets in zip(*drawn, strict=True))
     assert len(set(noises)) == len(noises) == 5 * 4 * DIM
     assert mechanism.law.probabilities == (8 / 15, 4 / 15, 2 / 15, 1 / 15)
     np.testing.assert_allclose(released, np.mean(iterates, axis=0), rtol=1e-10, atol=1e-12)

@@ -176,6 +176,8 @@ def test_pure_log_ratio_on_the_line(norm, analysis):
     spent = 2 * norm / scale
     expected = 1.0 - (2 if analysis == "chaudhuri" else 1) * math.log(1.25)
     assert spent == pytest.approx(expected, rel=2e-3)
+    claimed = planned.guarantee.epsilon(0.0).upper
+    assert claimed == pytest.approx(spent + math.log(1.25), rel=3e-3)
     if analysis == "chaudhuri":
         assert spent == pytest.approx(0.5537, abs=1e-3)
     w = np.linspace(-60, 60, 24_001) / norm

@@ -137,7 +137,9 @@ def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
 )
 def test_a_verdict_rests_on_all_controls(found, verdict):
     """The attack, the honest twin of itself, half of the noise, and noise forgotten in a few."""
-    four = (Finding(0.1, 0.5, each, 1.0, "discriminant", 0.0) for each in found)
+    four = (
+        Finding(0.1, 0.5, each, 1.0, "discriminant", 0.0, np.empty((2, 2, 0))) for each in found
+    )
     claimed = Guarantee(GaussianDpEvent(1.0), "zero_out")
     assert Audit("any", claimed, *four, 0.5, 1000, 1e-3).verdict == verdict
 

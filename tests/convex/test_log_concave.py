@@ -93,6 +93,15 @@ def test_line_against_quadrature(numbers):
     assert np.all(np.abs(sample) <= 1.0)
 
 
+def test_a_normal_law_has_its_variance():
+    """Ten deviations inside; by the sum of squares, which tells a twentieth more sharpness."""
+    where = {"dim": 1, "radius": 1.0, "draws": 40_000}
+    numbers = jnp.array([0.0, 0.0, 100.0])
+    draw = sampled(jax.random.key(5), norm_about, numbers, L2Ball(1.0), **where)
+    square, law = 100.0 * float(jnp.sum(draw.point**2)), stats.chi2(40_000)
+    one_scale_passes(lambda r: 2.0 * min(law.cdf(r * square), law.sf(r * square)), 0.95, 1.05)
+
+
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_radius_of_the_distance_is_a_cut_gamma(dim):
     """``|w - 0|`` times ``k`` is Gamma(d) cut at ``k R``; and the direction is uniform."""

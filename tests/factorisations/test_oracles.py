@@ -241,6 +241,12 @@ def test_sensitivity_of_epochs_in_one_order(name, steps, optimise):
         assert claimed <= found.sensitivity(times, gap) * (1.0 + 1e-9)
 
 
+def test_a_pass_that_is_cut_short_may_weigh_most():
+    """Of eight steps, three apart, the third and the sixth: no other is left for a third pass."""
+    heavy = DenseFactorisation(np.diag([1.0, 1.0, 9.0, 1.0, 1.0, 9.0, 1.0, 1.0]))
+    assert heavy.sensitivity(3, 3, even=True) == pytest.approx(9.0 * math.sqrt(2.0), rel=1e-12)
+
+
 @pytest.mark.parametrize("even", [False, True])
 def test_no_vectors_reach_beyond_a_claim_where_columns_oppose_each_other(even):
     """Records may differ by other vectors at each step: a Gram matrix of both signs.
