@@ -389,7 +389,7 @@ class LayerSums(GeneralSums):
     def _total(self, gradients: Pytree, kept: Array, examples: Pytree) -> Pytree:
         (slopes, rest), (rows, _) = gradients, examples
         rows = as_features(rows).scaled((kept != 0.0).astype(slopes.dtype))
-        layer = rows.rmatvec(kept * slopes.T).T
+        layer = rows.rmatvec(kept[None] * slopes.T).T
         return layer, super()._total(rest, kept, examples)
 
 
