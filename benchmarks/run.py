@@ -1,6 +1,6 @@
 """Speed and memory of privopt against their targets, beside other libraries on the same machine.
 
-    .venv/bin/python benchmarks/run.py [dp_gd] [dp_sgd] [draws] [accounting]
+    .venv/bin/python benchmarks/run.py [dp_gd] [dp_sgd] [networks] [draws] [accounting]
         [solver] [objective_perturbation] [streams] [sparse] [growth] [--repeats 5]
 
 Every benchmark runs in a fresh process, one thread a device, pinned to its cores. Times are warm
@@ -31,6 +31,7 @@ from suites import (
     dp_sgd,
     draws,
     growth,
+    networks,
     objective_perturbation,
     solver,
     sparse,
@@ -40,6 +41,7 @@ from suites import (
 SUITES = {
     "dp_gd": dp_gd,
     "dp_sgd": dp_sgd,
+    "networks": networks,
     "draws": draws,
     "accounting": accounting,
     "solver": solver,

@@ -16,7 +16,7 @@ import numpy as np
 import optax
 from jax import Array
 from jax_privacy import clipped_grad
-from jax_privacy.batch_selection import CyclicPoissonSampling
+from jax_privacy.batch_selection import CyclicPoissonSampling, pad_to_multiple_of
 from jax_privacy.noise_addition import gaussian_privatizer
 
 
@@ -34,6 +34,7 @@ class Setting(NamedTuple):
     noise_scale: float
     project: Callable[[Any], Any]
     batched_loss: bool
+    multiple: int | None = None  # of which padded sizes are; by default one size, the capacity
 
 
 def batches(setting: Setting, seed: int) -> list[np.ndarray]:
@@ -43,6 +44,8 @@ def batches(setting: Setting, seed: int) -> list[np.ndarray]:
         sampling_prob=setting.batch_size / size, iterations=setting.steps
     )
     drawn = sampler.batch_iterator(size, rng=np.random.default_rng(seed))
+    if setting.multiple is not None:
+        return [pad_to_multiple_of(each, setting.multiple) for each in drawn]
     return [
         np.pad(each[: setting.capacity], (0, max(0, setting.capacity - len(each))),
                constant_values=-1)

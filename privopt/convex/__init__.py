@@ -19,6 +19,7 @@ from privopt.convex.features import (
     is_features,
     shortened,
 )
+from privopt.convex.first_layer import FirstLayer
 from privopt.convex.first_order import Descent, FirstOrder, Iterates, Path, State
 from privopt.convex.glm_newton import GLMSolution, newton_glm
 from privopt.convex.l1_l2_ball import L1L2Ball
@@ -72,6 +73,7 @@ __all__ = [
     "EmpiricalRisk",
     "Features",
     "FeaturesLike",
+    "FirstLayer",
     "FirstOrder",
     "GLMSolution",
     "GeneralisedLinear",

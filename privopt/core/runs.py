@@ -41,7 +41,7 @@ class Execution:
     ----------
     microbatch : int
         How many gradients of single records are in memory at once, for a loss without a formula for
-        their sum.
+        their sum. Of a batch, microbatches that nobody is in are left out; 32 or so fit a cache.
     chunk : int, optional
         How many keys of ``run_many`` are in memory at once. Results are then NumPy arrays on the
         host. Default: all, or so many that no array which grows with their number has more than

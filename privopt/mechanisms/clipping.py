@@ -9,8 +9,9 @@ poison the sum or move it by more than the clip norm. Norms are scaled so that n
 or overflows, and the products that a record bounds are taken in full precision: accelerators
 otherwise round float32 factors to ten bits.
 
-Four kinds of losses: :class:`SlopeSums`, :class:`CoordinateSums` and :class:`DistanceSums` make no
-dense gradient a record; :class:`GeneralSums` does, a microbatch at once.
+Five kinds of losses: :class:`SlopeSums`, :class:`CoordinateSums` and :class:`DistanceSums` make no
+dense gradient a record; :class:`GeneralSums` does, a microbatch at once, and :class:`LayerSums` of
+all but a first linear layer.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from jax import Array
 from privopt.convex import (
     EmpiricalRisk,
     Features,
+    FirstLayer,
     LinearRecords,
     RegularisedGLM,
     ScalarLoss,
     SparseFeatures,
+    as_features,
     difference,
     is_features,
 )
@@ -319,12 +322,18 @@ class GeneralSums(NamedTuple):
             examples = jax.tree.map(lambda leaf: leaf[part[0]], self.data)
             return self._sum(point, examples, part[1], anchor)
 
-        return _in_parts(part_sum, (rows, weights), self.microbatch)
+        places = jnp.arange(1, weights.shape[0] + 1)
+        return _in_parts(
+            part_sum,
+            (rows, weights),
+            self.microbatch,
+            jnp.max(jnp.where(weights != 0.0, places, 0)),
+        )
 
     def usable(self, point: Pytree) -> Array:
 
         def one(example: Pytree) -> Array:
-            size = _size(jax.grad(self.loss)(point, example), self.measure.order)
+            size = self._size(self._gradient(point, example), example)
             return is_exact(size, self.clip / size)
 
         return jax.lax.map(one, self.data, batch_size=self.microbatch)
@@ -333,43 +342,83 @@ class GeneralSums(NamedTuple):
         self, point: Pytree, examples: Pytree, weights: Array, anchor: Pytree = None
     ) -> Pytree:
         """``sum_i m_i clip(...)``, all examples at once."""
-        gradient = jax.grad(self.loss)
 
         def one(example: Pytree) -> tuple[Pytree, Array]:
-            found = gradient(point, example)
+            found = self._gradient(point, example)
             if anchor is not None:
-                found = jax.tree.map(jnp.subtract, found, gradient(anchor, example))
-            return found, clipping_factors(_size(found, self.measure.order), self.clip, self.gamma)
+                found = jax.tree.map(jnp.subtract, found, self._gradient(anchor, example))
+            return found, clipping_factors(self._size(found, example), self.clip, self.gamma)
 
         gradients, factors = jax.vmap(one)(examples)
-        kept = weights * factors
 
-        def total(leaf: Array) -> Array:
-            leaf = jnp.where((factors > 0.0).reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0.0)
-            return jnp.tensordot(kept, leaf, 1, precision="highest")
+        def usable(leaf: Array) -> Array:
+            shape = -1, *(1,) * (leaf.ndim - 1)
+            return jnp.where((factors > 0.0).reshape(shape), leaf, 0.0)
 
-        return jax.tree.map(total, gradients)
+        return self._total(jax.tree.map(usable, gradients), weights * factors, examples)
+
+    def _gradient(self, point: Pytree, example: Pytree) -> Pytree:
+        return jax.grad(self.loss)(point, example)
+
+    def _size(self, gradient: Pytree, example: Pytree) -> Array:
+        """Its norm."""
+        del example
+        return _size(gradient, self.measure.order)
+
+    def _total(self, gradients: Pytree, kept: Array, examples: Pytree) -> Pytree:
+        """``sum_i k_i g_i``."""
+        del examples
+        return jax.tree.map(lambda g: jnp.tensordot(kept, g, 1, precision="highest"), gradients)
 
 
-def _in_parts(part_sum: Callable[[Pytree], Pytree], records: Pytree, size: int) -> Pytree:
-    """``part_sum`` over consecutive parts of ``size`` records, added up."""
+class LayerSums(GeneralSums):
+    """Of a :class:`~privopt.convex.FirstLayer`: its gradient ``x h^T`` is never formed.
+
+    ``h`` and the gradient in all other parameters are; the norm of the layer's is ``|x| |h|``.
+    """
+
+    def _gradient(self, point: Pytree, example: Pytree) -> Pytree:
+        (weights, rest), (row, other) = point, example
+        hidden = as_features(row).matvec(weights.T)
+        return jax.grad(self.loss.head, (1, 0))(rest, hidden, other)  # type: ignore[attr-defined]
+
+    def _size(self, gradient: Pytree, example: Pytree) -> Array:
+        (slopes, rest), (row, _) = gradient, example
+        return norm(jnp.stack([as_features(row).norms() * norm(slopes), _size(rest, 2.0)]))
+
+    def _total(self, gradients: Pytree, kept: Array, examples: Pytree) -> Pytree:
+        (slopes, rest), (rows, _) = gradients, examples
+        rows = as_features(rows).scaled((kept != 0.0).astype(slopes.dtype))
+        layer = rows.rmatvec(kept[None] * slopes.T).T
+        return layer, super()._total(rest, kept, examples)
+
+
+def _in_parts(
+    part_sum: Callable[[Pytree], Pytree], records: Pytree, size: int, used: Array | None = None
+) -> Pytree:
+    """``part_sum`` over consecutive parts of ``size`` records, added up.
+
+    Nobody is in the parts after the first ``used`` records, and they are left out.
+    """
     count = jax.tree.leaves(records)[0].shape[0]
     whole = count - count % size
     if whole == 0 or whole == count == size:
         return part_sum(records)
 
-    def add(total: Pytree, part: Pytree) -> tuple[Pytree, None]:
-        return jax.tree.map(jnp.add, total, part_sum(part)), None
-
-    first = jax.tree.map(lambda leaf: leaf[:size], records)
-    total = part_sum(first)
-    if whole > size:
-        parts = jax.tree.map(
-            lambda leaf: leaf[size:whole].reshape(-1, size, *leaf.shape[1:]), records
+    def part(k: Array) -> Pytree:
+        return jax.tree.map(
+            lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * size, size), records
         )
-        total, _ = jax.lax.scan(add, total, parts)
+
+    def add(k: Array, total: Pytree) -> Pytree:
+        return jax.tree.map(jnp.add, total, part_sum(part(k)))
+
+    total = part_sum(part(jnp.asarray(0)))
+    parts = whole // size if used is None else jnp.minimum(whole, used + size - 1) // size
+    total = jax.lax.fori_loop(1, parts, add, total)
     if whole < count:
-        total, _ = add(total, jax.tree.map(lambda leaf: leaf[whole:], records))
+        rest = jax.tree.map(lambda leaf: leaf[whole:], records)
+        total = jax.tree.map(jnp.add, total, part_sum(rest))
     return total
 
 
@@ -449,4 +498,7 @@ def _sums(
         return CoordinateSums(risk, clip, gamma, measure)
     if measure is Norm.L2 and risk.points is not None and is_features(risk.data):
         return DistanceSums.of(risk, clip, gamma)
-    return GeneralSums(risk.loss, risk.data, risk.counts, clip, gamma, microbatch, measure)
+    kind = GeneralSums
+    if measure is Norm.L2 and isinstance(risk.loss, FirstLayer):
+        kind = LayerSums
+    return kind(risk.loss, risk.data, risk.counts, clip, gamma, microbatch, measure)

@@ -15,7 +15,7 @@ from privopt.convex import (
 )
 from privopt.problems.catalogue import FAMILIES, family
 from privopt.problems.dataset import Dataset
-from privopt.problems.datasets import DATASETS, available
+from privopt.problems.datasets import DATASETS, available, raw
 from privopt.problems.drawn import (
     one_way_marginals,
     sphere_classification,
@@ -79,6 +79,7 @@ __all__ = [
     "multinomial",
     "one_way_marginals",
     "quantile",
+    "raw",
     "regularised_distance",
     "sphere_classification",
     "sphere_regression",

@@ -35,11 +35,31 @@ CLIP_RADIUS = 1.0 - 2.0**-20
 FILES = {name: each.files for name, each in SOURCES.items() if each.files}
 
 
+def raw(name: str) -> tuple[Table, FloatArray]:
+    """Features and labels of the first part of a set as its file has them, checked but not scaled.
+
+    For models whose gradients are clipped, which need no unit ball: pixels from 0 to 255, counts
+    of words, in float64 and of ``scipy.sparse`` where the file is. Errors as :func:`load`.
+
+    Examples
+    --------
+    >>> pixels, digits = raw("digits")
+    >>> pixels.max().item(), digits[:3].tolist()
+    (16.0, [0.0, 1.0, 2.0])
+    """
+    member("name", name, DATASETS)
+    return _all_parts(name)[0]
+
+
+def _all_parts(name: str) -> list[tuple[Table, FloatArray]]:
+    of = SOURCES[name]
+    return _parts(name, of) if of.files else [_shipped(name, of)]
+
+
 def _built(name: str) -> Dataset:
     """Read the parts, divide by a public number or keep the largest entries, clip each row."""
-    of, sparsity = SOURCES[name], None
-    parts = _parts(name, of) if of.files else [_shipped(name, of)]
-    raw = np.concatenate([labels for _, labels in parts])
+    of, sparsity, parts = SOURCES[name], None, _all_parts(name)
+    published = np.concatenate([labels for _, labels in parts])
     if of.texts:
         documents = scipy.sparse.vstack([table for table, _ in parts])
         features = _largest_entries(scipy.sparse.csr_array(documents))
@@ -52,8 +72,8 @@ def _built(name: str) -> Dataset:
     return Dataset(
         name=name,
         features=features,
-        labels=np.where(np.isin(raw, of.positive), 1.0, -1.0),
-        classes=raw if len(of.known) > 2 else None,
+        labels=np.where(np.isin(published, of.positive), 1.0, -1.0),
+        classes=published if len(of.known) > 2 else None,
         source=of.source,
         notes=of.notes,
         sparsity=sparsity,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 FloatArray = npt.NDArray[np.float64]
 Table: TypeAlias = Any  # an array, or a matrix of scipy.sparse
 Reader = Callable[..., tuple[Table, FloatArray]]
 
 # What an unsound file makes the readers raise, beside an OSError of one that cannot be read.
-UNSOUND = (gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError)
+UNSOUND = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError,
+           KeyError)  # fmt: skip
 
 
 def libsvm(path: Path) -> tuple[Table, FloatArray]:
@@ -58,3 +61,24 @@ def idx(images: Path, labels: Path) -> tuple[Table, FloatArray]:
     if len(pixels) != len(answers) * 28 * 28:
         raise ValueError(f"{len(pixels)} pixels for {len(answers)} labels")
     return pixels.reshape(-1, 28 * 28), answers
+
+
+def tokens(path: Path, part: str, words: int, length: int) -> tuple[Table, FloatArray]:
+    """NPZ file of texts: how often each of ``words`` codes is among the last ``length`` of a text.
+
+    Codes are 0 for padding, of which the file has none, 2 for a word that is not listed, and from 4
+    on the words by rank.
+    """
+    with np.load(path) as file:
+        codes, ends = file[f"x_{part}"].astype(np.int64), file[f"offsets_{part}"]
+        labels = file[f"y_{part}"].astype(np.float64)
+    lengths = np.diff(ends)
+    if ends[0] != 0 or ends[-1] != len(codes) or (lengths < 0).any() or len(lengths) != len(labels):
+        raise ValueError(f"{len(lengths)} texts of {len(codes)} codes for {len(labels)} labels")
+    texts = np.repeat(np.arange(len(lengths)), lengths)
+    kept = np.arange(len(codes)) >= ends[1:][texts] - length
+    codes = np.where((codes < 0) | (codes >= words), 2, codes)[kept]
+    counts = scipy.sparse.coo_array(
+        (np.ones(len(codes)), (texts[kept], codes)), shape=(len(lengths), words)
+    )
+    return counts.tocsr(), labels

@@ -108,6 +108,13 @@ _A9A = Source(  # 14 attributes, of which each sets at most one indicator
     source="UCI Adult in Platt's binarisation, LIBSVM collection, training part",
     notes="+1: income above $50,000; divided by sqrt(14), the number of attributes",
 )
+_IMDB = Source(  # of 20,000 words, which are those of other reviews, half
+    ("imdb/imdb_tokens.npz",), (25_000,), 10_000, (0, 1), (1,), texts=True,
+    read=partial(formats.tokens, part="train", words=10_000, length=256),
+    source="Large Movie Review Dataset v1.0 (Maas et al., ACL 2011), training part",
+    notes=f"+1: positive; counts of 10,000 words among the last 256, the {WORDS} largest, clipped "
+          "to norm 1",
+)
 _KDDCUP99 = Source(  # the label follows 41 columns; what is not normal is an attack
     ("kddcup99/kddcup.data_10_percent.gz",), (494_021,), 41, (-1, 0), (-1,), measure=_connections,
     read=partial(formats.comma_separated, words=CONNECTION_WORDS | {41: ("normal.",)}),
@@ -147,6 +154,11 @@ SOURCES = {
         (), (1_797,), 64, tuple(range(10)), (0, 2, 4, 6, 8), divisor=16.0 * math.sqrt(64.0),
         source="UCI Optical Recognition of Handwritten Digits, shipped with scikit-learn",
         notes="+1: even digit; pixels 0 to 16 divided by 16 sqrt(64) = 128",
+    ),
+    "imdb": _IMDB,
+    "imdb_test": _IMDB._replace(
+        read=partial(formats.tokens, part="test", words=10_000, length=256),
+        source=_IMDB.source.replace("training", "test"),
     ),
     "kddcup99": _KDDCUP99,
     "kddcup99_test": _KDDCUP99._replace(

@@ -18,7 +18,7 @@ import sklearn.datasets
 from refusals import refused
 
 from privopt.problems import datasets
-from privopt.problems.datasets import DATASETS, Dataset, available, load
+from privopt.problems.datasets import DATASETS, Dataset, available, load, raw
 from privopt.problems.sources import SOURCES
 
 SHIPPED = {"breast_cancer": (569, 30), "digits": (1_797, 64)}
@@ -35,6 +35,7 @@ POSITIVE = {"a9a": 7_841, "a9a_test": 3_846, "breast_cancer": 212, "breast_cance
             "digits": 891, "mushrooms": 3_916, "phishing": 6_157, "w8a": 1_479}  # fmt: skip
 # name: rows of the parts, columns, how many are positive
 TEXTS = {"rcv1": ((1_000, 500), 47_236, 704), "sector": ((6_412, 3_207), 55_197, 4_826)}
+REVIEWS = {"imdb": 12_500, "imdb_test": 12_500}  # how many of 25,000 are positive
 # name: rows, columns once measured, how many are positive; in formats of their own
 MEASURED = {
     "covertype": (20_000, 54, 6_022),
@@ -44,7 +45,7 @@ MEASURED = {
     "mnist_test": (10_000, 196, 4_926),
 }
 # Without PRIVOPT_DATA the sets that need files are not parameters: nothing is skipped.
-LOADABLE = [name for name in available() if name not in TEXTS]
+LOADABLE = [name for name in available() if name not in {*TEXTS, *REVIEWS}]
 
 
 def lines_for(name):
@@ -115,6 +116,72 @@ def test_texts_keep_the_largest_words_of_every_document(name):
         expected[kept] = given[kept]
         expected *= min(1.0, (1.0 - 2.0**-20) / np.linalg.norm(expected))
         np.testing.assert_allclose(data.features[[number]].toarray()[0], expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", [name for name in REVIEWS if name in available()])
+def test_reviews_count_the_last_words_of_every_text(name):
+    """Against the file, a text at a time."""
+    counts, labels = raw(name)
+    assert counts.shape == (25_000, 10_000)
+    assert labels.sum() == REVIEWS[name]
+    part = "test" if name.endswith("test") else "train"
+    with np.load(Path(os.environ["PRIVOPT_DATA"]) / datasets.FILES[name][0]) as file:
+        codes, ends = file[f"x_{part}"].astype(int), file[f"offsets_{part}"]
+    for number in (0, 1, 17, 24_999):
+        text = codes[ends[number] : ends[number + 1]][-256:]
+        expected = np.bincount(np.where(text < 10_000, text, 2), minlength=10_000)
+        np.testing.assert_array_equal(counts[[number]].toarray()[0], expected)
+    data = load(name)
+    assert np.diff(data.features.indptr).max() == data.sparsity == datasets.WORDS
+    assert set(np.unique(data.labels)) == {-1.0, 1.0}
+
+
+def reviews(path, texts=((7, 4, 7), (9, 12_000, *(5,) * 256)), labels=(0, 1), **changes):
+    """A file of token codes as it is stored."""
+    arrays = {
+        "x_train": np.array([code for text in texts for code in text], np.uint16),
+        "offsets_train": np.cumsum([0, *map(len, texts)]),
+        "y_train": np.array(labels, np.uint8),
+    }
+    path.parent.mkdir()
+    np.savez(path, **{name: changes.get(name, array) for name, array in arrays.items()})
+
+
+def test_raw_reviews_are_counts_and_raw_images_pixels(folder, monkeypatch):
+    monkeypatch.setitem(SOURCES, "imdb", SOURCES["imdb"]._replace(rows=(2,)))
+    reviews(folder / "imdb" / "imdb_tokens.npz")
+    counts, labels = raw("imdb")
+    np.testing.assert_array_equal(labels, [0.0, 1.0])
+    assert counts.shape == (2, 10_000)
+    assert (counts[0, 7], counts[0, 4], counts[1, 5]) == (2.0, 1.0, 256.0)
+    assert counts.sum() == 3 + 256  # the first two of the long one are cut
+    images = np.random.default_rng(0).integers(0, 256, (3, 28, 28), dtype=np.uint8)
+    small(monkeypatch, folder, "mnist", 3, bytes(16) + images.tobytes(), bytes(8) + b"\4\7\0")
+    pixels, digits = raw("mnist")
+    np.testing.assert_array_equal(pixels, images.reshape(3, -1))
+    np.testing.assert_array_equal(digits, [4.0, 7.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": (0, 1, 1)}, "is not a sound NPZ file of texts: 2 texts of 261 codes for 3"),
+        ({"labels": (0, 2)}, r"must hold labels 0 and 1, found \[0.0, 2.0\]"),
+        ({"offsets_train": np.array([0, 3, 999])}, "is not a sound NPZ file of texts: 2 texts"),
+    ],
+)
+def test_unsound_reviews_are_refused_by_file_and_reason(folder, monkeypatch, changes, message):
+    monkeypatch.setitem(SOURCES, "imdb", SOURCES["imdb"]._replace(rows=(2,)))
+    reviews(folder / "imdb" / "imdb_tokens.npz", **changes)
+    with pytest.raises(ValueError, match=rf"npz \(PRIVOPT_DATA\) {message}"):
+        raw("imdb")
+
+
+def test_raw_sets_that_are_missing_are_named(folder):
+    with pytest.raises(FileNotFoundError, match=r"imdb needs the file .*imdb_tokens\.npz"):
+        raw("imdb")
+    with pytest.raises(ValueError, match=r"name must be one of .*imdb.*, got 'imbd'"):
+        raw("imbd")
 
 
 def test_a_data_set_of_sparse_rows_is_a_copy_that_is_read_only_and_checked():
@@ -390,7 +457,7 @@ def test_what_is_missing_is_told_without_reading_a_file(folder, monkeypatch):
 
 
 def test_every_data_set_is_listed_by_name():
-    needing = set(FILES) | set(TEXTS) | set(MEASURED)
+    needing = {*FILES, *TEXTS, *REVIEWS, *MEASURED}
     assert list(DATASETS) == sorted(set(SHIPPED) | needing)
     assert set(datasets.FILES) == needing
 

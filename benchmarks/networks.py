@@ -1,0 +1,85 @@
+"""An epoch of the convolutional network of `experiments/compared/networks.py` beside jax-privacy.
+
+Poisson batches of 256 of 60,000 images, drawn at random: time does not ask what is on them. The
+peer gets the network with XLA's convolutions, which outside of loops are faster than patches, and
+batches padded to one size or to multiples of a microbatch. Processor seconds of one thread.
+"""
+
+from __future__ import annotations
+
+import runpy
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import linen
+from jax import Array
+from peers.jax_privacy_sgd import Setting, descents
+from timing import interleaved, print_measured, ratio
+
+from privopt import Execution, run
+
+STUDY = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "compared" / "networks.py"))
+RECORDS, BATCH, EPOCH, STEPS, MICROBATCH = 60_000, 256, 234, 12, 32
+
+
+class Convolutions(linen.Module):
+    """The same network with the convolutions and pools of flax."""
+
+    @linen.compact
+    def __call__(self, pixels: Array) -> Array:  # noqa: D102
+        x = pixels.reshape(28, 28, 1)
+        for filters, side, padding in ((16, 8, "SAME"), (32, 4, "VALID")):
+            x = linen.relu(linen.Conv(filters, (side, side), (2, 2), padding)(x))
+            x = linen.max_pool(x, (2, 2), (1, 1))
+        x = linen.relu(linen.Dense(32)(x.ravel()))
+        return linen.Dense(10)(x)
+
+
+def measure(repeats: int) -> dict:
+    """Seconds of so many steps, and of an epoch by them."""
+    rng = np.random.default_rng(0)
+    data = rng.random((RECORDS, 784), np.float32), rng.integers(0, 10, RECORDS).astype(np.int32)
+    row = STUDY["LARGE"][0]._replace(task=lambda: task, epochs=STEPS * BATCH / RECORDS)
+    task = STUDY["Task"].of(STUDY["Convolutional"](), data, data)
+    problem, plan = task.problem, row.planned(row.noise)
+    mechanism = plan.params.mechanism
+    network = Convolutions()
+
+    def peer(multiple: int | None) -> Callable[[], Any]:
+        def loss(point: Any, pixels: Array, digit: Array) -> Array:
+            scores = network.apply(point, pixels)
+            return optax.softmax_cross_entropy_with_integer_labels(scores, digit)
+
+        setting = Setting(
+            data=problem.data, start=network.init(jax.random.key(0), jnp.zeros(784)), loss=loss,
+            steps=mechanism.steps, batch_size=BATCH, capacity=mechanism.batches.capacity,
+            step_size=row.step_size, clip=mechanism.query.clip, noise_scale=mechanism.scale,
+            project=lambda point: point, batched_loss=False, multiple=multiple,
+        )  # fmt: skip
+        descent = descents(setting)["Python loop"]
+        return lambda: descent(0)
+
+    execution = Execution(microbatch=MICROBATCH)
+    calls: dict[str, Callable[[], Any]] = {
+        "privopt": lambda: run(plan, problem, jax.random.key(0), execution=execution).released
+    }
+    calls |= {"one size": peer(None), f"multiples of {MICROBATCH}": peer(MICROBATCH)}
+    times = interleaved(calls, repeats, time.process_time)
+    medians = {name: median(values) for name, values in times.items()}
+    return {
+        "steps": STEPS,
+        "seconds_of_an_epoch": {name: s * EPOCH / STEPS for name, s in medians.items()},
+        "all_seconds": times,
+        "ratios": {name: ratio(times[name], times["privopt"]) for name in medians},
+    }
+
+
+if __name__ == "__main__":
+    print_measured(measure, __doc__)
