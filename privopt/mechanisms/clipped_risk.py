@@ -13,7 +13,8 @@ from jax import Array
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk, LinearRecords, ScalarLoss, ValueAndGradient, norm
 from privopt.convex.vectors import Number
-from privopt.mechanisms.clipping import bounded_records, is_exact
+from privopt.mechanisms.clip_factors import is_exact
+from privopt.mechanisms.clipping import bounded_records
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_up
 from privopt.release import Pytree
