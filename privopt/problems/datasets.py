@@ -48,7 +48,8 @@ def raw(name: str) -> tuple[Table, FloatArray]:
     (16.0, [0.0, 1.0, 2.0])
     """
     member("name", name, DATASETS)
-    return _all_parts(name)[0]
+    features, labels = _all_parts(name)[0]
+    return features, labels.astype(np.float64)
 
 
 def _all_parts(name: str) -> list[tuple[Table, FloatArray]]:
