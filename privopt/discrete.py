@@ -50,7 +50,8 @@ class _LatticeNoise(NamedTuple):
     ) -> Self:
         """The least noise with which one release of ``dim`` numbers stays within ``budget``.
 
-        ``spacing`` is a public power of two; by default 2^-10 of the sensitivity that a number has.
+        ``spacing`` is a public power of two; by default so small that rounding adds a thousandth
+        to the sensitivity.
         """
         positive_integer("dim", dim)
         bare = cls(query, 0.0, 1.0, dim)
@@ -76,13 +77,15 @@ class _LatticeNoise(NamedTuple):
     def release(self, answer: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """The release of what ``query`` answered: multiples of ``spacing``, of its shape.
 
-        It is random, and cannot be repeated. ValueError if the answer has not ``dim`` numbers,
-        ImportError without OpenDP.
+        It is random, and cannot be repeated. A query that answers about a public centre restores
+        the release, as ``BoundedMean.restore`` does. ValueError if the answer has not ``dim``
+        numbers, ImportError without OpenDP.
         """
         vector = np.asarray(answer, np.float64)
         if vector.size != self.dim:
             raise ValueError(f"answer must have dim = {self.dim} numbers, got {vector.size}")
-        steps = np.clip(np.nan_to_num(np.rint(vector / self.spacing)), -_LARGEST, _LARGEST)
+        with np.errstate(all="ignore"):  # a warning would tell of the answer
+            steps = np.clip(np.nan_to_num(np.rint(vector / self.spacing)), -_LARGEST, _LARGEST)
         noisy = self._sampler()(steps.astype(np.int64).ravel().tolist())
         return self.spacing * np.array(noisy, np.float64).reshape(vector.shape)
 

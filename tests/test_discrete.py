@@ -100,9 +100,17 @@ def test_a_worst_pair_is_told_apart_no_better_than_claimed(kind):
 
 def test_strange_answers_are_released_like_any():
     mechanism = DiscreteLaplaceMechanism.calibrated(MEAN, PURE, dim=4)
-    strange = np.array([math.nan, math.inf, -math.inf, 1e-320])
+    strange = np.array([math.nan, math.inf, -math.inf, 1.7e308])
     assert np.isfinite(mechanism.release(strange)).all()
     assert mechanism.release(np.zeros((2, 2), np.float32)).shape == (2, 2)
+
+
+def test_a_mean_is_restored_about_its_centre():
+    """Noise of scale .08; further than 4 with probability e^-50."""
+    mean = BoundedMean.of(0.0, 80.0, size=1000)
+    mechanism = DiscreteLaplaceMechanism.calibrated(mean, PURE, dim=1)
+    told = mean.restore(mechanism.release(mean.answer(np.linspace(20.0, 60.0, 1000))))
+    assert abs(told - 40.0) < 4.0
 
 
 def test_two_releases_differ():
