@@ -156,8 +156,9 @@ experiment = Study(
         "law of what is released is known on both data sets of the audit's pair, at ε = 1, δ = "
         "1e-5, replace-one, so the best test is known too: the likelihood ratio's. **Best test**: "
         "the largest distance of its error rates, over what the guarantee allows at the same "
-        "false-alarm rate. **Audit**: the same, certified, by 100,000 runs a side. Laplace noise "
-        "on a mean is tight. Smooth noise is charged for a change of its width as for a change of "
+        "false-alarm rate. **Audit**: the same, certified, by 100,000 runs a side (20,000 in the "
+        "quick profile). Laplace noise on a mean is tight. Smooth noise is charged for a change of "
+        "its width as for a change of "
         "place, and the width shows in tails alone; questions before the last are charged as if "
         "each told most in one run. Another pair may show more than these."
     ),

@@ -403,7 +403,7 @@ experiment = Study(
         "words, whose gradients of single reviews are clipped and never formed. Digits of "
         "scikit-learn, with customary numbers, stand beside them, and alone where `PRIVOPT_DATA` "
         "names no folder with all others.\n\n"
-        "Figure 4: two noises that the article says to spend the same, by the moments accountant "
+        "Figure 4: two noises that are said to spend the same, by the moments accountant "
         "and by a central limit theorem (CLT), and a third that is certified to spend it. Part of "
         "the gain of the second is lent: it spends more than is said.\n\n"
         "The other five rows of MNIST are `privopt run networks_mnist --profile full`: 335 epochs, "
