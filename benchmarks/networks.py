@@ -1,8 +1,9 @@
 """An epoch of the convolutional network of `experiments/compared/networks.py` beside jax-privacy.
 
 Poisson batches of 256 of 60,000 images, drawn at random: time does not ask what is on them. The
-peer gets the network with XLA's convolutions, which outside of loops are faster than patches, and
-batches padded to one size or to multiples of a microbatch. Processor seconds of one thread.
+peer and `run_stream` get the network with XLA's convolutions, which outside of loops are faster
+than patches. The peer's batches are padded to one size or to multiples of a microbatch; those of
+`run_stream`, a host loop, to one size. Processor seconds of one thread.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jax import Array
 from peers.jax_privacy_sgd import Setting, descents
 from timing import interleaved, print_measured, ratio
 
-from privopt import Execution, run
+from privopt import Execution, run, run_stream
 
 STUDY = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "compared" / "networks.py"))
 RECORDS, BATCH, EPOCH, STEPS, MICROBATCH = 60_000, 256, 234, 12, 32
@@ -51,14 +52,15 @@ def measure(repeats: int) -> dict:
     problem, plan = task.problem, row.planned(row.noise)
     mechanism = plan.params.mechanism
     network = Convolutions()
+    start = network.init(jax.random.key(0), jnp.zeros(784))
+
+    def loss(point: Any, pixels: Array, digit: Array) -> Array:
+        scores = network.apply(point, pixels)
+        return optax.softmax_cross_entropy_with_integer_labels(scores, digit)
 
     def peer(multiple: int | None) -> Callable[[], Any]:
-        def loss(point: Any, pixels: Array, digit: Array) -> Array:
-            scores = network.apply(point, pixels)
-            return optax.softmax_cross_entropy_with_integer_labels(scores, digit)
-
         setting = Setting(
-            data=problem.data, start=network.init(jax.random.key(0), jnp.zeros(784)), loss=loss,
+            data=problem.data, start=start, loss=loss,
             steps=mechanism.steps, batch_size=BATCH, capacity=mechanism.batches.capacity,
             step_size=row.step_size, clip=mechanism.query.clip, noise_scale=mechanism.scale,
             project=lambda point: point, batched_loss=False, multiple=multiple,
@@ -66,10 +68,20 @@ def measure(repeats: int) -> dict:
         descent = descents(setting)["Python loop"]
         return lambda: descent(0)
 
+    def of_record(point: Any, record: tuple[Array, Array]) -> Array:
+        return loss(point, *record)
+
+    def streamed() -> Any:
+        return run_stream(
+            plan, of_record, lambda rows: (data[0][rows], data[1][rows]), jax.random.key(0),
+            start=start,
+        ).released  # fmt: skip
+
     execution = Execution(microbatch=MICROBATCH)
     calls: dict[str, Callable[[], Any]] = {
         "privopt": lambda: run(plan, problem, jax.random.key(0), execution=execution).released
     }
+    calls["run_stream"] = streamed
     calls |= {"one size": peer(None), f"multiples of {MICROBATCH}": peer(MICROBATCH)}
     times = interleaved(calls, repeats, time.process_time)
     medians = {name: median(values) for name, values in times.items()}

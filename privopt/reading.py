@@ -31,6 +31,7 @@ def run_stream(
     *,
     n: int | None = None,
     constraint: ConstraintSet | None = None,
+    start: Pytree = None,
     state: RunState | None = None,
     after: Callable[[RunState], object] | None = None,
     execution: Execution = Execution(),  # noqa: B008
@@ -57,6 +58,8 @@ def run_stream(
         How many records there are; default the plan's. Fewer under ``add_or_remove_one`` alone.
     constraint : constraint set, optional
         Default the Euclidean ball of the plan's radius, or the whole space.
+    start : pytree of arrays, optional
+        Without a constraint: where the run begins, such as the parameters of a network.
     state : RunState, optional
         Where an interrupted run goes on; by default it begins.
     after : callable
@@ -123,7 +126,9 @@ def run_stream(
 
         here = replace(facts, n=len(rows))
         data = jax.tree.map(placed, given)
-        problem = Problem(loss=loss, data=data, problem_class=here, constraint=constraint)
+        problem = Problem(
+            loss=loss, data=data, problem_class=here, constraint=constraint, start=start
+        )
         check_problem(plan, problem, facts)
         return BatchRisk.of(problem.objective, problem.objective.data, n)
 

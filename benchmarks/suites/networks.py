@@ -16,6 +16,7 @@ def measured(repeats: int) -> tuple[dict, list[Line]]:
 
 
 def described(found: dict) -> list[str]:
+    streamed = found["seconds_of_an_epoch"]["run_stream"]
     return [
         "Two convolutions and two dense layers, 26,010 parameters, 60,000 images, an epoch of 234",
         f"Poisson batches of 256 by {found['steps']} of them, processor seconds of one thread.",
@@ -23,11 +24,12 @@ def described(found: dict) -> list[str]:
         "out, and convolutions as patches times matrices. XLA puts convolutions into the form that",
         "its fast code wants outside of loops alone, so jax-privacy steps in a Python loop, with",
         "XLA's convolutions and batches padded to one size, as documented, or to multiples of 32.",
+        f"`run_stream`, such a loop too, takes {streamed:.1f} s with XLA's convolutions, one size.",
     ]
 
 
 def lines(found: dict) -> list[Line]:
-    return [against(found, name) for name in found["ratios"] if name != "privopt"]
+    return [against(found, name) for name in ("one size", "multiples of 32")]
 
 
 def against(found: dict, padding: str) -> Line:

@@ -1,14 +1,15 @@
-"""A linear layer below any other model, whose gradients are products."""
+"""Linear layers below any other model, whose gradients are products."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.features import FeaturesLike, as_features
+from privopt.convex.features import as_features
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.release import Pytree
 
@@ -23,16 +24,30 @@ class FirstLayer:
     are not, which saves most where ``x`` is sparse. The mean of the embeddings of a text's words is
     such a layer: ``x`` are the shares of the words in the text, ``W`` the embeddings.
 
+    ``W`` may be a pytree of such matrices. Then ``x`` holds features for each of them in the same
+    places, and ``head`` receives the products in the same places: a rating by factors of its user
+    and its item has two layers.
+
     Examples
     --------
     >>> loss = FirstLayer(lambda v, hidden, y: 0.5 * (hidden @ v - y) ** 2)
     >>> point = jnp.array([[1.0, 0.0], [0.0, 2.0]]), jnp.array([1.0, -1.0])
     >>> loss(point, (jnp.array([0.5, 0.5]), 1.0)).item()
     1.125
+    >>> rating = FirstLayer(lambda v, both, y: 0.5 * (both[0] @ both[1] + v - y) ** 2)
+    >>> factors = jnp.eye(2), jnp.array([[3.0, 1.0]])
+    >>> user, item = jnp.array([1.0, 0.0]), jnp.array([1.0])
+    >>> rating((factors, 0.5), ((user, item), 4.0)).item()
+    0.125
     """
 
-    head: Callable[[Pytree, Array, Pytree], Array] = field(metadata={"static": True})
+    head: Callable[[Pytree, Pytree, Pytree], Array] = field(metadata={"static": True})
 
-    def __call__(self, point: Pytree, record: tuple[FeaturesLike, Pytree]) -> Array:
+    def __call__(self, point: Pytree, record: Pytree) -> Array:
         (weights, rest), (row, other) = point, record
-        return self.head(rest, as_features(row).matvec(jnp.transpose(weights)), other)
+        return self.head(rest, products(weights, row), other)
+
+
+def products(weights: Pytree, row: Pytree) -> Pytree:
+    """``x W`` of each layer."""
+    return jax.tree.map(lambda w, x: as_features(x).matvec(jnp.transpose(w)), weights, row)

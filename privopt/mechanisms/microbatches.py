@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex import as_features
+from privopt.convex.first_layer import products
 from privopt.convex.vectors import Number, norm
 from privopt.mechanisms.clip_factors import clipping_factors, is_exact
 from privopt.release import Pytree
@@ -99,25 +100,29 @@ class GeneralSums(NamedTuple):
 
 
 class LayerSums(GeneralSums):
-    """Of a :class:`~privopt.convex.FirstLayer`: its gradient ``x h^T`` is never formed.
+    """Of a :class:`~privopt.convex.FirstLayer`: the gradients ``x h^T`` are never formed.
 
-    ``h`` and the gradient in all other parameters are; the norm of the layer's is ``|x| |h|``.
+    ``h`` and the gradient in all other parameters are; the norm of a layer's is ``|x| |h|``.
     """
 
     def _gradient(self, point: Pytree, example: Pytree) -> Pytree:
         (weights, rest), (row, other) = point, example
-        hidden = as_features(row).matvec(weights.T)
-        return jax.grad(self.loss.head, (1, 0))(rest, hidden, other)  # type: ignore[attr-defined]
+        slopes = jax.grad(self.loss.head, (1, 0))  # type: ignore[attr-defined]
+        return slopes(rest, products(weights, row), other)
 
     def _size(self, gradient: Pytree, example: Pytree) -> Array:
         (slopes, rest), (row, _) = gradient, example
-        return norm(jnp.stack([as_features(row).norms() * norm(slopes), _size(rest, 2.0)]))
+        sizes = jax.tree.map(lambda h, x: as_features(x).norms() * norm(h), slopes, row)
+        return _size((sizes, rest), 2.0)
 
     def _total(self, gradients: Pytree, kept: Array, examples: Pytree) -> Pytree:
         (slopes, rest), (rows, _) = gradients, examples
-        rows = as_features(rows).scaled((kept != 0.0).astype(slopes.dtype))
-        layer = rows.rmatvec(kept[None] * slopes.T).T
-        return layer, super()._total(rest, kept, examples)
+
+        def layer(slopes: Array, rows: Pytree) -> Array:
+            used = as_features(rows).scaled((kept != 0.0).astype(slopes.dtype))
+            return used.rmatvec(kept[None] * slopes.T).T
+
+        return jax.tree.map(layer, slopes, rows), super()._total(rest, kept, examples)
 
 
 def _in_parts(

@@ -149,3 +149,9 @@ def test_a_step_is_that_of_the_flattened_network(study, microbatch):
     for found, expected in zip(jax.tree.leaves(released), jax.tree.leaves(point), strict=True):
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    images, digits = map(np.asarray, where.data)
+    streamed = privopt.run_stream(
+        planned, where.loss, lambda rows: (images[rows], digits[rows]), key, start=where.start,
+        execution=execution,
+    ).released  # fmt: skip
+    assert jax.tree.all(jax.tree.map(np.array_equal, streamed, released))

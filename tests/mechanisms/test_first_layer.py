@@ -76,6 +76,60 @@ def test_sums_are_those_of_clipped_embeddings(sparse, gamma):
         assert_close(found, twin(w, tokens[rows], labels[rows], weights, gamma))
 
 
+def rated(n=23, seed=0):
+    """Who rates, what is rated and how, and tables of factors with a level in their last column."""
+    rng = np.random.default_rng(seed)
+    who, what = rng.integers(0, 5, n), rng.integers(0, 7, n)
+    tables = jnp.asarray(rng.normal(size=(5, WIDTH))), jnp.asarray(rng.normal(size=(7, WIDTH)))
+    return who, what, rng.normal(size=n), tables
+
+
+def rate(rest, both, rating):
+    """Half the squared error of the product of factors and three levels."""
+    (user, item), levels = both, sum(part[-1] for part in both)
+    return 0.5 * (user[:-1] @ item[:-1] + levels + sum(jax.tree.leaves(rest)) - rating) ** 2
+
+
+@pytest.mark.parametrize("rest", [(), jnp.array(0.5)])
+def test_two_layers_are_clipped_together(rest):
+    who, what, ratings, tables = rated()
+
+    def loss(w, who, what, rating):
+        return rate(w[1], (w[0][0][who], w[0][1][what]), rating)
+
+    one_hot = [
+        SparseFeatures.of(scipy.sparse.eye_array(len(table), format="csr")[chosen])
+        for table, chosen in zip(tables, (who, what), strict=True)
+    ]
+    data = (one_hot[0], jnp.eye(7)[what]), jnp.asarray(ratings)
+    given = EmpiricalRisk(FirstLayer(rate), data, None, WholeSpace())
+    w, expected = (tables, rest), jax.tree.map(np.zeros_like, (tables, rest))
+    clipped = 0
+    for record in zip(who, what, ratings, strict=True):
+        gradient = jax.grad(loss)(w, *record)
+        size = np.sqrt(sum(np.sum(np.square(leaf)) for leaf in jax.tree.leaves(gradient)))
+        clipped += size > CLIP
+        factor = min(1.0, CLIP / size)
+        expected = jax.tree.map(lambda e, g, f=factor: e + f * g, expected, gradient)
+    assert clipped > len(ratings) / 2
+    assert_close(clipped_gradient_sum(given, CLIP, microbatch=5)(w), expected)
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf, 1e200, 1e-320])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_one_strange_layer_of_two_is_bounded(layer, strange):
+    """Also where nothing that is predicted depends on the layer."""
+    tables = rated()[3]
+    rows = [jnp.ones((1, len(table))) for table in tables]
+    rows[layer] = rows[layer].at[0, 1].set(strange)
+    for head in (rate, lambda rest, both, rating: rate(rest, (both[1 - layer],) * 2, rating)):
+        data = tuple(rows), jnp.ones(1)
+        given = EmpiricalRisk(FirstLayer(head), data, None, WholeSpace())
+        found = clipped_gradient_sum(given, CLIP)((tables, jnp.array(0.5)))
+        size = np.sqrt(sum(np.sum(np.square(leaf)) for leaf in jax.tree.leaves(found)))
+        assert size <= CLIP * (1.0 + 1e-12)
+
+
 def test_changes_since_an_anchor_are_those_of_the_dense_path():
     _, counts, labels = words()
     given, w, anchor = risk(jnp.asarray(counts), labels), point(), point(2)
