@@ -136,9 +136,10 @@ def mnist():
 
 @cache
 def imdb():
-    """25,000 reviews, cut to their last 256 words or padded to as many, and as many for the test.
+    """25,000 reviews, cut to their last 256 words, and as many for the test.
 
-    The mean of the embeddings of all places, padding too, is a linear layer on shares of words.
+    The mean of the embeddings of a review's words is a linear layer on their shares. Were it taken
+    over 256 places, of which the empty ones hold one more word, noisy runs would end at 80.8 %.
     """
     network = Dense((16, 2))
     key = stream(0, role="start")
@@ -146,8 +147,8 @@ def imdb():
     rest = network.init(key, table[0])
 
     def shares(counts, labels):
-        places = np.full((len(labels), 1), LENGTH) - counts.sum(axis=1)[:, None]
-        rows = scipy.sparse.hstack([places, counts[:, 1:]]).astype(np.float32) / LENGTH
+        lengths = np.maximum(1.0, counts.sum(axis=1))
+        rows = (scipy.sparse.diags_array(1.0 / lengths) @ counts).astype(np.float32)
         return SparseFeatures.of(rows, width=LENGTH), labels.astype(np.int32)
 
     def head(rest, hidden, label):
@@ -320,13 +321,15 @@ def compared(profile):
 
 
 def figure_4(profile):
-    """Accuracy along the run, in per cent."""
+    """Accuracy along the run, in per cent, and what less noise than the first gains, in points."""
     row, _, plans, epochs, found = compared(profile)
     for i in np.flatnonzero(epochs >= 0.2):
         yield {
             "label": f"{row.label}, {epochs[i]:.2f}",
             "epochs": float(epochs[i]),
             **dict(zip(plans, map(float, found[:, i]), strict=True)),
+            "certified_gain": float(found[1, i] - found[0, i]),
+            "clt_gain": float(found[2, i] - found[0, i]),
         }
 
 
@@ -399,15 +402,16 @@ experiment = Study(
         "certified here, for batches divided by their expected size; the article's code divides by "
         "the realised one, which its accounting does not cover. *Without noise* is the same run, "
         "clipped, with the noise off. MNIST: two convolutions, its first row of Table 1. Adult: 16 "
-        "units on Platt's 123 indicators, parted as in the article. IMDb: embeddings of 10,000 "
-        "words, whose gradients of single reviews are clipped and never formed. Digits of "
+        "units on Platt's 123 indicators, parted as in the article. IMDb: the mean "
+        "of the embeddings of a review's words, of 10,000; gradients of single reviews are clipped "
+        "and never formed. Over all 256 places, empty too, noisy runs end at 80.8 %. Digits of "
         "scikit-learn, with customary numbers, stand beside them, and alone where `PRIVOPT_DATA` "
         "names no folder with all others.\n\n"
         "Figure 4: two noises that are said to spend the same, by the moments accountant "
         "and by a central limit theorem (CLT), and a third that is certified to spend it. Part of "
         "the gain of the second is lent: it spends more than is said.\n\n"
         "The other five rows of MNIST are `privopt run networks_mnist --profile full`: 335 epochs, "
-        "an hour and a half on a free core, each row kept by itself."
+        "two hours of a core, each row kept by itself."
     ),
     parts={part.__name__: part for part in (table, figure_4, errors, noises)},
     claims=(
@@ -429,6 +433,17 @@ experiment = Study(
                     Line("clt", "noise by the CLT", "orange", "dashes"),
                     Line("certified", "certified noise", "blue"),
                     Line("moments", "by the moments accountant", "purple", "dots"),
+                ),
+            ),
+            Panel(
+                part="figure_4",
+                x="epochs",
+                x_label="epochs",
+                y_label="points above the moments accountant's noise",
+                log="x",
+                lines=(
+                    Line("clt_gain", "noise by the CLT", "orange", "dashes"),
+                    Line("certified_gain", "certified noise", "blue"),
                 ),
             ),
             Panel(
