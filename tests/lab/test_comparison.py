@@ -103,6 +103,17 @@ def test_panels_of_a_grid_have_one_scale(synthetic, replaced):
     assert bar.get_ylim() == pytest.approx((0.0, 1.0), abs=0.02)
 
 
+def test_every_panel_of_a_grid_has_room(synthetic, replaced):
+    """Seven methods; of panels that vanish matplotlib warns, which is an error in tests."""
+    methods = tuple(f"method_{k}" for k in range(7))
+    table = synthetic(methods=methods, axes={"n": (500, 2000), "dim": (8, 32)}, checks=("bound",))
+    (grid,) = grid_cells(cell_results(replaced(table, "axes", lambda row: "n x dim"))).values()
+    figure = grid_figure(grid)
+    figure.draw_without_rendering()
+    *panels, _ = figure.axes
+    assert min(panel.get_position().width for panel in panels) > 0.2
+
+
 def test_a_caption_tells_of_the_worst_strength_alone(cells_of):
     cells = cells_of()
     weak = [replace(cell, strength=9.0, values=cell.values / 10.0) for cell in cells]

@@ -17,6 +17,7 @@ from privopt.lab.judge.results import CellResult, grouped, worst
 
 _PALE, _DARK = 0.05, 0.6
 """Opacity of the constant zero and of the largest one in any panel."""
+_COLUMNS = 3
 _STEPS = 64  # of the bar that shows the scale
 
 _At = tuple[float, float]
@@ -58,13 +59,15 @@ def grid_figure(grid: GridCells) -> Figure:
     found = {panel: _constants(members, axes) for panel, members in groups.items()}
     every = [value for values in found.values() for value in values.values()]
     high = max(filter(math.isfinite, every), default=0.0)
-    figure = Figure(figsize=(8.2, 3.0), layout="constrained")
-    ratios = [1.0] * len(groups) + [0.06]
-    *places, bar = figure.subplots(1, len(ratios), squeeze=False, width_ratios=ratios)[0]
-    for place, ((method, family), constants) in zip(places, found.items(), strict=True):
+    columns = min(_COLUMNS, len(found))
+    rows = -(-len(found) // columns)
+    figure = Figure(figsize=(8.2, 3.0 * rows), layout="constrained")
+    places = figure.add_gridspec(rows, columns + 1, width_ratios=[1.0] * columns + [0.06])
+    for k, ((method, family), constants) in enumerate(found.items()):
+        place = figure.add_subplot(places[divmod(k, columns)])
         _panel(place, constants, axes, high)
         style.above(place, [(method, {"fontweight": "bold"}), (f"on {family}", {})])
-    _bar(bar, high)
+    _bar(figure.add_subplot(places[:, -1]), high)
     style.headline(figure, f"Mean {cells[0].label} over its {scale_of(cells)}")
     return figure
 
