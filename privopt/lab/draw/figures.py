@@ -89,7 +89,7 @@ def _figure(
     axes = swept_axes(cells)
     panels = [(family, axis) for family in families for axis in axes]
     columns = len(axes) if len(axes) > 1 else min(_COLUMNS, len(panels))
-    if tuned and len(axes) == 4:  # two slopes to a panel do not fit beside three others
+    if len(axes) == 4:  # what a panel holds fixed does not fit beside three others
         columns = 2
     rows = -(-len(panels) // columns)
     size = (8.2, 1.2 + 2.1 * rows)
