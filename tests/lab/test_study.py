@@ -39,6 +39,7 @@ from privopt.lab.make.folder import open_results
 from privopt.lab.make.presentation import Presentation
 from privopt.lab.make.records import read_provenance, write_provenance, write_recorded
 from privopt.lab.make.resume import Note, Started
+from privopt.lab.write.captions import of_plot
 from privopt.lab.write.sections import listed
 from privopt.privacy import Interval
 
@@ -139,6 +140,19 @@ def test_an_interval_takes_the_format_of_a_number_and_is_rounded_outwards(spec, 
     listing = Listing("p", "l", Column("x", f"{{a:{spec}}}"))
     table = listed(listing, [{"a_lower": -1.234, "a_upper": 2345.671}])
     assert table.rows == ((told,),)
+
+
+def test_a_line_is_told_from_where_it_is_known():
+    lines = tuple(Line(name, name) for name in ("whole", "middle", "once", "none"))
+    plot = Plot("p", "P", replace(PANEL, lines=lines))
+    rows = [
+        {"x": 1, "whole": 5.0, "middle": None, "once": 3.0},
+        {"x": 2, "whole": 6.0, "middle": 2.0, "once": math.nan},
+        {"x": 3, "whole": 7.0, "middle": math.inf, "once": None},
+        {"x": 4, "whole": 8.0, "middle": 4.0, "once": None},
+    ]
+    _, alt = of_plot(plot, Presentation(plots=(plot,)), (), {"squares": rows})
+    assert alt == "P: y, x 1 to 4: whole 5 to 8, middle 2 to 4, once 3, none nowhere"
 
 
 test_a_bad_declaration_is_refused = refused(

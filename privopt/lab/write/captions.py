@@ -202,14 +202,16 @@ def _places(panel: Map, rows: Sequence[Row]) -> str:
 def _panel(panel: Panel | Map, rows: Sequence[Row]) -> str:
     if isinstance(panel, Map):
         return _places(panel, rows)
-    first, last = rows[0], rows[-1]
-    lines = (
-        f"{line.label} {_value(first, line.quantity)} to {_value(last, line.quantity)}"
-        for line in panel.lines
-    )
+    lines = (f"{line.label} {_course_of(line.quantity, rows)}" for line in panel.lines)
     name = " ".join(panel.title.split()) or panel.y_label
-    ends = f"{panel.x_label or panel.x} {_value(first, panel.x)} to {_value(last, panel.x)}"
-    return f"{name}, {ends}: {', '.join(lines)}"
+    across = f"{panel.x_label or panel.x} {_course_of(panel.x, rows)}"
+    return f"{name}, {across}: {', '.join(lines)}"
+
+
+def _course_of(quantity: str, rows: Sequence[Row]) -> str:
+    """From the first row that has it to the last."""
+    known = [value for row in rows if (value := _value(row, quantity))]
+    return " to ".join(dict.fromkeys((known[0], known[-1]))) if known else "nowhere"
 
 
 def _value(row: Row, quantity: str) -> str:
@@ -217,4 +219,4 @@ def _value(row: Row, quantity: str) -> str:
     if isinstance(value, str):
         return " ".join(value.split())
     ends = span(row, quantity)
-    return "–" if ends is None or not math.isfinite(ends[1]) else f"{ends[1]:.3g}"
+    return "" if ends is None or not math.isfinite(ends[1]) else f"{ends[1]:.3g}"
