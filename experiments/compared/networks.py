@@ -427,7 +427,8 @@ experiment = Study(
                 part="figure_4",
                 x="epochs",
                 x_label="epochs",
-                y_label="accuracy on the test, %",
+                y_label="per cent",
+                title="accuracy on the test",
                 log="x",
                 lines=(
                     Line("clt", "noise by the CLT", "orange", "dashes"),
@@ -439,7 +440,8 @@ experiment = Study(
                 part="figure_4",
                 x="epochs",
                 x_label="epochs",
-                y_label="points above the moments accountant's noise",
+                y_label="percentage points",
+                title="gain over the moments accountant",
                 log="x",
                 lines=(
                     Line("clt_gain", "noise by the CLT", "orange", "dashes"),
@@ -449,7 +451,8 @@ experiment = Study(
             Panel(
                 part="noises",
                 x="noise",
-                x_label="noise over the clip norm: CLT, certified, moments accountant",
+                x_label="noise over the clip norm",
+                title="CLT, certified, moments",
                 y_label="ε at δ = 0.00001",
                 lines=(
                     Line("claimed", "claimed of all three", "grey"),
