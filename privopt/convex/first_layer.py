@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.features import as_features
+from privopt.convex.features import FeaturesLike, as_features
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.release import Pytree
 
@@ -50,4 +50,14 @@ class FirstLayer:
 
 def products(weights: Pytree, row: Pytree) -> Pytree:
     """``x W`` of each layer."""
-    return jax.tree.map(lambda w, x: as_features(x).matvec(jnp.transpose(w)), weights, row)
+
+    def product(layer: Array, row: FeaturesLike) -> Array:
+        features = as_features(row)
+        if jnp.ndim(layer) != 2 or layer.shape[0] != features.shape[-1]:
+            raise ValueError(
+                f"a layer on {features.shape[-1]} features must have shape "
+                f"({features.shape[-1]}, k), got {jnp.shape(layer)}"
+            )
+        return features.matvec(jnp.transpose(layer))
+
+    return jax.tree.map(product, weights, row)

@@ -130,6 +130,14 @@ def test_one_strange_layer_of_two_is_bounded(layer, strange):
         assert size <= CLIP * (1.0 + 1e-12)
 
 
+@pytest.mark.parametrize("shape", [(5, WIDTH), (DIM,)])
+def test_a_layer_of_another_number_of_features_is_refused(shape):
+    _, counts, labels = words()
+    rule = rf"a layer on 30 features must have shape \(30, k\), got \({shape[0]},"
+    with pytest.raises(ValueError, match=rule):
+        clipped_gradient_sum(risk(jnp.asarray(counts), labels), CLIP)((jnp.ones(shape), point()[1]))
+
+
 def test_changes_since_an_anchor_are_those_of_the_dense_path():
     _, counts, labels = words()
     given, w, anchor = risk(jnp.asarray(counts), labels), point(), point(2)
