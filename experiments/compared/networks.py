@@ -492,7 +492,7 @@ mnist_rows = Study(
     description=(
         "Table 1 of Bu, Dong, Long and Su (2020) after its first row, which is in `networks`: the "
         "published noises, what is certified of them, and the accuracy of one run of each. 335 "
-        "epochs, an hour and a half on a free core; each row is kept by itself."
+        "epochs, two hours of a core; each row is kept by itself."
     ),
     parts={f"row_{i}": partial(mnist_row, row) for i, row in enumerate(LARGE[1:], 2)},
     claims=tuple(
