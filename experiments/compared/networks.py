@@ -138,8 +138,8 @@ def mnist():
 def imdb():
     """25,000 reviews, cut to their last 256 words, and as many for the test.
 
-    The mean of the embeddings of a review's words is a linear layer on their shares. Were it taken
-    over 256 places, of which the empty ones hold one more word, noisy runs would end at 80.8 %.
+    The mean of the embeddings of a review's words is a linear layer on their shares. Padding is no
+    word, and counts for nothing.
     """
     network = Dense((16, 2))
     key = stream(0, role="start")
@@ -404,7 +404,7 @@ experiment = Study(
         "clipped, with the noise off. MNIST: two convolutions, its first row of Table 1. Adult: 16 "
         "units on Platt's 123 indicators, parted as in the article. IMDb: the mean "
         "of the embeddings of a review's words, of 10,000; gradients of single reviews are clipped "
-        "and never formed. Over all 256 places, empty too, noisy runs end at 80.8 %. Digits of "
+        "and never formed; padding is left out of the mean. Digits of "
         "scikit-learn, with customary numbers, stand beside them, and alone where `PRIVOPT_DATA` "
         "names no folder with all others.\n\n"
         "Figure 4: two noises that are said to spend the same, by the moments accountant "
