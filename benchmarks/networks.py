@@ -8,6 +8,7 @@ than patches. The peer's batches are padded to one size or to multiples of a mic
 
 from __future__ import annotations
 
+import itertools
 import runpy
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from timing import interleaved, print_measured, ratio
 from privopt import Execution, run, run_stream
 
 STUDY = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "compared" / "networks.py"))
-RECORDS, BATCH, EPOCH, STEPS, MICROBATCH = 60_000, 256, 234, 12, 32
+RECORDS, BATCH, EPOCH, STEPS, MICROBATCH, WARM = 60_000, 256, 234, 12, 32, 6
 
 
 class Convolutions(linen.Module):
@@ -53,6 +54,7 @@ def measure(repeats: int) -> dict:
     mechanism = plan.params.mechanism
     network = Convolutions()
     start = network.init(jax.random.key(0), jnp.zeros(784))
+    seeds = itertools.count()  # every call has batches and noise of its own
 
     def loss(point: Any, pixels: Array, digit: Array) -> Array:
         scores = network.apply(point, pixels)
@@ -66,23 +68,26 @@ def measure(repeats: int) -> dict:
             project=lambda point: point, batched_loss=False, multiple=multiple,
         )  # fmt: skip
         descent = descents(setting)["Python loop"]
-        return lambda: descent(0)
+        return lambda: descent(next(seeds))
 
     def of_record(point: Any, record: tuple[Array, Array]) -> Array:
         return loss(point, *record)
 
+    def whole() -> Any:
+        key, execution = jax.random.key(next(seeds)), Execution(microbatch=MICROBATCH)
+        return run(plan, problem, key, execution=execution).released
+
     def streamed() -> Any:
         return run_stream(
-            plan, of_record, lambda rows: (data[0][rows], data[1][rows]), jax.random.key(0),
-            start=start,
+            plan, of_record, lambda rows: (data[0][rows], data[1][rows]),
+            jax.random.key(next(seeds)), start=start,
         ).released  # fmt: skip
 
-    execution = Execution(microbatch=MICROBATCH)
-    calls: dict[str, Callable[[], Any]] = {
-        "privopt": lambda: run(plan, problem, jax.random.key(0), execution=execution).released
-    }
-    calls["run_stream"] = streamed
-    calls |= {"one size": peer(None), f"multiples of {MICROBATCH}": peer(MICROBATCH)}
+    multiples = peer(MICROBATCH)
+    for _ in range(WARM):  # it compiles a program for every size of batch that it meets
+        jax.block_until_ready(multiples())
+    calls = {"privopt": whole, "run_stream": streamed, "one size": peer(None)}
+    calls[f"multiples of {MICROBATCH}"] = multiples
     times = interleaved(calls, repeats, time.process_time)
     medians = {name: median(values) for name, values in times.items()}
     return {
