@@ -1,13 +1,16 @@
-"""Checks of arguments: each failure names the argument, the value and the rule it broke.
+"""Argument checks. Each error message names the argument, the rule and the value received.
 
-Standard library only. Values that may be records of people are never printed: of an object of the
-wrong type only its type is told.
+Messages must not contain records or keys. :func:`shown` is the only way to print a value in a
+message (a test enforces it); :func:`described` prints the type alone, for values that may be
+records.
+
+Standard library only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from difflib import get_close_matches
 from enum import StrEnum
 from numbers import Integral, Real
@@ -24,10 +27,12 @@ __all__ = [
     "positive_integer",
     "positive_number",
     "real",
+    "shown",
     "suggestion",
 ]
 
 _INT32_MAX = 2**31 - 1
+_LONGEST_SHOWN = 60  # characters
 
 Kind = TypeVar("Kind")
 
@@ -40,8 +45,8 @@ class Catalogue(dict[str, Kind]):
         self.kind = kind
 
     def __missing__(self, name: object) -> Kind:
-        known = ", ".join(self)
-        raise KeyError(f"{self.kind} must be one of {known}, got {name!r}{suggestion(name, self)}")
+        known, near = ", ".join(self), suggestion(name, self)
+        raise KeyError(f"{self.kind} must be one of {known}, got {shown(name)}{near}")
 
 
 class Names(StrEnum):
@@ -69,31 +74,31 @@ class Names(StrEnum):
 def real(name: str, value: object) -> float:
     """``value`` as a float."""
     if not _is_real(value):
-        raise ValueError(f"{name} must be a real number, got {value!r}")
+        raise ValueError(f"{name} must be a real number, got {shown(value)}")
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{name} must fit into a float, got {value!r}") from None
+        raise ValueError(f"{name} must fit into a float, got {shown(value)}") from None
 
 
 def positive_number(name: str, value: object) -> float:
     """``value`` as a positive finite float."""
     if not (_is_real(value) and 0.0 < real(name, value) < math.inf):
-        raise ValueError(f"{name} must be positive and finite, got {value!r}")
+        raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
     return real(name, value)
 
 
 def positive_integer(name: str, value: object) -> int:
     """``value`` as a positive int."""
     if not (_is_whole(value) and int(value) >= 1):
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        raise ValueError(f"{name} must be a positive integer, got {shown(value)}")
     return int(value)
 
 
 def count(name: str, value: object) -> int:
     """``value`` as an int in ``[1, 2^31)``, which a device counts with."""
     if not (_is_whole(value) and 1 <= int(value) <= _INT32_MAX):
-        raise ValueError(f"{name} must be an integer from 1 to {_INT32_MAX}, got {value!r}")
+        raise ValueError(f"{name} must be an integer from 1 to {_INT32_MAX}, got {shown(value)}")
     return int(value)
 
 
@@ -119,10 +124,36 @@ def answering(name: str, value: Any, questions: Iterable[str], names: Iterable[s
 
 
 def described(value: object) -> str:
-    """What kind of object ``value`` is, and nothing of its content."""
+    """Return the type of ``value`` as text, without its content."""
     if isinstance(value, type):
         return f"the class {value.__name__} itself"
     return f"an object of type {type(value).__name__}"
+
+
+def shown(value: object) -> str:
+    """Return ``value`` as text if it is a short scalar, otherwise its type and length.
+
+    Scalars are None, booleans, real numbers and strings. Arrays and containers may hold records or
+    keys, so that their content is never printed.
+
+    Examples
+    --------
+    >>> shown(0.5), shown("dp_sgd"), shown([0.5, 0.25])
+    ('0.5', "'dp_sgd'", 'an object of type list and length 2')
+    """
+    if isinstance(value, Names):
+        return str(value)
+    if value is None or isinstance(value, bool | Real | str):
+        plain = getattr(value, "item", lambda: value)()  # repr(np.float64(0.5)) names its type
+        text = repr(plain)
+        if len(text) <= _LONGEST_SHOWN:
+            return text
+    if isinstance(value, Sized) and not isinstance(value, type):
+        try:
+            return f"{described(value)} and length {len(value)}"
+        except TypeError:  # of an array without axes
+            pass
+    return described(value)
 
 
 def member(
@@ -132,7 +163,7 @@ def member(
     known = list(known)
     if not (isinstance(value, str) and value in known):
         hint = suggestion(value, known, synonyms)
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}{hint}")
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {shown(value)}{hint}")
 
 
 def suggestion(value: object, known: Iterable[str], synonyms: dict[str, str] | None = None) -> str:

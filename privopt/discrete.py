@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent, ZCDpEvent
 
-from privopt.arguments import positive_integer
+from privopt.arguments import positive_integer, shown
 from privopt.privacy import calibrate, pure_event
 from privopt.spec import Budget, Relation
 
@@ -57,14 +57,14 @@ class _LatticeNoise(NamedTuple):
         bare = cls(query, 0.0, 1.0, dim)
         moved = bare._sensitivity(budget.relation)
         if not math.isfinite(moved):
-            raise ValueError(f"query must have a finite {cls._norm()}, got {moved!r}")
+            raise ValueError(f"query must have a finite {cls._norm()}, got {shown(moved)}")
         if spacing is None:
             spacing = 2.0 ** (math.frexp(moved / cls._roundings(dim))[1] - 1 - _FINER)
         if not 0.0 < spacing < math.inf or math.frexp(spacing)[0] != 0.5:
-            raise ValueError(f"spacing must be a power of two, got {spacing!r}")
+            raise ValueError(f"spacing must be a power of two, got {shown(spacing)}")
         scale = cls._noise(budget) * bare._replace(spacing=spacing)._moved(budget.relation) * _UP
         if scale > _LARGEST:
-            raise ValueError(f"spacing must be at least the noise over 2^52, got {spacing!r}")
+            raise ValueError(f"spacing must be at least the noise over 2^52, got {shown(spacing)}")
         return cls(query, scale, spacing, dim)
 
     def event(self, relation: Relation) -> DpEvent:

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Literal
 
-from privopt.arguments import Names, positive_integer, real
+from privopt.arguments import Names, positive_integer, real, shown
 
 __all__ = ["LIPSCHITZ", "Budget", "Norm", "Premises", "ProblemClass", "Relation", "RelationName"]
 
@@ -101,9 +101,9 @@ class Budget:
         epsilon = real("epsilon", self.epsilon)
         delta = real("delta", self.delta)
         if not (0.0 < epsilon < math.inf):
-            raise ValueError(f"epsilon must be positive and finite, got {self.epsilon!r}")
+            raise ValueError(f"epsilon must be positive and finite, got {shown(self.epsilon)}")
         if not (0.0 <= delta < 1.0):
-            raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
+            raise ValueError(f"delta must lie in [0, 1), got {shown(self.delta)}")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
@@ -165,44 +165,47 @@ class ProblemClass:
         for name in LIPSCHITZ:
             if not getattr(self, name) > 0.0:
                 raise ValueError(
-                    f"{name} must be positive (inf: not declared), got {getattr(self, name)!r}"
+                    f"{name} must be positive (inf: not declared), got {shown(getattr(self, name))}"
                 )
         if not isinstance(self.convex, bool):
-            raise ValueError(f"convex must be True or False, got {self.convex!r}")
+            raise ValueError(f"convex must be True or False, got {shown(self.convex)}")
         if self.strong_convexity and not self.convex:
             raise ValueError(
-                f"strong_convexity must be 0 without convexity, got {self.strong_convexity!r}"
+                f"strong_convexity must be 0 without convexity, got {shown(self.strong_convexity)}"
             )
         if not self.radius > 0.0:
-            raise ValueError(f"radius must be positive (inf: no constraint), got {self.radius!r}")
+            raise ValueError(
+                f"radius must be positive (inf: no constraint), got {shown(self.radius)}"
+            )
         if not (0.0 <= self.strong_convexity < math.inf):
             raise ValueError(
-                f"strong_convexity must be non-negative and finite, got {self.strong_convexity!r}"
+                "strong_convexity must be non-negative and finite, got "
+                f"{shown(self.strong_convexity)}"
             )
         if self.smoothness is not None:
             smoothness = real("smoothness", self.smoothness)
             object.__setattr__(self, "smoothness", smoothness)
             if not (0.0 <= smoothness < math.inf):
                 raise ValueError(
-                    f"smoothness must be non-negative and finite, or None, got {smoothness!r}"
+                    f"smoothness must be non-negative and finite, or None, got {shown(smoothness)}"
                 )
             if self.strong_convexity > smoothness:
                 raise ValueError(
                     "strong_convexity must not exceed smoothness, got "
-                    f"{self.strong_convexity!r} > {smoothness!r}"
+                    f"{shown(self.strong_convexity)} > {shown(smoothness)}"
                 )
         if self.strong_convexity * self.radius > self.lipschitz * (1.0 + 1e-9):
             raise ValueError(
                 "strong_convexity times radius must not exceed lipschitz: across a ball of radius "
                 "R the gradients of a loss differ by 2 m R, and none is longer than L; got "
-                f"{self.strong_convexity!r} * {self.radius!r} > {self.lipschitz!r}"
+                f"{shown(self.strong_convexity)} * {shown(self.radius)} > {shown(self.lipschitz)}"
             )
         if self.sparsity is not None:
             sparsity = positive_integer("sparsity", self.sparsity)
             object.__setattr__(self, "sparsity", sparsity)
             if sparsity > self.dim:
                 raise ValueError(
-                    f"sparsity must not exceed dim, got {self.sparsity!r} > {self.dim!r}"
+                    f"sparsity must not exceed dim, got {shown(self.sparsity)} > {shown(self.dim)}"
                 )
 
     def lipschitz_in(self, norm: Norm) -> float:
@@ -312,7 +315,7 @@ class Premises:
         def refuse(fact: str, rule: str) -> None:
             raise ValueError(
                 f"{name}.{fact} must be {rule}, on which {resting} rests, got "
-                f"{getattr(facts, fact)!r}"
+                f"{shown(getattr(facts, fact))}"
             )
 
         for fact in ("n", "dim", *LIPSCHITZ, "smoothness", "radius", "sparsity"):

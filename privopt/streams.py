@@ -16,6 +16,8 @@ import jax
 import numpy as np
 from jax import Array
 
+from privopt.arguments import shown
+
 __all__ = ["STREAMS", "stream"]
 
 STREAMS: Mapping[str, int] = MappingProxyType(
@@ -50,5 +52,5 @@ def stream(key: Array, name: str) -> Array:
     False
     """
     if name not in STREAMS:
-        raise ValueError(f"name must be one of {', '.join(STREAMS)}, got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(STREAMS)}, got {shown(name)}")
     return jax.random.fold_in(key, np.uint32(STREAMS[name]))

@@ -16,7 +16,7 @@ from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance, member
+from privopt.arguments import instance, member, shown
 from privopt.convex import EmpiricalRisk, StepSizes
 from privopt.core import Algorithm, Execution, Plan, Run
 from privopt.core.parameters import Mechanism, Parameters, scaled
@@ -149,7 +149,7 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
         member("choice", name, sorted(algorithm.choices))
         tried = tuple(values) if isinstance(values, list | tuple) else ()
         if len(set(tried)) < max(len(tried), 2):
-            raise ValueError(f"{name} must be two or more distinct values, got {values!r}")
+            raise ValueError(f"{name} must be two or more distinct values, got {shown(values)}")
         grid.append((name, tried))
     return replace(
         algorithm,

@@ -6,6 +6,7 @@ import math
 
 import dp_accounting as dp
 
+from privopt.arguments import shown
 from privopt.privacy.accountants import Accountant, Fourier, NonPrivate
 from privopt.privacy.leaves import first_unsupported, leaves
 from privopt.privacy.numbers import check_epsilon, check_target_delta, real
@@ -46,7 +47,7 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         if neighboring_relation not in _RELATIONS:
             raise ValueError(
                 "neighboring_relation must be a dp_accounting.NeighboringRelation, "
-                f"got {neighboring_relation!r}"
+                f"got {shown(neighboring_relation)}"
             )
         super().__init__(neighboring_relation)
         self._accountant = Fourier() if accountant is None else accountant
@@ -100,6 +101,7 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
             return None
         if not self._accountant.supports(ledger, self._relation):
             raise dp.UnsupportedEventError(
-                f"{self._accountant.name} does not support {ledger!r} under {self._relation.value}"
+                f"{self._accountant.name} does not support {shown(ledger)} under "
+                f"{self._relation.value}"
             )
         return ledger

@@ -8,6 +8,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import shown
 from privopt.privacy import Respondent
 from privopt.privacy.numbers import real
 
@@ -21,7 +22,8 @@ class _Estimate:
 
     def _refuse(self, other: object) -> NoReturn:
         raise TypeError(
-            f"cannot compare an estimate ({self.method}) with {other!r}: it has no error bound, "
+            f"cannot compare an estimate ({self.method}) with {shown(other)}: it has no error "
+            "bound, "
             "so an inequality about it says nothing of the truth; read its value on purpose"
         )
 
@@ -79,7 +81,7 @@ class ApproximateCurve(_Estimate):
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
         if np.isnan(values).any():
-            raise ValueError(f"values must be real numbers, got {self.values!r}")
+            raise ValueError(f"values must be real numbers, got {shown(self.values)}")
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
         _check_method(self.method)
@@ -104,4 +106,4 @@ class Estimator(Respondent[Approximation, ApproximateCurve], Protocol):
 
 def _check_method(method: object) -> None:
     if not isinstance(method, str) or not method:
-        raise ValueError(f"method must be a non-empty string, got {method!r}")
+        raise ValueError(f"method must be a non-empty string, got {shown(method)}")

@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt import privacy
+from privopt.arguments import shown
 from privopt.privacy import Guarantee, Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import (
@@ -199,7 +200,7 @@ def advanced_epsilon(
     """
     slack = real("slack", slack)
     if not 0.0 < slack < 1.0:
-        raise ValueError(f"slack must lie in (0, 1), got {slack!r}")
+        raise ValueError(f"slack must lie in (0, 1), got {shown(slack)}")
     _check_form(form)
     losses = [(check_epsilon(each), check_count("count", count)) for each, count in epsilons]
     return _advanced(losses, slack, form)
@@ -292,4 +293,4 @@ def _advanced(losses: list[tuple[float, int]], slack: float, form: str) -> float
 
 def _check_form(form: str) -> None:
     if form not in _FORMS:
-        raise ValueError(f"form must be one of {', '.join(_FORMS)}, got {form!r}")
+        raise ValueError(f"form must be one of {', '.join(_FORMS)}, got {shown(form)}")

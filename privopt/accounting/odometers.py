@@ -40,6 +40,7 @@ from dataclasses import dataclass
 
 from scipy.special import log_ndtr
 
+from privopt.arguments import shown
 from privopt.privacy.numbers import bisect, check_count, check_delta, real, times
 from privopt.privacy.releases import Priced, round_up_cost, zcdp_cost
 from privopt.spec import Relation
@@ -99,7 +100,7 @@ class ZCDPOdometer:
         object.__setattr__(self, "delta", _check_delta(self.delta))
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         if not 0.0 < real("planned", self.planned) < math.inf:
-            raise ValueError(f"planned must be positive and finite, got {self.planned!r}")
+            raise ValueError(f"planned must be positive and finite, got {shown(self.planned)}")
         object.__setattr__(self, "planned", float(self.planned))
         object.__setattr__(self, "spent", _check_spent(self.spent))
 
@@ -109,7 +110,7 @@ class ZCDPOdometer:
             return self
         cost = zcdp_cost(release, self.relation)
         if cost is None:
-            raise ValueError(f"release must have a zCDP bound, got {release!r}")
+            raise ValueError(f"release must have a zCDP bound, got {shown(release)}")
         return dataclasses.replace(self, spent=_add(self.spent, round_up_cost(cost), count))
 
     @property
@@ -148,11 +149,11 @@ def _add(spent: float, cost: float, count: int) -> float:
 def _check_spent(spent: object) -> float:
     value = real("spent", spent)
     if value < 0.0:
-        raise ValueError(f"spent must be non-negative, got {spent!r}")
+        raise ValueError(f"spent must be non-negative, got {shown(spent)}")
     return value
 
 
 def _check_delta(delta: float) -> float:
     if check_delta(delta) == 0.0:
-        raise ValueError(f"delta must lie in (0, 1), got {delta!r}")
+        raise ValueError(f"delta must lie in (0, 1), got {shown(delta)}")
     return float(delta)

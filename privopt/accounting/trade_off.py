@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import shown
 from privopt.privacy.numbers import bisect, check_alpha, check_delta, real
 
 Array = npt.NDArray[np.float64]
@@ -64,7 +65,9 @@ class TradeOff:
     def __post_init__(self) -> None:
         p, q = np.asarray(self.p, np.float64), np.asarray(self.q, np.float64)
         if p.ndim != 1 or p.shape != q.shape or not (np.all(p >= 0.0) and np.all(q >= 0.0)):
-            raise ValueError(f"p and q must be laws on one finite set, got {self.p!r}, {self.q!r}")
+            raise ValueError(
+                f"p and q must be laws on one finite set, got {shown(self.p)}, {shown(self.q)}"
+            )
         missing = abs(float(p.sum()) - 1.0) + abs(float(q.sum()) - 1.0)
         if not missing <= 1e-8 + 2.0 * self.slack:
             raise ValueError(f"p and q must each add up to 1, got {p.sum()} and {q.sum()}")
@@ -125,11 +128,13 @@ def from_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> TradeOff:
     """
     losses, values = np.asarray(epsilons, np.float64), np.asarray(deltas, np.float64)
     if losses.ndim != 1 or losses.shape != values.shape or not losses.size:
-        raise ValueError(f"epsilons and deltas must be of equal positive length, got {epsilons!r}")
+        raise ValueError(
+            f"epsilons and deltas must be of equal positive length, got {shown(epsilons)}"
+        )
     if not (0.0 <= losses[0] <= losses[-1] <= _MAX_LOSS and np.all(np.diff(losses) > 0.0)):
-        raise ValueError(f"epsilons must increase within [0, {_MAX_LOSS:g}], got {epsilons!r}")
+        raise ValueError(f"epsilons must increase within [0, {_MAX_LOSS:g}], got {shown(epsilons)}")
     if not np.all((values >= 0.0) & (values <= 1.0)):
-        raise ValueError(f"deltas must lie in [0, 1], got {deltas!r}")
+        raise ValueError(f"deltas must lie in [0, 1], got {shown(deltas)}")
     return _polygon(np.exp(losses) * (1.0 + 4.0 * _U), values, values)
 
 
@@ -179,7 +184,7 @@ def tensor(f: TradeOff, g: TradeOff, size: int = 400) -> TradeOff:
 def sample(f: TradeOff, rate: float) -> TradeOff:
     """``f_q = q f + (1 - q) Id = T(P, (1 - q) P + q Q)``: data without a record, and with it."""
     if not 0.0 <= real("rate", rate) <= 1.0:
-        raise ValueError(f"rate must lie in [0, 1], got {rate!r}")
+        raise ValueError(f"rate must lie in [0, 1], got {shown(rate)}")
     return TradeOff(f.p, (1.0 - rate) * f.p + rate * f.q, f.slack + 8.0 * _U)
 
 

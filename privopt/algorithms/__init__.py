@@ -20,7 +20,7 @@ from privopt.algorithms.output_perturbation import OUTPUT_PERTURBATION
 from privopt.algorithms.phased_sgd import PHASED_SGD
 from privopt.algorithms.projection_mechanism import PROJECTION_MECHANISM
 from privopt.algorithms.sufficient_statistics import SUFFICIENT_STATISTICS
-from privopt.arguments import Catalogue, instance
+from privopt.arguments import Catalogue, instance, shown
 from privopt.core import Algorithm
 
 __all__ = ["ALGORITHMS", "register"]
@@ -65,7 +65,9 @@ def register(algorithm: Algorithm) -> Algorithm:
     if algorithm.name in BUILT_IN:
         raise ValueError(f"name must not be one of {', '.join(sorted(BUILT_IN))}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", algorithm.name):
-        raise ValueError(f"name must be of small letters and underscores, got {algorithm.name!r}")
+        raise ValueError(
+            f"name must be of small letters and underscores, got {shown(algorithm.name)}"
+        )
     _REGISTERED[algorithm.name] = algorithm
     return algorithm
 

@@ -22,7 +22,7 @@ from privopt.algorithms.choices import (
 )
 from privopt.algorithms.first_order import Secret, steps_of
 from privopt.algorithms.theorems import unmoving
-from privopt.arguments import count, member, positive_number
+from privopt.arguments import count, member, positive_number, shown
 from privopt.convex import (
     Average,
     ConstraintSet,
@@ -167,7 +167,7 @@ def plan(
     if boost is not None and (published or record != 0):
         raise ValueError(
             "boost must be None but for fixed steps without a recorded path, got "
-            f"{boost!r} with mode {mode} and record {record!r}"
+            f"{shown(boost)} with mode {mode} and record {shown(record)}"
         )
     if boost is not None:
         unit = BiasReducedGradient(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)

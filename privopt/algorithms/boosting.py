@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import positive_number
+from privopt.arguments import positive_number, shown
 from privopt.convex import EmpiricalRisk, FirstOrder
 from privopt.core import Execution
 from privopt.mechanisms import BiasReducedGradient
@@ -31,7 +31,7 @@ def boosted(
     ``gamma/(1 + gamma)``, and the selection has the other half of ``failure``.
     """
     if not positive_number("boost", failure) < 1.0:
-        raise ValueError(f"boost must be a chance of failure below 1, got {failure!r}")
+        raise ValueError(f"boost must be a chance of failure below 1, got {shown(failure)}")
     if not stationary and math.isinf(problem_class.radius):
         raise ValueError("radius must be finite to boost by the risk, got inf")
     score = PointScore(unit.query, None if stationary else problem_class.radius)

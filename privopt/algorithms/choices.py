@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import optax
 
-from privopt.arguments import answering, count, described, member, positive_number
+from privopt.arguments import answering, count, member, positive_number, shown
 from privopt.convex import (
     Average,
     AverageAfterStep,
@@ -79,7 +79,7 @@ def clipped_gradient(
     if clip is not None:
         positive_number("clip", clip)
     if kind not in ("norm", "automatic"):
-        raise ValueError(f"clipping must be norm or automatic, got {kind!r}")
+        raise ValueError(f"clipping must be norm or automatic, got {shown(kind)}")
     query = ClippedGradient.of(problem_class, clip, norm=norm)
     return query._replace(gamma=_GAMMA * query.clip) if kind == "automatic" else query
 
@@ -100,10 +100,7 @@ def body_of_gradients(
             raise ValueError(f"clip_norm must be l2 for post='sparse', got {query.norm}")
         return L1L2Ball.of(query.clip, problem_class.sparsity)
     if isinstance(post, type) or not callable(getattr(post, "project", None)):
-        raise ValueError(
-            "post must be 'sparse', a constraint set or None, got "
-            f"{repr(post) if isinstance(post, str) else described(post)}"
-        )
+        raise ValueError(f"post must be 'sparse', a constraint set or None, got {shown(post)}")
     assert not isinstance(post, str)
     return post
 
@@ -144,28 +141,32 @@ class Batching:
             given = {"batch_size": size, "rate": rate, "capacity": capacity, "cycle": cycle}
             for name, value in given.items():
                 if value is not None:
-                    raise ValueError(f"{name} must be left out beside a sampler, got {value!r}")
+                    raise ValueError(
+                        f"{name} must be left out beside a sampler, got {shown(value)}"
+                    )
             return cls(n, float(own.divisor(float(n))), own)
         member("sampler", sampler, names)
         if rate is not None:
             if size is not None:
-                raise ValueError(f"rate must be left out beside batch_size, got {rate!r}")
+                raise ValueError(f"rate must be left out beside batch_size, got {shown(rate)}")
             if positive_number("rate", rate) > 1.0:
-                raise ValueError(f"rate must be at most 1, got {rate!r}")
+                raise ValueError(f"rate must be at most 1, got {shown(rate)}")
             size = rate * n
         if size is None:
             size = min(n, math.ceil(max(math.sqrt(n), 4.0 * math.sqrt(dim), least)))
         size = positive_number("batch_size", size)
         if sampler not in (Sampler.POISSON, CYCLIC_POISSON):
             if not size.is_integer():
-                raise ValueError(f"batch_size must be whole for {sampler} batches, got {size!r}")
+                raise ValueError(
+                    f"batch_size must be whole for {sampler} batches, got {shown(size)}"
+                )
             if capacity is not None:
                 raise ValueError(
-                    f"capacity must be left out for {sampler} batches, got {capacity!r}"
+                    f"capacity must be left out for {sampler} batches, got {shown(capacity)}"
                 )
         if (cycle is None) == (sampler == CYCLIC_POISSON):
             rule = "given for" if cycle is None else f"left out but for {CYCLIC_POISSON}, not for"
-            raise ValueError(f"cycle must be {rule} {sampler} batches, got {cycle!r}")
+            raise ValueError(f"cycle must be {rule} {sampler} batches, got {shown(cycle)}")
         places = capacity and count("capacity", capacity)
         return cls(n, size, sampler, places, cycle and count("cycle", cycle))
 
@@ -216,7 +217,8 @@ def require_delta(algorithm: str, budget: Budget) -> None:
     """For methods with Gaussian noise: ValueError at ``delta = 0``."""
     if budget.delta == 0.0:
         raise ValueError(
-            f"delta must be positive for the Gaussian noise of {algorithm}, got {budget.delta!r}"
+            f"delta must be positive for the Gaussian noise of {algorithm}, got "
+            f"{shown(budget.delta)}"
         )
 
 
@@ -260,6 +262,6 @@ def recorded(record: int | str, steps: int) -> tuple[int, bool]:
         return steps, True
     if isinstance(record, bool) or not isinstance(record, int) or not 0 <= record <= _MAX_RECORDED:
         raise ValueError(
-            f"record must be 'all' or an integer from 0 to {_MAX_RECORDED}, got {record!r}"
+            f"record must be 'all' or an integer from 0 to {_MAX_RECORDED}, got {shown(record)}"
         )
     return record, False

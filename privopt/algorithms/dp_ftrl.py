@@ -11,7 +11,7 @@ import numpy as np
 from privopt.algorithms.choices import clipped_gradient, require_delta, step_rule
 from privopt.algorithms.first_order import IN_STEPS, descend
 from privopt.algorithms.theorems import one_step_noise, unmoving
-from privopt.arguments import positive_number, real
+from privopt.arguments import positive_number, real, shown
 from privopt.convex import Average, Output, Update, projected_leader
 from privopt.core import Algorithm, Plan, planner
 from privopt.factorisations import Factorisation, factorise
@@ -139,10 +139,10 @@ def plan(
     """
     require_delta("dp_ftrl", budget)
     if not 0.0 <= real("momentum", momentum) < 1.0:
-        raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}")
+        raise ValueError(f"momentum must lie in [0, 1), got {shown(momentum)}")
     spoken = Quantity.named("quantity", quantity)
     if spoken not in (Quantity.POPULATION_RISK, Quantity.REGRET):
-        raise ValueError(f"quantity must be population risk or regret, got {quantity!r}")
+        raise ValueError(f"quantity must be population risk or regret, got {shown(quantity)}")
     query = clipped_gradient(problem_class, clip, clipping)
     if batch_size is None and spoken is Quantity.REGRET:
         batch_size = 1  # every record is a round

@@ -9,7 +9,7 @@ from jax import Array
 
 from privopt.algorithms.choices import Static
 from privopt.algorithms.one_shot import Params, planned, require_convex_lipschitz
-from privopt.arguments import positive_number
+from privopt.arguments import positive_number, shown
 from privopt.convex import MAX_SAMPLER_DIM, EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedRisk, GibbsMechanism
@@ -86,7 +86,7 @@ def plan(
     if budget.delta == 0.0:
         if regularisation is not None:
             raise ValueError(
-                f"regularisation must be None where delta is 0, got {regularisation!r}"
+                f"regularisation must be None where delta is 0, got {shown(regularisation)}"
             )
         mechanism = GibbsMechanism.pure(query, budget)
     else:

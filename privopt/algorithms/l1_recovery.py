@@ -13,7 +13,7 @@ from privopt.algorithms.choices import MODES, Static, require_delta
 from privopt.algorithms.one_shot import Params, planned
 from privopt.algorithms.projection_mechanism import Secret, check_paper, rate_of, rate_with
 from privopt.algorithms.projection_mechanism import run as run_projection
-from privopt.arguments import count, member
+from privopt.arguments import count, member, shown
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
@@ -148,7 +148,7 @@ def _checked_rows(rows: object, dim: int) -> int:
 
 def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.float64]:
     if rows is not None:
-        raise ValueError(f"measurements must be left out beside matrix, got {rows!r}")
+        raise ValueError(f"measurements must be left out beside matrix, got {shown(rows)}")
     try:
         given = np.asarray(matrix)
     except ValueError:
@@ -162,7 +162,9 @@ def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.flo
         raise ValueError("matrix must be finite, got entries that are not")
     largest = float(np.abs(array).max())
     if not _SMALL <= largest <= _LARGE:  # whose products are neither 0 nor infinite
-        raise ValueError(f"matrix must have its largest entry in [1e-50, 1e50], got {largest!r}")
+        raise ValueError(
+            f"matrix must have its largest entry in [1e-50, 1e50], got {shown(largest)}"
+        )
     return array
 
 

@@ -17,7 +17,7 @@ from privopt.algorithms.one_shot import (
     minimiser_of,
     require_convex_lipschitz,
 )
-from privopt.arguments import member, positive_number
+from privopt.arguments import member, positive_number, shown
 from privopt.convex import EmpiricalRisk, linf_projection
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import (
@@ -201,18 +201,19 @@ def _check(
     member("mode", mode, MODES)
     member("projection", projection, ("linf", "ball", "l2", "none"))
     if not isinstance(glm, bool):
-        raise ValueError(f"glm must be True or False, got {glm!r}")
+        raise ValueError(f"glm must be True or False, got {shown(glm)}")
     if problem_class.sparsity is None:
         raise ValueError(f"sparsity must be declared for {_NAME}, got None")
     if problem_class.strong_convexity > 0.0:
         raise ValueError(
-            f"strong_convexity must be 0 for {_NAME}, got {problem_class.strong_convexity!r}: "
+            f"strong_convexity must be 0 for {_NAME}, got {shown(problem_class.strong_convexity)}: "
             "gradients of strongly convex losses differ in all coordinates"
         )
     if budget.delta == 0.0:
         if math.isfinite(problem_class.radius):
             raise ValueError(
-                f"radius must be inf for pure {_NAME}, got {problem_class.radius!r}: on a set the "
+                f"radius must be inf for pure {_NAME}, got {shown(problem_class.radius)}: on a "
+                "set the "
                 "l1 sensitivity of a minimiser has no bound without the dimension; delta > 0, or "
                 "output_perturbation, take sets"
             )
@@ -228,13 +229,16 @@ def _spoken(quantity: str, budget: Budget, mode: str, projection: str) -> bool:
     """Whether of the population's risk."""
     spoken = Quantity.named("quantity", quantity)
     if spoken not in (Quantity.EMPIRICAL_RISK, Quantity.POPULATION_RISK):
-        raise ValueError(f"quantity must be empirical risk or population risk, got {quantity!r}")
+        raise ValueError(
+            f"quantity must be empirical risk or population risk, got {shown(quantity)}"
+        )
     if spoken is Quantity.EMPIRICAL_RISK:
         return False
     if budget.delta == 0.0 or mode != "tight" or projection != "linf":
         raise ValueError(
             f"quantity must be empirical risk but for delta > 0, mode='tight' and projection='linf'"
-            f", got {quantity!r} with delta = {budget.delta!r}, mode={mode!r}, {projection=}"
+            f", got {shown(quantity)} with delta = {shown(budget.delta)}, mode={shown(mode)}, "
+            f"{projection=}"
         )
     return True
 

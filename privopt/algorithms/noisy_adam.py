@@ -6,6 +6,7 @@ import optax
 
 from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
 from privopt.algorithms.theorems import rate_of
+from privopt.arguments import shown
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Batches, IndependentNoise, Noise
@@ -72,11 +73,11 @@ def plan(
     """
     for name, value in (("b1", b1), ("b2", b2)):
         if not 0.0 <= value < 1.0:
-            raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+            raise ValueError(f"{name} must lie in [0, 1), got {shown(value)}")
     if not 0.0 <= weight_decay < float("inf"):
-        raise ValueError(f"weight_decay must be non-negative and finite, got {weight_decay!r}")
+        raise ValueError(f"weight_decay must be non-negative and finite, got {shown(weight_decay)}")
     if noise_correction and weight_decay:
-        raise ValueError(f"weight_decay must be 0 with noise_correction, got {weight_decay!r}")
+        raise ValueError(f"weight_decay must be 0 with noise_correction, got {shown(weight_decay)}")
     mechanism = private_gradient(
         "noisy_adam", problem_class, budget,
         steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
@@ -88,7 +89,7 @@ def plan(
         if not isinstance(mechanism.noise, IndependentNoise):
             raise ValueError(
                 "noise must be independent with noise_correction, which takes the same variance "
-                f"out of every step, got {noise!r}"
+                f"out of every step, got {shown(noise)}"
             )
         variance = mechanism.scale**2
         update = Update.of(corrected_adam, noise_variance=variance, b1=float(b1), b2=float(b2))

@@ -16,7 +16,7 @@ from privopt.algorithms.one_shot import (
     planned,
     require_convex_lipschitz,
 )
-from privopt.arguments import positive_number
+from privopt.arguments import positive_number, shown
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import GaussianMechanism, NormLaplaceMechanism
@@ -165,7 +165,8 @@ def _analysis(name: str, budget: Budget) -> ObjectivePerturbationAnalysis:
     ]
     if name not in known:
         raise ValueError(
-            f"analysis must be one of {', '.join(known)} at delta {budget.delta!r}, got {name!r}"
+            f"analysis must be one of {', '.join(known)} at delta {shown(budget.delta)}, got "
+            f"{shown(name)}"
         )
     return OBJECTIVE_PERTURBATION_ANALYSES[name]
 
@@ -190,8 +191,9 @@ def regularised(
     least = analysis.least(problem_class, budget)
     if regularisation < least or math.isinf(analysis.scale(query, budget)):
         raise ValueError(
-            f"regularisation must exceed {least!r}, below which the losses' curvature alone "
-            f"costs more than epsilon {budget.epsilon!r} by this analysis, got {regularisation!r}"
+            f"regularisation must exceed {shown(least)}, below which the losses' curvature alone "
+            f"costs more than epsilon {shown(budget.epsilon)} by this analysis, got "
+            f"{shown(regularisation)}"
         )
     return query
 

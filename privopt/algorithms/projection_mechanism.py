@@ -10,7 +10,7 @@ from jax import Array
 
 from privopt.algorithms.choices import MODES, Static
 from privopt.algorithms.one_shot import Params, check_gaussian, planned
-from privopt.arguments import member
+from privopt.arguments import member, shown
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, GaussianMechanism, ProjectedMean
@@ -95,7 +95,7 @@ def plan(
     if body is None:
         body = "l1" if mode == "paper" else "l1_l2"
     if body in ("l1", "l1_l2") and problem_class.sparsity is None:
-        raise ValueError(f"sparsity must be declared for body={body!r}, got None")
+        raise ValueError(f"sparsity must be declared for body={shown(body)}, got None")
     check_gaussian(noise, budget)
     names = ["gaussian", "laplace"] if noise is None else [noise]
     if noise is None and (budget.delta == 0.0 or mode == "paper"):
@@ -116,7 +116,7 @@ def check_paper(budget: Budget) -> None:
     if budget.epsilon > 1.0:
         raise ValueError(
             "epsilon must not exceed 1 for mode='paper', whose Gaussian noise is proved private "
-            f"up to there, got {budget.epsilon!r}"
+            f"up to there, got {shown(budget.epsilon)}"
         )
 
 

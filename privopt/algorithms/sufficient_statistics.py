@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.algorithms.choices import Static
-from privopt.arguments import real
+from privopt.arguments import real, shown
 from privopt.convex import EmpiricalRisk
 from privopt.convex.quadratic import FLATTEST, eigenbasis, minimise_quadratic
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -93,7 +93,9 @@ def plan(
     """
     raised = floor is None or real("floor", floor) > -math.inf
     if floor is not None and raised and not 0.0 <= floor < math.inf:
-        raise ValueError(f"floor must be at least 0 and finite, or -inf for none, got {floor!r}")
+        raise ValueError(
+            f"floor must be at least 0 and finite, or -inf for none, got {shown(floor)}"
+        )
     if not raised and math.isinf(problem_class.radius):
         raise ValueError("floor must be finite where radius is infinite, got -inf")
     query = ClippedMoments.of(problem_class, label_clip=label_clip)

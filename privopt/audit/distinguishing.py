@@ -14,7 +14,7 @@ from jax import Array
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from privopt.arguments import positive_integer
+from privopt.arguments import positive_integer, shown
 from privopt.audit.scores import SCORES, FloatArray, Score
 from privopt.privacy import Guarantee
 from privopt.statistics import clopper_pearson
@@ -128,7 +128,7 @@ def audit(
     attacked.check()
     positive_integer("runs", runs)
     if not 0.0 < failure < 1.0:
-        raise ValueError(f"failure must be above 0 and below 1, got {failure!r}")
+        raise ValueError(f"failure must be above 0 and below 1, got {shown(failure)}")
     guarantee, least = attacked.guarantee, least_runs(attacked.guarantee, failure)
     if runs < least:
         raise ValueError(f"runs must be at least {least} to see half of the noise, got {runs}")

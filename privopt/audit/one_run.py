@@ -14,7 +14,7 @@ from scipy.special import bdtrc, ndtr, ndtri
 
 from privopt import problems
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance, member, positive_integer
+from privopt.arguments import instance, member, positive_integer, shown
 from privopt.audit.pairs import attackable, choices_of, class_of
 from privopt.core import run
 from privopt.spec import Budget, Relation
@@ -163,7 +163,7 @@ def least_mu(canaries: int, guesses: int, right: int, failure: float) -> float:
 def _largest(refuted: Callable[[float], bool], failure: float) -> float:
     """The largest number up to ``_LARGEST`` that is refuted, 0 if none is."""
     if not 0.0 < failure < 1.0:
-        raise ValueError(f"failure must be above 0 and below 1, got {failure!r}")
+        raise ValueError(f"failure must be above 0 and below 1, got {shown(failure)}")
     low, high = 0.0, _LARGEST
     if not refuted(low):
         return 0.0

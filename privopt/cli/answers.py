@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from privopt.arguments import shown
 from privopt.cli.console import digits, make_table
 from privopt.spec import Relation
 
@@ -59,7 +60,7 @@ class Answers:
         if lower > upper:
             raise ArithmeticError(
                 f"proofs contradict each other, a defect of privopt: {self.question} is at least "
-                f"{lower!r} and at most {upper!r}: {self.proved!r}"
+                f"{shown(lower)} and at most {shown(upper)}: {shown(self.proved)}"
             )
         return Interval(0.0 if self.reason else lower, upper)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from privopt.arguments import shown
 from privopt.cli.console import make_console, make_table, plain_errors
 from privopt.cli.device import Devices, KeepPrograms, prepare
 from privopt.spec import Budget, Relation
@@ -103,4 +104,4 @@ def _number(text: str) -> float:
     try:
         return int(text) if text.strip().isdigit() else float(text)
     except ValueError:
-        raise ValueError(f"values must be numbers with commas between, got {text!r}") from None
+        raise ValueError(f"values must be numbers with commas between, got {shown(text)}") from None

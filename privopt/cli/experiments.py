@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from privopt.arguments import shown
 from privopt.cli.console import make_console, make_table, plain_errors
 from privopt.cli.device import Devices, KeepPrograms, prepare
 from privopt.cli.engines import Engine, Order, work_with
@@ -224,7 +225,7 @@ def _share(text: str) -> tuple[int, int]:
     """Of ``I/K`` the two numbers."""
     part, slash, parts = text.partition("/")
     if not (slash and part.isdigit() and parts.isdigit()):
-        raise ValueError(f"share must be I/K with 1 <= I <= K, got {text!r}")
+        raise ValueError(f"share must be I/K with 1 <= I <= K, got {shown(text)}")
     return int(part), int(parts)
 
 
@@ -258,7 +259,7 @@ def _chosen(
 def _named(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not (name and found and value):
-        raise ValueError(f"option must be NAME=VALUE, got {text!r}")
+        raise ValueError(f"option must be NAME=VALUE, got {shown(text)}")
     return name, value
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from privopt.arguments import shown
 from privopt.cli.console import make_console, plain_errors
 from privopt.cli.experiments import EXPERIMENTS
 
@@ -48,7 +49,9 @@ def new(
         member("algorithm", algorithm, lab.algorithms())
         member("family", family, lab.families())
         if not name.isidentifier() or iskeyword(name):
-            raise ValueError(f"NAME must be a Python name, such as my_experiment, got {name!r}")
+            raise ValueError(
+                f"NAME must be a Python name, such as my_experiment, got {shown(name)}"
+            )
         EXPERIMENTS.mkdir(exist_ok=True)
         path = EXPERIMENTS / f"{name}.py"
         with path.open("x", encoding="utf-8") as file:  # never over one that is there

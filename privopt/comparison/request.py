@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from privopt.algorithms import ALGORITHMS, register
-from privopt.arguments import described, member
+from privopt.arguments import described, member, shown
 from privopt.lab.make.axes import AXES, Axis, Setting
 from privopt.lab.make.cells import cells
 from privopt.lab.make.experiment import Experiment
@@ -74,7 +74,7 @@ def axis_of(family: Family, axis: str | None, values: Sequence[float] | None) ->
     """The axis, if the family has it; none where nothing is swept."""
     if axis is None:
         if values is not None:
-            raise ValueError(f"values must be left out where there is no axis, got {values!r}")
+            raise ValueError(f"values must be left out where there is no axis, got {shown(values)}")
         return ()
     free = family.dim is None
     sparse = "sparsity" in inspect.signature(family.build).parameters

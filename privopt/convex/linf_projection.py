@@ -7,6 +7,7 @@ from functools import singledispatch
 import jax
 import jax.numpy as jnp
 
+from privopt.arguments import shown
 from privopt.convex.l1_l2_ball import L1L2Ball
 from privopt.convex.sets import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered
@@ -37,7 +38,9 @@ def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:
     >>> linf_projection(L2Ball(1.0), jnp.array([3.0, 0.5])).tolist()
     [1.0, 0.0]
     """
-    raise TypeError(f"constraint must be a set with a known l_inf projection, got {constraint!r}")
+    raise TypeError(
+        f"constraint must be a set with a known l_inf projection, got {shown(constraint)}"
+    )
 
 
 @linf_projection.register

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import described
+from privopt.arguments import shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number, on_host, require_positive
 
@@ -36,8 +36,9 @@ class Output(Protocol):
 def checked_output(output: object) -> Output:
     """``output``, if it is a rule."""
     if isinstance(output, type) or not callable(getattr(output, "weights", None)):
-        got = repr(output) if isinstance(output, str) else described(output)
-        raise ValueError(f"output must be an output rule, such as convex.Average(), got {got}")
+        raise ValueError(
+            f"output must be an output rule, such as convex.Average(), got {shown(output)}"
+        )
     return output  # type: ignore[return-value]
 
 
@@ -122,7 +123,7 @@ class Suffix:
     def __post_init__(self) -> None:
         require_positive("fraction", self.fraction)
         if on_host(self.fraction) and np.any(np.asarray(self.fraction) > 1.0):
-            raise ValueError(f"fraction must be at most 1, got {self.fraction!r}")
+            raise ValueError(f"fraction must be at most 1, got {shown(self.fraction)}")
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         del key

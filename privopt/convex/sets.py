@@ -24,6 +24,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from optax.projections import projection_box
 
+from privopt.arguments import shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.thresholds import onto_simplex
 from privopt.convex.vectors import (
@@ -193,7 +194,9 @@ class Box:
         if np.ndim(self.lower) == np.ndim(self.upper):
             require_shape("upper", self.upper, np.shape(self.lower))
         if np.any(np.greater(*bounds)):
-            raise ValueError(f"lower must not exceed upper, got {self.lower!r} > {self.upper!r}")
+            raise ValueError(
+                f"lower must not exceed upper, got {shown(self.lower)} > {shown(self.upper)}"
+            )
 
     def project(self, x: jax.Array) -> jax.Array:
         projected: jax.Array = projection_box(x, *self._bounds(x))

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from privopt.arguments import shown
 from privopt.convex.certificate import ROUND_OFF, Certifier, require_float64
 from privopt.convex.sets import ConstraintSet
 from privopt.convex.vectors import norm
@@ -307,13 +308,13 @@ def _solution(
     require_float64("start", start)
     for name, value in (("tolerance", tolerance), ("width", width)):
         if not 0.0 < value < math.inf:
-            raise ValueError(f"{name} must be positive and finite, got {value!r}")
+            raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
     if not 0.0 <= strong_convexity < math.inf:
         raise ValueError(
-            f"strong_convexity must be non-negative and finite, got {strong_convexity!r}"
+            f"strong_convexity must be non-negative and finite, got {shown(strong_convexity)}"
         )
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-        raise ValueError(f"max_steps must be a positive integer, got {max_steps!r}")
+        raise ValueError(f"max_steps must be a positive integer, got {shown(max_steps)}")
 
     numbers = constraint.diameter(start.shape[0]), strong_convexity, tolerance, width
     diameter, convexity, target, first_width = jnp.asarray(numbers, jnp.float64)

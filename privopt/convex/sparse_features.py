@@ -13,6 +13,7 @@ import scipy.sparse
 from jax import Array
 from jax.typing import ArrayLike
 
+from privopt.arguments import shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import norm, scaled_rows
 
@@ -45,7 +46,7 @@ class SparseFeatures:
 
     def __post_init__(self) -> None:
         if type(self.dim) is not int or not 0 < self.dim < 2**31:
-            raise ValueError(f"dim must be an integer from 1 to 2^31 - 1, got {self.dim!r}")
+            raise ValueError(f"dim must be an integer from 1 to 2^31 - 1, got {shown(self.dim)}")
         indices, values = _places(self.indices, self.dim), jnp.asarray(self.values)
         if indices.shape != values.shape or values.ndim < 1 or values.shape[-1] < 1:
             raise ValueError(
@@ -76,7 +77,7 @@ class SparseFeatures:
         if not scipy.sparse.issparse(matrix):
             raise ValueError(f"matrix must be one of scipy.sparse, got {type(matrix).__name__}")
         if width is not None and (type(width) is not int or width < 1):
-            raise ValueError(f"width must be a positive integer, got {width!r}")
+            raise ValueError(f"width must be a positive integer, got {shown(width)}")
         if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
             raise ValueError(
                 f"matrix must have shape (n, d) and real numbers, got {matrix.shape} of dtype "

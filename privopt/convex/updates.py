@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from privopt.arguments import described, positive_number
+from privopt.arguments import positive_number, shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number, on_host, require_finite
 from privopt.release import Pytree
@@ -45,7 +45,7 @@ class StepSizes:
             require_finite(name, getattr(self, name))
         decay = np.asarray(self.decay) if on_host(self.decay) else np.zeros(())
         if np.any((decay < 0.0) | (decay > 1.0)):
-            raise ValueError(f"decay must lie in [0, 1], got {self.decay!r}")
+            raise ValueError(f"decay must lie in [0, 1], got {shown(self.decay)}")
 
     @classmethod
     def constant(cls, scale: float) -> StepSizes:
@@ -131,7 +131,7 @@ class Update:
         if "learning_rate" in hyperparameters:
             raise ValueError(
                 "learning_rate must be left out, the step sizes of the run are it, got "
-                f"{hyperparameters['learning_rate']!r}"
+                f"{shown(hyperparameters['learning_rate'])}"
             )
         numbers: dict[str, Number] = {
             k: v for k, v in hyperparameters.items() if isinstance(v, float)
@@ -141,7 +141,7 @@ class Update:
             try:
                 hash(value)
             except TypeError:
-                raise ValueError(f"{name} must be hashable, got {value!r}") from None
+                raise ValueError(f"{name} must be hashable, got {shown(value)}") from None
         _require_gradients_only(factory, tuple(numbers.items()), options)
         return cls(numbers, factory, options)
 
@@ -187,15 +187,14 @@ def _require_gradients_only(
     except TypeError as error:
         raise ValueError(
             "update must need noisy gradients and parameters alone, got "
-            f"{getattr(factory, '__name__', factory)!r}: {error}"
+            f"{shown(getattr(factory, '__name__', factory))}: {error}"
         ) from error
     if jax.tree.leaves(moved) != [moved]:
-        raise ValueError(f"update must return what it is given, got {moved!r}")
+        raise ValueError(f"update must return what it is given, got {shown(moved)}")
 
 
 def _none(given: object) -> ValueError:
-    got = repr(given) if isinstance(given, str) else described(given)
-    return ValueError(f"update must be an optax optimiser or Update, got {got}")
+    return ValueError(f"update must be an optax optimiser or Update, got {shown(given)}")
 
 
 @contextmanager

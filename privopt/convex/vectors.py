@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from privopt.arguments import shown
+
 Number = float | np.ndarray | jax.Array
 
 
@@ -80,13 +82,13 @@ def on_host(value: object) -> TypeGuard[float | np.ndarray]:
 def require_positive(name: str, value: object) -> None:
     """ValueError for what is seen not to be positive and finite, at every place of an array."""
     if _broken(value) or (on_host(value) and not np.all(np.asarray(value) > 0.0)):
-        raise ValueError(f"{name} must be positive and finite, got {value!r}")
+        raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
 
 
 def require_finite(name: str, value: object) -> None:
     """ValueError for what is seen to hold other than finite numbers."""
     if _broken(value):
-        raise ValueError(f"{name} must be finite, got {value!r}")
+        raise ValueError(f"{name} must be finite, got {shown(value)}")
 
 
 def require_shape(name: str, value: Number, *shapes: tuple[int, ...]) -> None:
@@ -99,7 +101,7 @@ def require_shape(name: str, value: Number, *shapes: tuple[int, ...]) -> None:
 def dimension(dim: int) -> int:
     """``dim`` as an int."""
     if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
-        raise ValueError(f"dim must be a positive integer, got {dim!r}")
+        raise ValueError(f"dim must be a positive integer, got {shown(dim)}")
     return int(dim)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from dp_accounting import DpEvent
 from jax.typing import ArrayLike, DTypeLike
 
-from privopt.arguments import described, real
+from privopt.arguments import described, real, shown
 from privopt.privacy import round_up
 from privopt.spec import Relation
 
@@ -59,7 +59,7 @@ def _frozen(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
     name = f"params{jax.tree_util.keystr(path)}"
     if isinstance(leaf, np.ndarray):
         if leaf.dtype.kind not in "fiu" or not np.isfinite(leaf).all():
-            raise ValueError(f"{name} must be an array of finite numbers, got {leaf!r}")
+            raise ValueError(f"{name} must be an array of finite numbers, got {shown(leaf)}")
         if leaf.dtype.kind != "f":
             _check_integers(name, leaf)
         if leaf.flags.writeable or leaf.base is not None:
@@ -67,7 +67,7 @@ def _frozen(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
             leaf.flags.writeable = False
         return leaf
     if not isinstance(leaf, int | float) or math.isnan(leaf):
-        raise ValueError(f"{name} must be a number or a NumPy array, got {leaf!r}")
+        raise ValueError(f"{name} must be a number or a NumPy array, got {shown(leaf)}")
     if isinstance(leaf, int):
         _check_integers(name, np.asarray(leaf, object))
     return leaf
@@ -76,7 +76,7 @@ def _frozen(path: tuple[object, ...], leaf: ArrayLike) -> ArrayLike:
 def scaled(mechanism: Tree, factor: float) -> Tree:
     """A mechanism with all its noise times ``factor``, in float32, for a control."""
     if not 0.0 <= real("factor", factor) < math.inf:
-        raise ValueError(f"factor must be at least 0 and finite, got {factor!r}")
+        raise ValueError(f"factor must be at least 0 and finite, got {shown(factor)}")
     noises = []
 
     def times(path: tuple[object, ...], leaf: Any) -> float:
@@ -86,7 +86,7 @@ def scaled(mechanism: Tree, factor: float) -> Tree:
         if name == "temperature" and factor == 0.0:
             raise ValueError(
                 "factor must be positive for the exponential mechanism, which is its noise, "
-                f"got {factor!r}"
+                f"got {shown(factor)}"
             )
         noises.append(name)
         return round_up(factor * float(leaf))
@@ -103,8 +103,8 @@ def _check_fields(name: str, node: Any) -> None:
     for field, hint in _hints(kind).items():
         path, value = f"{name}.{field}", getattr(node, field)
         if not _fits(value, hint):
-            got = described(value) if _is_record(type(value)) else repr(value)
-            raise ValueError(f"{path} must be {getattr(hint, '__name__', hint)}, got {got}")
+            wanted = getattr(hint, "__name__", hint)
+            raise ValueError(f"{path} must be {wanted}, got {shown(value)}")
         _check_fields(path, value)
 
 
@@ -135,7 +135,7 @@ def _fits(value: object, hint: Any) -> bool:
 
 def _check_integers(name: str, values: np.ndarray) -> None:
     if values.size and not (_INT32.min <= values.min() and values.max() <= _INT32.max):
-        raise ValueError(f"{name} must fit into 32 bits, got {values!r}")
+        raise ValueError(f"{name} must fit into 32 bits, got {shown(values)}")
 
 
 def content(params: object) -> Hashable:

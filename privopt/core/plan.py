@@ -13,7 +13,7 @@ from typing import Any, Literal
 from jax import Array
 
 from privopt import bibliography
-from privopt.arguments import described, instance, member, real
+from privopt.arguments import described, instance, member, real, shown
 from privopt.core.lower_bounds import lower_bounds
 from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.runs import Run, Steps
@@ -159,13 +159,13 @@ class Plan:
                 raise ValueError(f"static.{name} must be the problem class's {size}")
         factor = self.noise_factor
         if factor is not None and not 0.0 <= real("noise_factor", factor) < math.inf:
-            raise ValueError(f"noise_factor must be at least 0 and finite, got {factor!r}")
+            raise ValueError(f"noise_factor must be at least 0 and finite, got {shown(factor)}")
         self.premises.check(self.problem_class)
         if self.private and not self.guarantee.meets(self.budget):
             spent = self.guarantee.epsilon(self.budget.delta).upper
             raise ValueError(
-                f"guarantee must lie within the budget: epsilon {spent!r} at "
-                f"delta {self.budget.delta!r} exceeds {self.budget.epsilon!r}"
+                f"guarantee must lie within the budget: epsilon {shown(spent)} at "
+                f"delta {shown(self.budget.delta)} exceeds {shown(self.budget.epsilon)}"
             )
 
     @property

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import count, described, instance
+from privopt.arguments import count, described, instance, shown
 from privopt.core.fitting import Problem, check_problem
 from privopt.core.parameters import device_numbers
 from privopt.core.plan import Plan
@@ -141,7 +141,7 @@ def run_many(
         raise ValueError("keys must hold at least one key, got none")
     if not isinstance(common_random_numbers, bool):
         raise ValueError(
-            f"common_random_numbers must be True or False, got {common_random_numbers!r}"
+            f"common_random_numbers must be True or False, got {shown(common_random_numbers)}"
         )
     if keys.shape[0] % count("group", group):
         raise ValueError(f"keys must come in whole groups of {group}, got {keys.shape[0]} keys")
@@ -198,7 +198,7 @@ def _apart(name: str, first: Any, other: Any) -> str:
     if structures[0] == structures[1] and shapes[0] == shapes[1]:
         return ""
     fields = getattr(first, "_fields", getattr(first, "__dataclass_fields__", ()))
-    told = " and ".join(repr(getattr(each, "shape", each)) for each in parts)
+    told = " and ".join(str(getattr(each, "shape", each)) for each in parts)
     if type(first) is not type(other):
         fields, told = (), " and ".join(map(described, parts))
     inner = (_apart(f"{name}.{each}", *(getattr(part, each) for part in parts)) for each in fields)
@@ -230,7 +230,7 @@ def precision_dtype(plan: Plan, dtype: np.dtype[np.floating]) -> np.dtype[np.flo
 def check_stream(stream: int) -> None:
     """ValueError unless it is the number of a stream."""
     if isinstance(stream, bool) or not isinstance(stream, Integral) or not 0 <= stream < 2**31:
-        raise ValueError(f"stream must be an integer from 0 to {2**31 - 1}, got {stream!r}")
+        raise ValueError(f"stream must be an integer from 0 to {2**31 - 1}, got {shown(stream)}")
 
 
 def check_key(key: object, name: str, ndim: int) -> None:

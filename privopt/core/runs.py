@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt.arguments import count
+from privopt.arguments import count, shown
 from privopt.convex import EmpiricalRisk, Observer, Path
 from privopt.convex.vectors import Number
 from privopt.release import Pytree
@@ -65,7 +65,8 @@ class Execution:
         known = get_args(Replicates)
         if self.replicates is not None and self.replicates not in known:
             raise ValueError(
-                f"replicates must be one of {', '.join(known)} or None, got {self.replicates!r}"
+                f"replicates must be one of {', '.join(known)} or None, got "
+                f"{shown(self.replicates)}"
             )
         if self.observer is not None:
             _check_observer(self.observer)
@@ -74,11 +75,11 @@ class Execution:
 def _check_observer(observer: object) -> None:
     for name in ("begin", "observe"):
         if isinstance(observer, type) or not callable(getattr(observer, name, None)):
-            raise ValueError(f"observer must have a method {name}, got {observer!r}")
+            raise ValueError(f"observer must have a method {name}, got {shown(observer)}")
     try:
         hash(observer)
     except TypeError:
-        raise ValueError(f"observer must be hashable, got {observer!r}") from None
+        raise ValueError(f"observer must be hashable, got {shown(observer)}") from None
 
 
 class Run(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from privopt.arguments import instance
+from privopt.arguments import instance, shown
 from privopt.convex import BatchRisk, EmpiricalRisk, pytree_dataclass
 from privopt.core.fitting import Problem, check_problem
 from privopt.core.parameters import Parameters, device_numbers
@@ -181,7 +181,7 @@ def check_steps(plan: Plan) -> None:
     algorithm = plan.algorithm
     count = algorithm.step_count
     if count is None or count(plan.static, plan.params) < 1:
-        raise ValueError(f"plan must be of a run in steps, got {plan!r}")
+        raise ValueError(f"plan must be of a run in steps, got {shown(plan)}")
 
 
 def planned_rows(plan: Plan, key: Array, t: int, n: int) -> tuple[np.ndarray, np.ndarray]:

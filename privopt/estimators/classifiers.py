@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
+from privopt.arguments import shown
 from privopt.estimators.private_model import PrivateModel
 from privopt.problems import Problem, hinge, logistic, multinomial
 from privopt.spec import ProblemClass
@@ -65,7 +66,7 @@ class _Binary(_Classifier):
         named = super()._named(y)
         if len(named) != 2:
             raise ValueError(
-                f"classes must be two for {type(self).__name__}, got {named!r}; Only binary "
+                f"classes must be two for {type(self).__name__}, got {shown(named)}; Only binary "
                 "classification is supported, and MultinomialRegression is for more"
             )
         return named

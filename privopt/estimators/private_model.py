@@ -14,7 +14,7 @@ from jax import Array
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privopt.arguments import instance, positive_number
+from privopt.arguments import instance, positive_number, shown
 from privopt.core import Algorithm, Plan, run
 from privopt.estimators.recommended import planned
 from privopt.estimators.secret import Secret
@@ -148,7 +148,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
             if self.budget.relation is not Relation.ADD_OR_REMOVE_ONE and self.n != rows:
                 raise ValueError(
                     f"n must be the number of rows, {rows}, under {self.budget.relation}, got "
-                    f"{self.n!r}"
+                    f"{shown(self.n)}"
                 )
             return self.n
         if self.budget.relation is Relation.ADD_OR_REMOVE_ONE:

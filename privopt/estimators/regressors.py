@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from privopt.arguments import positive_number, real
+from privopt.arguments import positive_number, real, shown
 from privopt.estimators.private_model import PrivateModel
 from privopt.problems import Problem, quantile, squared
 from privopt.problems.declaration import real as numbers
@@ -36,13 +36,13 @@ class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
     def _bounds(self) -> tuple[float, float]:
         if not (isinstance(self.target_bounds, tuple | list) and len(self.target_bounds) == 2):
             raise ValueError(
-                f"target_bounds must be a pair of public numbers, got {self.target_bounds!r}"
+                f"target_bounds must be a pair of public numbers, got {shown(self.target_bounds)}"
             )
         lower, upper = (real("target_bounds", bound) for bound in self.target_bounds)
         if not -_EXTREME <= lower < upper <= _EXTREME:
             raise ValueError(
                 "target_bounds must be finite, the lower first, and within 1e30 of 0, got "
-                f"{self.target_bounds!r}"
+                f"{shown(self.target_bounds)}"
             )
         return lower, upper
 
@@ -144,5 +144,5 @@ class QuantileRegression(_Regressor):
     def _level(self) -> float:
         level = real("level", self.level)
         if not 0.0 < level < 1.0:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+            raise ValueError(f"level must lie between 0 and 1, got {shown(level)}")
         return level

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from privopt.arguments import positive_number
+from privopt.arguments import positive_number, shown
 from privopt.problems.declaration import real
 
 
@@ -37,9 +37,9 @@ class UnitRows:
 
     def __post_init__(self) -> None:
         if not 1e-30 <= positive_number("data_norm", self.norm) <= 1e30:  # squares are numbers
-            raise ValueError(f"data_norm must lie in [1e-30, 1e30], got {self.norm!r}")
+            raise ValueError(f"data_norm must lie in [1e-30, 1e30], got {shown(self.norm)}")
         if not isinstance(self.intercept, bool):
-            raise ValueError(f"fit_intercept must be True or False, got {self.intercept!r}")
+            raise ValueError(f"fit_intercept must be True or False, got {shown(self.intercept)}")
 
     @property
     def divisor(self) -> float:

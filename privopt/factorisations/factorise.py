@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.arguments import count, member
+from privopt.arguments import count, member, shown
 from privopt.factorisations.buffers import buffered
 from privopt.factorisations.dense import optimal
 from privopt.factorisations.factorisation import Factorisation
@@ -74,7 +74,7 @@ def factorise(
     steps = count("steps", steps)
     if name in _WHOLE:
         if band is not None:
-            raise ValueError(f"band must be left out for {name}, got {band!r}")
+            raise ValueError(f"band must be left out for {name}, got {shown(band)}")
         if optimise and name != "optimal":
             raise ValueError(f"optimise must be False for {name}, which has no free coefficients")
         return _WHOLE[name](steps)

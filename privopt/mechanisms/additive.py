@@ -13,6 +13,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt import draws
+from privopt.arguments import shown
 from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
 from privopt.mechanisms.queries import BoundedQuery, L1BoundedQuery
 from privopt.privacy import (
@@ -151,7 +152,7 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
         if not math.isfinite(contribution):
             raise ValueError(
                 f"query must have a finite l1 sensitivity under {budget.relation}, "
-                f"got {contribution!r}"
+                f"got {shown(contribution)}"
             )
         products = 1.0 + 2.0**-50  # the rounding of two
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * products))
@@ -248,8 +249,8 @@ def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
     check_calibration(query, budget, "sensitivity")
     epsilon, delta = budget.epsilon, budget.delta
     if epsilon > 1.0:
-        raise ValueError(f"epsilon must not exceed 1 for the classic formula, got {epsilon!r}")
+        raise ValueError(f"epsilon must not exceed 1 for the classic formula, got {shown(epsilon)}")
     if delta == 0.0:
-        raise ValueError(f"delta must be positive for Gaussian noise, got {delta!r}")
+        raise ValueError(f"delta must be positive for Gaussian noise, got {shown(delta)}")
     spread = math.sqrt(2.0 * math.log(1.25 / drawable(budget).delta)) / epsilon
     return round_up(query.sensitivity(budget.relation) * spread)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from privopt.arguments import described, instance
+from privopt.arguments import described, instance, shown
 from privopt.draws import end_cost
 from privopt.privacy import round_down
 from privopt.spec import Budget, Relation
@@ -45,7 +45,7 @@ def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     if not budget.delta > 8.0 * ends:
         raise ValueError(
             f"delta must exceed {8.0 * ends:.3g}, four times what the ends of {numbers:.3g} drawn "
-            f"numbers cost, got {budget.delta!r}"
+            f"numbers cost, got {shown(budget.delta)}"
         )
     epsilon = min(budget.epsilon, math.log(0.25 * budget.delta / ends - 1.0))
     left = math.nextafter(budget.delta - end_cost(epsilon, numbers), 0.0)
@@ -64,9 +64,9 @@ def multiplier(scale: float, moved: float) -> float:
     2.0
     """
     if not 0.0 <= scale < math.inf:
-        raise ValueError(f"scale must be at least 0 and finite, got {scale!r}")
+        raise ValueError(f"scale must be at least 0 and finite, got {shown(scale)}")
     if not moved >= 0.0:
-        raise ValueError(f"what a record moves must be at least 0, got {moved!r}")
+        raise ValueError(f"what a record moves must be at least 0, got {shown(moved)}")
     if moved == 0.0:
         return math.inf
     return math.nextafter(round_down(scale) / moved, 0.0)

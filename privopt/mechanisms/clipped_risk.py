@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import instance
+from privopt.arguments import instance, shown
 from privopt.convex import EmpiricalRisk, LinearRecords, ScalarLoss, ValueAndGradient, norm
 from privopt.convex.vectors import Number
 from privopt.mechanisms.clip_factors import is_exact
@@ -198,7 +198,7 @@ class ClippedRisk(NamedTuple):
         For every loss and all data, as computed: no record contributes more than ``L |w - c|``.
         """
         if not self.radius > 0.0:
-            raise ValueError(f"radius must be positive, got {self.radius!r}")
+            raise ValueError(f"radius must be positive, got {shown(self.radius)}")
         return 2.0 * self.radius * self.sensitivity(relation)
 
     def premises(self, relation: Relation) -> Premises:

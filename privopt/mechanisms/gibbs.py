@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 from jax import Array
 
-from privopt.arguments import positive_number
+from privopt.arguments import positive_number, shown
 from privopt.convex import (
     MAX_SAMPLER_DIM,
     Draw,
@@ -110,7 +110,7 @@ class GibbsMechanism(NamedTuple):
         positive_number("temperature", self.temperature)
         if not 0.0 <= self.regularisation < math.inf:
             raise ValueError(
-                f"regularisation must be at least 0 and finite, got {self.regularisation!r}"
+                f"regularisation must be at least 0 and finite, got {shown(self.regularisation)}"
             )
         dim = self.query.gradient.dim
         if not 1 <= dim <= MAX_SAMPLER_DIM:

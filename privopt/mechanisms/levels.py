@@ -26,7 +26,7 @@ import numpy.typing as npt
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from jax import Array
 
-from privopt.arguments import count
+from privopt.arguments import count, shown
 from privopt.convex import pytree_dataclass
 from privopt.privacy import approximate_event
 from privopt.spec import Budget, Relation
@@ -172,7 +172,7 @@ def published_multiplier(budget: Budget) -> float:
     if budget.epsilon > 1.0:
         raise ValueError(
             "epsilon must be at most 1 for the published constants, which rest on the classical "
-            f"Gaussian mechanism, got {budget.epsilon!r}"
+            f"Gaussian mechanism, got {shown(budget.epsilon)}"
         )
     return 64.0 * math.sqrt(2.0 * math.log(20.0 / budget.delta)) / budget.epsilon
 

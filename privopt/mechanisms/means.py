@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.arguments import instance, member, positive_number
+from privopt.arguments import instance, member, positive_number, shown
 from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
@@ -157,7 +157,9 @@ def largest_record(problem_class: ProblemClass) -> float:
 def _points(objective: EmpiricalRisk) -> Features:
     points = objective.points
     if points is None:
-        raise ValueError(f"objective must have points, as a squared distance, got {objective!r}")
+        raise ValueError(
+            f"objective must have points, as a squared distance, got {shown(objective)}"
+        )
     if points.dtype != jnp.float64:
         raise ValueError(f"objective must be float64 for a private mean, got {points.dtype}")
     return points

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.tree_util import PyTreeDef
 
-from privopt.arguments import instance
+from privopt.arguments import instance, shown
 from privopt.convex import EmpiricalRisk, accelerated_descent, newton_glm
 from privopt.mechanisms.clipping import without_null_records
 from privopt.mechanisms.queries import ClippedGradient
@@ -223,7 +223,7 @@ class RegularisedMinimiser(NamedTuple):
         if not convexity > 0.0:
             raise ValueError(
                 "regularisation must be positive where the losses are not strongly convex "
-                f"under {relation}, got {regularisation!r}"
+                f"under {relation}, got {shown(regularisation)}"
             )
         error = relative_error * problem_class.lipschitz / (convexity * problem_class.n)
         width = smoothing if smoothing > 0.0 else None
@@ -232,7 +232,7 @@ class RegularisedMinimiser(NamedTuple):
         needed = query.needed_steps
         if needed > _MAX_STEPS or error > _MAX_ERROR:
             raise ValueError(
-                f"regularisation must be larger, got {regularisation!r}: the solver needs "
+                f"regularisation must be larger, got {shown(regularisation)}: the solver needs "
                 f"{needed:.1e} steps, to an error of {error:.1e}"
             )
         return query._replace(steps=max(1, math.ceil(needed)))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 from jax import Array
 
-from privopt.arguments import instance, positive_number
+from privopt.arguments import instance, positive_number, shown
 from privopt.convex import EmpiricalRisk, Oracle
 from privopt.convex.vectors import Number
 from privopt.mechanisms.batches.batches import present, require_numbered
@@ -56,7 +56,8 @@ class OnePass(NamedTuple):
             raise ValueError("lipschitz must be declared for one pass to be private, got inf")
         if step_size * smoothness > 2.0:
             raise ValueError(
-                f"step_size must be at most 2/smoothness = {2.0 / smoothness!r}, got {step_size!r}"
+                f"step_size must be at most 2/smoothness = {shown(2.0 / smoothness)}, got "
+                f"{shown(step_size)}"
             )
         return cls(ClippedGradient.of(problem_class), round_down(step_size))
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 from jax import Array
 
-from privopt.arguments import answering, count, positive_number
+from privopt.arguments import answering, count, positive_number, shown
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import BATCHES, Batches, Draw
 from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
@@ -146,7 +146,7 @@ class PrivateGradient:
         if self.batches.by_number and losses.counts is not None:
             raise ValueError(
                 "counts must be None for batches by the numbers of records, since a record that "
-                f"is replaced would move others, got multiplicities and {self.batches!r}"
+                f"is replaced would move others, got multiplicities and {shown(self.batches)}"
             )
         batched = self.batches.block > 0
         asked = self.query.batch_sums_of if batched else self.query.gradient_of

@@ -32,7 +32,7 @@ from typing import NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from privopt.arguments import instance, positive_number, real
+from privopt.arguments import instance, positive_number, real, shown
 from privopt.convex import EmpiricalRisk, RegularisedGLM
 from privopt.mechanisms.clipping import (
     BatchSum,
@@ -105,16 +105,16 @@ class ClippedGradient(NamedTuple):
             raise ValueError("clip must be given where lipschitz is not declared, got None")
         clip = steepest if clip is None else real("clip", clip)
         if not clip > 0.0:
-            raise ValueError(f"clip must be positive (inf: none), got {clip!r}")
+            raise ValueError(f"clip must be positive (inf: none), got {shown(clip)}")
         if clip * problem_class.n > _MAX_SUM and math.isfinite(clip):
             raise ValueError(
                 f"clip must be at most {_MAX_SUM / problem_class.n:g} for {problem_class.n} "
-                f"records, whose sum must be finite, got {clip!r}"
+                f"records, whose sum must be finite, got {shown(clip)}"
             )
         if clip < _MIN_SHARE * problem_class.n:
             raise ValueError(
                 f"clip must be at least {_MIN_SHARE * problem_class.n:g} for {problem_class.n} "
-                f"records, below which float32 ends, got {clip!r}"
+                f"records, below which float32 ends, got {shown(clip)}"
             )
         gamma = None if gamma is None else positive_number("gamma", gamma)
         size = round_up(float(problem_class.n))
@@ -134,7 +134,7 @@ class ClippedGradient(NamedTuple):
         """The same in the norm of the clip."""
         for name, value in (("clip", self.clip), ("size", self.size), ("gamma", self.gamma)):
             if value is not None and not value > 0.0:
-                raise ValueError(f"{name} must be positive, got {value!r}")
+                raise ValueError(f"{name} must be positive, got {shown(value)}")
         norms, order = 2.0 * (self.dim + 8) * UNIT, 2.0 * self.size**2 * 2.0**-53
         return round_up(self.clip) * (1.0 + norms + order)
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from privopt.arguments import instance, positive_number
+from privopt.arguments import instance, positive_number, shown
 from privopt.convex import EmpiricalRisk, Features
 from privopt.convex.vectors import scaled_rows
 from privopt.mechanisms.clip_factors import is_exact
@@ -68,7 +68,7 @@ class ClippedMoments(NamedTuple):
         if not problem_class.smoothness:
             raise ValueError(
                 "smoothness must be positive for second moments, whose features it bounds by its "
-                f"root, got {problem_class.smoothness!r}"
+                f"root, got {shown(problem_class.smoothness)}"
             )
         features, labels = largest_record(problem_class)
         if label_clip is None and math.isinf(labels):
@@ -82,7 +82,7 @@ class ClippedMoments(NamedTuple):
         labels = labels if label_clip is None else positive_number("label_clip", label_clip)
         for name, value in (("feature_clip", features), ("label_clip", labels)):
             if not 1.0 / _EXTREME <= value <= _EXTREME:
-                raise ValueError(f"{name} must lie in [1e-30, 1e30], got {value!r}")
+                raise ValueError(f"{name} must lie in [1e-30, 1e30], got {shown(value)}")
         weight = positive_number("weight", weight)
         return cls(features, labels, weight, float(problem_class.n), problem_class.dim)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import instance
+from privopt.arguments import instance, shown
 from privopt.convex import (
     DenseFeatures,
     EmpiricalRisk,
@@ -114,7 +114,7 @@ class SparseMinimiser:
             raise ValueError("sparsity must be declared for a sparse minimiser, got None")
         if math.isfinite(problem_class.radius):
             raise ValueError(
-                f"radius must be inf for a sparse minimiser, got {problem_class.radius!r}"
+                f"radius must be inf for a sparse minimiser, got {shown(problem_class.radius)}"
             )
         sparsity = problem_class.sparsity
         problem_class = replace(problem_class, strong_convexity=0.0)
@@ -264,7 +264,8 @@ def truncated_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> 
     """
     if not isinstance(objective.loss, GeneralisedLinear):
         raise ValueError(
-            f"loss must be one of a linear prediction (GeneralisedLinear), got {objective.loss!r}"
+            "loss must be one of a linear prediction (GeneralisedLinear), got "
+            f"{shown(objective.loss)}"
         )
     features, labels = objective.data
     rows = _largest(as_features(features), sparsity)

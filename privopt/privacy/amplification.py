@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privopt.arguments import Names
+from privopt.arguments import Names, shown
 from privopt.privacy.numbers import check_count, check_delta, check_epsilon, next_up, real, times
 from privopt.spec import Relation
 
@@ -95,7 +95,7 @@ def subsample(
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     rate = real("rate", rate)
     if not 0.0 <= rate <= 1.0:
-        raise ValueError(f"rate must lie in [0, 1], got {rate!r}")
+        raise ValueError(f"rate must lie in [0, 1], got {shown(rate)}")
     sampler = Sampler.named("sampler", sampler)
     relation = Relation.named("relation", relation)
     if sampler is Sampler.SHUFFLED:

@@ -14,7 +14,7 @@ import dp_accounting as dp
 import numpy as np
 from scipy.special import chdtri, gammaincc
 
-from privopt.arguments import count, instance, member
+from privopt.arguments import count, instance, member, shown
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
     ACCURACY,
@@ -85,15 +85,15 @@ def calibrate(
         If the accountant does not support the event, or none does; it names the part.
     """
     if not callable(make_event):
-        raise ValueError(f"make_event must be a function of the noise, got {make_event!r}")
+        raise ValueError(f"make_event must be a function of the noise, got {shown(make_event)}")
     instance("budget", budget, Budget)
     tolerance = real("tolerance", tolerance)
     if not 1e-9 <= tolerance <= 0.1:
-        raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {tolerance!r}")
+        raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {shown(tolerance)}")
     chosen = None if accountant is None else named(accountant)
     event = make_event(1.0)
     if not isinstance(event, dp.DpEvent):
-        raise ValueError(f"make_event must return a DpEvent, got {event!r}")
+        raise ValueError(f"make_event must return a DpEvent, got {shown(event)}")
     check_supported(event, budget.relation, (chosen,) if chosen else ACCOUNTANTS)
     chosen = chosen or _best_prover(event, budget.relation, tolerance)
 
@@ -145,11 +145,11 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     instance("budget", budget, Budget)
     if budget.delta == 0.0:
         raise ValueError(
-            f"delta must be positive for Gaussian noise, got {budget.delta!r}; "
+            f"delta must be positive for Gaussian noise, got {shown(budget.delta)}; "
             "for pure differential privacy use pure_noise_multiplier"
         )
     if not is_multiplicity(compositions) or compositions < 1:
-        raise ValueError(f"compositions must be a positive integer, got {compositions!r}")
+        raise ValueError(f"compositions must be a positive integer, got {shown(compositions)}")
 
     def guarantee(z: float) -> Guarantee:
         return Guarantee(dp.GaussianDpEvent(z), budget.relation).times(compositions)
@@ -203,7 +203,7 @@ def _finite(noise: float, budget: Budget) -> float:
     if math.isinf(noise):
         raise ValueError(
             "budget must allow for a noise that float64 can hold, got "
-            f"epsilon = {budget.epsilon!r}, delta = {budget.delta!r}"
+            f"epsilon = {shown(budget.epsilon)}, delta = {shown(budget.delta)}"
         )
     return noise
 
@@ -253,7 +253,8 @@ def _bracket(
         noise, beyond = noise * math.exp(towards * step), 2.0 * beyond
         if noise > _MAX_NOISE:
             raise ValueError(
-                f"budget cannot be met by any noise up to 2^64: at {outside!r} epsilon is still "
+                f"budget cannot be met by any noise up to 2^64: at {shown(outside)} epsilon is "
+                "still "
                 f"e^{value:.3g} times what it may be"
             )
         if noise < 1.0 / _MAX_NOISE:
@@ -308,7 +309,7 @@ def compressed_noise_multiplier(
     count("measurements", measurements)
     member("calibration", calibration, CALIBRATIONS)
     if budget.delta == 0.0:
-        raise ValueError(f"delta must be positive for Gaussian noise, got {budget.delta!r}")
+        raise ValueError(f"delta must be positive for Gaussian noise, got {shown(budget.delta)}")
     if calibration == "split":
         return _split(budget, measurements)
     if calibration == "published":
@@ -335,7 +336,7 @@ def _published(budget: Budget, measurements: int) -> float:
     if budget.epsilon > 1.0:
         raise ValueError(
             "epsilon must be at most 1 for the published multiplier, whose classical Gaussian "
-            f"mechanism is proved there alone, got {budget.epsilon!r}"
+            f"mechanism is proved there alone, got {shown(budget.epsilon)}"
         )
     classical = math.sqrt(2.0 * math.log(2.5 / budget.delta)) / budget.epsilon
     noise = 1.5 * budget.relation.multiple * classical * (1.0 + _ROUNDING)
@@ -344,6 +345,7 @@ def _published(budget: Budget, measurements: int) -> float:
     if spent.upper > budget.delta:
         raise ValueError(
             f"measurements must be more for the published multiplier {noise:.6g}, which is private "
-            f"at delta = {spent.upper:.3g} and not at {budget.delta!r}, got {measurements!r}"
+            f"at delta = {spent.upper:.3g} and not at {shown(budget.delta)}, got "
+            f"{shown(measurements)}"
         )
     return noise

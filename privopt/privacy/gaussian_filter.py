@@ -38,6 +38,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import shown
 from privopt.privacy.calibration import gaussian_noise_multiplier
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import Priced, gaussian_cost
@@ -110,10 +111,11 @@ class GaussianFilter:
     def __post_init__(self) -> None:
         units, shares_of = self.units, (self.budget, self.units)
         if isinstance(units, bool) or not isinstance(units, Integral) or not 1 <= units <= 10**9:
-            raise ValueError(f"units must be an integer in [1, 10^9], got {units!r}")
+            raise ValueError(f"units must be an integer in [1, 10^9], got {shown(units)}")
         if self.spent and self.opened not in ((), shares_of):
             raise ValueError(
-                f"budget and units must stay once something is spent, got {self.spent!r} spent of "
+                f"budget and units must stay once something is spent, got {shown(self.spent)} "
+                "spent of "
                 "others"
             )
         _noise(self.budget)  # which refuses delta = 0
@@ -136,7 +138,7 @@ class GaussianFilter:
         """The shares that ``release`` costs, rounded up; at most ``units + 1``, always refused."""
         cost = gaussian_cost(release, self.budget.relation)
         if cost is None:
-            raise ValueError(f"release must have a cost in this filter, got {release!r}")
+            raise ValueError(f"release must have a cost in this filter, got {shown(release)}")
         if cost > self.limit:
             return np.int32(self.units + 1)
         return np.int32(math.ceil(self.units * Fraction(cost) / self.limit))
@@ -170,7 +172,7 @@ class GaussianFilter:
         if self.fits(release) < 1:
             raise ValueError(
                 f"release must fit into the remaining {self.remaining:.6g} of the budget, "
-                f"got {release!r}"
+                f"got {shown(release)}"
             )
         return self.resume(self.spend(self.state, self.cost(release)))
 
@@ -197,7 +199,7 @@ class GaussianFilter:
         """``spent`` as an integer, if it lies between what was and what may be."""
         whole = isinstance(spent, Integral) and not isinstance(spent, bool)
         if not whole or not before <= int(spent) <= self.units:
-            raise ValueError(f"spent must lie in [{before}, {self.units}], got {spent!r}")
+            raise ValueError(f"spent must lie in [{before}, {self.units}], got {shown(spent)}")
         return int(spent)
 
     def _counted(self, spent: Count, cost: Count) -> tuple[Count, Count]:
@@ -222,4 +224,4 @@ def _narrowed(name: str, count: Count, most: int) -> Count:
         clipped = count.clip(-1, most)
         if clipped.dtype == dtype:  # JAX cuts an int64 array to 32 bits where x64 is off
             return clipped.astype(np.int32)
-    raise ValueError(f"{name} must be of signed integers of 32 bits or more, got {count!r}")
+    raise ValueError(f"{name} must be of signed integers of 32 bits or more, got {shown(count)}")

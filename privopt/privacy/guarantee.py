@@ -12,7 +12,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import instance, positive_integer
+from privopt.arguments import instance, positive_integer, shown
 from privopt.privacy.accountants import (
     ACCURACY,
     TIGHT,
@@ -97,9 +97,11 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         if not isinstance(self.event, dp.DpEvent):
-            raise ValueError(f"event must be a dp_accounting.DpEvent, got {self.event!r}")
+            raise ValueError(f"event must be a dp_accounting.DpEvent, got {shown(self.event)}")
         if isinstance(self.assumptions, str):
-            raise ValueError(f"assumptions must be a tuple of strings, got {self.assumptions!r}")
+            raise ValueError(
+                f"assumptions must be a tuple of strings, got {shown(self.assumptions)}"
+            )
         object.__setattr__(self, "event", frozen(self.event))
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
@@ -303,5 +305,5 @@ def _changed(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
     release = release_of(event)
     told = None if release is None else release.exported(relation)
     if told is None:
-        raise ValueError(f"event must be of a kind that others read as we do, got {event!r}")
+        raise ValueError(f"event must be of a kind that others read as we do, got {shown(event)}")
     return told

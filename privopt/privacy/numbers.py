@@ -17,6 +17,8 @@ from typing import TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import shown
+
 _MIN_DELTA = 1e-300
 _SMALLEST_NOISE = 2.0**-80  # of which noise is a subnormal number with probability 2^-46
 SMALLEST = 2.0**-960
@@ -32,7 +34,7 @@ def real(name: str, value: object) -> float:
         with suppress(OverflowError):  # of integers, which know no infinity
             number = float(value)
     if math.isnan(number):
-        raise ValueError(f"{name} must be a real number, got {value!r}")
+        raise ValueError(f"{name} must be a real number, got {shown(value)}")
     return number
 
 
@@ -40,7 +42,7 @@ def check_epsilon(epsilon: object) -> float:
     """A privacy loss in ``[0, inf)``."""
     value = real("epsilon", epsilon)
     if not 0.0 <= value < math.inf:
-        raise ValueError(f"epsilon must be non-negative and finite, got {epsilon!r}")
+        raise ValueError(f"epsilon must be non-negative and finite, got {shown(epsilon)}")
     return value
 
 
@@ -48,7 +50,7 @@ def check_delta(delta: object) -> float:
     """A probability in ``[0, 1)``."""
     value = real("delta", delta)
     if not 0.0 <= value < 1.0:
-        raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
+        raise ValueError(f"delta must lie in [0, 1), got {shown(delta)}")
     return value
 
 
@@ -58,7 +60,7 @@ def check_target_delta(delta: object) -> float:
     if 0.0 < value < _MIN_DELTA:
         raise ValueError(
             f"delta must be 0 or at least {_MIN_DELTA}, below which float64 cannot resolve a "
-            f"probability, got {delta!r}"
+            f"probability, got {shown(delta)}"
         )
     return value
 
@@ -67,7 +69,7 @@ def check_mu(mu: object) -> float:
     """A Gaussian distance in ``[0, inf]``."""
     value = real("mu", mu)
     if value < 0.0:
-        raise ValueError(f"mu must be non-negative, got {mu!r}")
+        raise ValueError(f"mu must be non-negative, got {shown(mu)}")
     return value
 
 
@@ -80,16 +82,16 @@ def check_alpha(alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         values = None
     if values is None:
-        raise ValueError(f"alpha must be real numbers, got {alpha!r}")
+        raise ValueError(f"alpha must be real numbers, got {shown(alpha)}")
     if not np.all((values >= 0.0) & (values <= 1.0)):
-        raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}")
+        raise ValueError(f"alpha must lie in [0, 1], got {shown(alpha)}")
     return values
 
 
 def check_count(name: str, value: object) -> int:
     """A number of times."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
-        raise ValueError(f"{name} must be a non-negative integer, got {value!r}")
+        raise ValueError(f"{name} must be a non-negative integer, got {shown(value)}")
     return int(value)
 
 
@@ -128,7 +130,7 @@ class Interval:
     def __post_init__(self) -> None:
         lower, upper = real("lower", self.lower), real("upper", self.upper)
         if not 0.0 <= lower <= upper:
-            raise ValueError(f"lower must lie in [0, upper], got [{lower!r}, {upper!r}]")
+            raise ValueError(f"lower must lie in [0, upper], got [{shown(lower)}, {shown(upper)}]")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
 
@@ -137,8 +139,8 @@ class Interval:
         yield self.upper
 
     def __repr__(self) -> str:
-        reason = f", reason={self.reason!r}" if self.reason else ""
-        return f"Interval(lower={self.lower!r}, upper={self.upper!r}{reason})"
+        reason = f", reason={shown(self.reason)}" if self.reason else ""
+        return f"Interval(lower={shown(self.lower)}, upper={shown(self.upper)}{reason})"
 
     @property
     def width(self) -> float:
@@ -173,7 +175,7 @@ def round_up(x: float) -> float:
             nearest = np.nextafter(nearest, np.float32(np.inf))
     rounded = float(nearest)
     if math.isinf(rounded) and not math.isinf(x):
-        raise ValueError(f"x must fit into float32, got {x!r}")
+        raise ValueError(f"x must fit into float32, got {shown(x)}")
     if 0.0 < abs(rounded) < _SMALLEST_NOISE:
         return _SMALLEST_NOISE if x > 0.0 else 0.0
     return rounded

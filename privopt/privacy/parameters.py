@@ -7,6 +7,8 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import TypeGuard
 
+from privopt.arguments import shown
+
 SUM_TOLERANCE = 1e-9  # by which probabilities may miss one
 _MAX_MULTIPLICITY = 2**1022  # its inverse is a normal number
 _U = 2.0**-53  # unit roundoff of float64
@@ -92,6 +94,6 @@ def flaw(event: object) -> str:
         for name, (holds, rule) in _RULES.items():
             value = getattr(event, name, None)
             if hasattr(event, name) and not holds(value):
-                return f"{name} must {rule}, got {value!r}"
+                return f"{name} must {rule}, got {shown(value)}"
         event = getattr(event, "event", None)
     return ""

@@ -10,7 +10,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import described, suggestion
+from privopt.arguments import described, shown, suggestion
 from privopt.privacy.accountants import ACCOUNTANTS, Respondent
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.guarantee import Guarantee
@@ -48,7 +48,7 @@ def named(
         if len(found) == 1:
             return found[0]
     hint = suggestion(accountant, names)
-    raise ValueError(f"accountant must be one of {', '.join(names)}, got {accountant!r}{hint}")
+    raise ValueError(f"accountant must be one of {', '.join(names)}, got {shown(accountant)}{hint}")
 
 
 def check_supported(
@@ -67,7 +67,7 @@ def check_supported(
         who = f"{asked[0].name} does not support" if len(asked) == 1 else "no accountant supports"
         culprit = first_unsupported(event, known)
         reason = f": {flaw(culprit)}" if flaw(culprit) else ""
-        raise UnsupportedEventError(f"{who} {culprit!r} under {relation.value}{reason}")
+        raise UnsupportedEventError(f"{who} {shown(culprit)} under {relation.value}{reason}")
     return ends
 
 

@@ -19,6 +19,7 @@ import dp_accounting as dp
 import numpy as np
 from scipy.special import gammaln
 
+from privopt.arguments import shown
 from privopt.privacy.numbers import bisect, check_count, check_epsilon, real
 
 _MAX_MEAN = 2.0**40
@@ -57,13 +58,15 @@ class Repetitions:
     def __post_init__(self) -> None:
         mean, shape = real("mean", self.mean), real("shape", self.shape)
         if not 1.0 <= mean <= _MAX_MEAN:
-            raise ValueError(f"mean must lie in [1, 2^40], got {self.mean!r}")
+            raise ValueError(f"mean must lie in [1, 2^40], got {shown(self.mean)}")
         if shape <= -1.0:
-            raise ValueError(f"shape must be above -1, got {self.shape!r}")
+            raise ValueError(f"shape must be above -1, got {shown(self.shape)}")
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "shape", shape)
         if math.isfinite(shape) and not self._enough(_MAX_LOG):
-            raise ValueError(f"mean must be smaller at shape {shape!r}, got {self.mean!r}")
+            raise ValueError(
+                f"mean must be smaller at shape {shown(shape)}, got {shown(self.mean)}"
+            )
 
     @classmethod
     def geometric(cls, mean: float) -> Repetitions:
@@ -119,7 +122,7 @@ class Repetitions:
         """
         failure = real("failure", failure)
         if not 0.0 <= failure <= 1.0:
-            raise ValueError(f"failure must lie in [0, 1], got {failure!r}")
+            raise ValueError(f"failure must lie in [0, 1], got {shown(failure)}")
         if math.isinf(self.shape):
             return math.exp(self.mean * (failure - 1.0))
         gamma = self.gamma
@@ -185,7 +188,7 @@ def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.Repe
     10.0
     """
     if not isinstance(event, dp.DpEvent):
-        raise ValueError(f"event must be a dp_accounting.DpEvent, got {event!r}")
+        raise ValueError(f"event must be a dp_accounting.DpEvent, got {shown(event)}")
     return dp.dp_event.RepeatAndSelectDpEvent(event, repetitions.mean, repetitions.shape)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from privopt.arguments import positive_number
+from privopt.arguments import positive_number, shown
 from privopt.problems.declaration import real
 
 FloatArray = npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ class Dataset:
         rules = {
             "features must be finite": ~np.isfinite(norms),
             "labels must be -1 or +1": ~np.isin(self.labels, (-1.0, 1.0)),
-            f"features must have rows of norm at most {self.row_norm_bound!r}": (
+            f"features must have rows of norm at most {shown(self.row_norm_bound)}": (
                 norms > self.row_norm_bound * (1.0 + 1e-9)
             ),
             f"features must have at most {most} entries in a row": entries > most,
@@ -101,7 +101,8 @@ class Dataset:
         rows = self.labels.shape[0]
         if n not in range(1, rows + 1):
             raise ValueError(
-                f"n must be a whole number from 1 to {rows}, the rows of {self.name}, got {n!r}"
+                f"n must be a whole number from 1 to {rows}, the rows of {self.name}, got "
+                f"{shown(n)}"
             )
         # NumPy keeps the raw bits of a bit generator fixed across versions, unlike `permutation`.
         bits = np.random.PCG64(PERMUTATION_SEED).random_raw(rows)

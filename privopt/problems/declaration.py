@@ -22,7 +22,7 @@ from jax.tree_util import Partial
 from jax.typing import ArrayLike, DTypeLike
 from numpy.typing import NDArray
 
-from privopt.arguments import described
+from privopt.arguments import described, shown
 from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
@@ -115,18 +115,18 @@ def labelled(labels: ArrayLike, classes: Sequence[Hashable]) -> NDArray[np.float
     if isinstance(classes, str) or not isinstance(classes, Sequence) or len(classes) < 2:
         raise ValueError(
             f"classes must be the labels there are, such as range(3) or ('no', 'yes'), got "
-            f"{classes!r}"
+            f"{shown(classes)}"
         )
     places = {value: place for place, value in enumerate(classes)}
     if len(places) < len(classes):
-        raise ValueError(f"classes must be distinct, got {classes!r}")
+        raise ValueError(f"classes must be distinct, got {shown(classes)}")
     given = np.asanyarray(labels)
     if given.ndim != 1:
         raise ValueError(f"labels must have 1 axes, got shape {given.shape}")
     texts = {isinstance(value, str) for value in classes}
     if given.dtype != object and (given.dtype.kind == "U") not in texts:
         raise ValueError(
-            f"labels must be of the kind of classes {classes!r}, got dtype "
+            f"labels must be of the kind of classes {shown(classes)}, got dtype "
             f"{given.dtype.type.__name__}"
         )
     return np.array([places.get(label, -1.0) for label in given.tolist()], np.float64)
@@ -175,7 +175,7 @@ def distribution(probabilities: ArrayLike, records: int) -> NDArray[np.float64]:
         row = int(np.argmin(shares >= 0.0))
         raise ValueError(f"probabilities must be non-negative, got {shares[row]} at {row}")
     if not abs(shares.sum() - 1.0) <= 1e-6:
-        raise ValueError(f"probabilities must sum to 1, got {float(shares.sum())!r}")
+        raise ValueError(f"probabilities must sum to 1, got {shown(float(shares.sum()))}")
     return np.asarray(shares / shares.sum())
 
 
@@ -216,7 +216,7 @@ def declared_constraint(
     if reach > radius * (1.0 + 1e-12):
         raise ValueError(
             f"constraint must lie within radius {radius} of its centre, "
-            f"got {constraint!r}, which reaches {reach}"
+            f"got {shown(constraint)}, which reaches {reach}"
         )
     return constraint
 
@@ -260,7 +260,9 @@ def check_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
     """``shape`` if it holds ``dim`` numbers, or ValueError."""
     whole = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
     if not (whole and shape and math.prod(shape) == dim):
-        raise ValueError(f"shape must be a tuple of integers of product dim = {dim}, got {shape!r}")
+        raise ValueError(
+            f"shape must be a tuple of integers of product dim = {dim}, got {shown(shape)}"
+        )
     return shape
 
 
@@ -307,7 +309,7 @@ def check_origin(start: Pytree, dim: int, risk: EmpiricalRisk) -> Pytree:
     if not isinstance(risk.constraint, WholeSpace):
         raise ValueError(
             "start must be left out where there is a constraint, whose centre it is, got "
-            f"{risk.constraint!r}"
+            f"{shown(risk.constraint)}"
         )
     return origin
 

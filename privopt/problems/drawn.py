@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from privopt.arguments import shown
 from privopt.problems.models import absolute, linear, logistic
 from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
@@ -61,7 +62,7 @@ def one_way_marginals(key: Array, *, n: int, dim: int, informative: int) -> Prob
     Source: Bun, Ullman and Vadhan 2014; Bassily, Smith and Thakurta 2014, section 5.
     """
     if not 1 <= informative <= n:
-        raise ValueError(f"informative must lie in [1, n = {n}], got {informative!r}")
+        raise ValueError(f"informative must lie in [1, n = {n}], got {shown(informative)}")
     mean_key, sign_key = jax.random.split(key)
     means = jax.random.uniform(mean_key, (dim,), minval=-1.0, maxval=1.0)
     uniform = jax.random.uniform(sign_key, (informative, dim), minval=-1.0, maxval=1.0)

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from privopt.arguments import shown
 from privopt.convex import (
     ConstraintSet,
     DenseFeatures,
@@ -45,7 +46,7 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
         if not rows.all():
             first = int(np.argmin(rows))
             broken.append(
-                f"data must be finite, got {values[first]!r} in record {first}, "
+                f"data must be finite, got {shown(values[first])} in record {first}, "
                 f"leaf {jax.tree_util.keystr(path) or 'data'} {_share(~rows)}"
             )
         finite &= rows
@@ -108,7 +109,7 @@ def _examine_linear(
         yield _above("smoothness", problem_class.smoothness, curvatures, "curvature")
     if problem_class.strong_convexity > 0.0 and problem_class.dim > 1:
         yield (
-            f"strong_convexity {problem_class.strong_convexity!r} must hold for every record, "
+            f"strong_convexity {shown(problem_class.strong_convexity)} must hold for every record, "
             "but a generalised linear loss is flat across its features; add a regulariser to the "
             "method instead"
         )
@@ -128,7 +129,8 @@ def _examine_points(
         yield _above("smoothness", problem_class.smoothness, curvature, "curvature")
     if modulus < problem_class.strong_convexity * (1.0 - _ROUND_OFF):
         yield (
-            f"strong_convexity {problem_class.strong_convexity!r} must hold for every record, but "
+            f"strong_convexity {shown(problem_class.strong_convexity)} must hold for every "
+            "record, but "
             f"all have curvature {modulus:.6g}"
         )
 
@@ -166,7 +168,7 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray)
     if problem_class.convex and below.any():
         row = int(np.nanargmin(flattest))
         yield (
-            f"strong_convexity {declared!r} must hold for every record, but record {row} has "
+            f"strong_convexity {shown(declared)} must hold for every record, but record {row} has "
             f"curvature {flattest[row]:.6g} between two points {_share(below)}"
         )
 
@@ -254,7 +256,7 @@ def _above(name: str, declared: float, found: np.ndarray, what: str) -> str:
         return ""
     row = int(np.argmax(found))
     return (
-        f"{name} {declared!r} must bound every record, but record {row} has {what} "
+        f"{name} {shown(declared)} must bound every record, but record {row} has {what} "
         f"{found[row]:.6g} {_share(above)}"
     )
 

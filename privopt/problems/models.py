@@ -16,7 +16,7 @@ from typing import Unpack
 import numpy as np
 from jax.typing import ArrayLike
 
-from privopt.arguments import instance, positive_number, real
+from privopt.arguments import instance, positive_number, real, shown
 from privopt.convex import (
     Distance,
     FeaturesLike,
@@ -120,7 +120,7 @@ def quantile(
     |x|^2 / width``.
     """
     if not 0.0 < real("level", level) < 1.0:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+        raise ValueError(f"level must lie between 0 and 1, got {shown(level)}")
     loss = Quantile(float(level), _width(width))
     return _predicting(loss, "quantile", features, labels, problem_class, options)
 
@@ -138,7 +138,7 @@ def huber(
     Normalised to slope 1: ``L = max |x|``, ``H = max |x|^2 / width``.
     """
     if not real("width", width) > 0.0:
-        raise ValueError(f"width must be positive (absolute is width 0), got {width!r}")
+        raise ValueError(f"width must be positive (absolute is width 0), got {shown(width)}")
     return _predicting(Huber(_width(width)), "huber", features, labels, problem_class, options)
 
 
@@ -259,11 +259,11 @@ def _signed(labels: ArrayLike, classes: Sequence[Hashable]) -> ArrayLike:
         return labels
     places = labelled(labels, classes)
     if len(classes) != 2:
-        raise ValueError(f"classes must be two for this loss, got {classes!r}")
+        raise ValueError(f"classes must be two for this loss, got {shown(classes)}")
     return np.where(places < 0.0, math.nan, 2.0 * places - 1.0)
 
 
 def _width(width: float) -> float:
     if not 0.0 <= real("width", width) < math.inf:
-        raise ValueError(f"width must be non-negative and finite, got {width!r}")
+        raise ValueError(f"width must be non-negative and finite, got {shown(width)}")
     return float(width)

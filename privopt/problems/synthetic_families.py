@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.arguments import Catalogue, member, positive_integer, positive_number
+from privopt.arguments import Catalogue, member, positive_integer, positive_number, shown
 from privopt.convex import SparseFeatures
 from privopt.problems.families import Family
 from privopt.problems.models import (
@@ -87,7 +87,7 @@ def synthetic(kind: str, *, sparsity: int | None = None, **knobs: float) -> Fami
         positive_number(knob, value)
     law = law._replace(**{knob: float(value) for knob, value in knobs.items()})
     if law.conditioning < 1.0:
-        raise ValueError(f"conditioning must be at least 1, got {law.conditioning!r}")
+        raise ValueError(f"conditioning must be at least 1, got {shown(law.conditioning)}")
     if sparsity is not None:
         positive_integer("sparsity", sparsity)
     told = ", ".join(f"{knob} {value:g}" for knob, value in knobs.items())

@@ -20,7 +20,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 
 from privopt import draws
-from privopt.arguments import count, positive_number, real
+from privopt.arguments import count, positive_number, real, shown
 from privopt.privacy import gaussian_mu
 from privopt.statistics.proportion import clopper_pearson
 
@@ -152,7 +152,7 @@ class Certificate:
         """
         sigma = positive_number("sigma", float(votes.sigma))
         if not 0.0 < real("failure", failure) < 1.0:
-            raise ValueError(f"failure must be above 0 and below 1, got {failure!r}")
+            raise ValueError(f"failure must be above 0 and below 1, got {shown(failure)}")
         counts, chosen = np.asarray(votes.counts), int(votes.chosen)
         if counts.ndim != 1 or counts.size < 2:
             raise ValueError(
@@ -214,5 +214,5 @@ class Certificate:
         No certificate is at a radius of ``self.radius`` or beyond: it abstains.
         """
         if not real("radius", radius) >= 0.0:
-            raise ValueError(f"radius must be non-negative, got {radius!r}")
+            raise ValueError(f"radius must be non-negative, got {shown(radius)}")
         return self.predicted if radius < self.radius else None

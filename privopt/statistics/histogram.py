@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import positive_number, real
+from privopt.arguments import positive_number, real, shown
 from privopt.spec import Relation
 from privopt.statistics.records import as_floats, numbers
 
@@ -37,11 +37,11 @@ class Histogram(NamedTuple):
         """Bins ``[0, s]``, ``(s B^(i-1), s B^i]`` for ``i < count``; ``mirrored``: also below."""
         positive_number("scale", scale)
         if not 1.0 < real("base", base) < math.inf:
-            raise ValueError(f"base must be above 1 and finite, got {base!r}")
+            raise ValueError(f"base must be above 1 and finite, got {shown(base)}")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"count must be a positive integer, got {count!r}")
+            raise ValueError(f"count must be a positive integer, got {shown(count)}")
         if math.log(scale) + (count - 1) * math.log(base) > math.log(1e30):
-            raise ValueError(f"count must keep the last edge below 1e30, got {count!r}")
+            raise ValueError(f"count must keep the last edge below 1e30, got {shown(count)}")
         above = tuple(scale * base**i for i in range(count))
         below = tuple(-edge for edge in reversed(above)) if mirrored else ()
         return cls((*below, 0.0, *above))

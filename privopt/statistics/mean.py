@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.arguments import shown
 from privopt.mechanisms.round_off import UNIT, sum_error
 from privopt.privacy import round_up
 from privopt.spec import Relation
@@ -40,7 +41,7 @@ class BoundedMean(NamedTuple):
     def of(cls, lower: float, upper: float, size: int) -> BoundedMean:
         """The mean of ``size`` records in ``[lower, upper]``."""
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"size must be a positive integer, got {size!r}")
+            raise ValueError(f"size must be a positive integer, got {shown(size)}")
         bounds = Bounds.of(lower, upper)
         bounds = bounds._replace(half_width=round_up(bounds.half_width))
         return cls(bounds, round_up(float(size)))

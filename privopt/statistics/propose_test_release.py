@@ -11,7 +11,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import positive_number
+from privopt.arguments import positive_number, shown
 from privopt.mechanisms.calibration import check_calibration, drawable, require_public_size
 from privopt.privacy import approximate_event, round_up
 from privopt.release import release
@@ -85,7 +85,7 @@ class ProposeTestRelease(NamedTuple):
         require_public_size(budget.relation, "propose-test-release")
         bound = positive_number("bound", bound)
         if not 0.0 < budget.delta < 0.5:
-            raise ValueError(f"delta must lie in (0, 1/2), got {budget.delta!r}")
+            raise ValueError(f"delta must lie in (0, 1/2), got {shown(budget.delta)}")
         bound = round_up(bound)
         left = drawable(budget, 2)
         scale = round_up(2.0 / resolvable(left.epsilon))

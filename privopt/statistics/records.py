@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt.arguments import real
+from privopt.arguments import real, shown
 from privopt.mechanisms.round_off import compensated_sum, max_terms
 
 
@@ -87,9 +87,9 @@ class Bounds(NamedTuple):
         """
         for name, value in (("lower", lower), ("upper", upper)):
             if not abs(real(name, value)) <= 1e30:
-                raise ValueError(f"{name} must be finite and at most 1e30, got {value!r}")
+                raise ValueError(f"{name} must be finite and at most 1e30, got {shown(value)}")
         if lower > upper:
-            raise ValueError(f"lower must not exceed upper, got {lower!r} and {upper!r}")
+            raise ValueError(f"lower must not exceed upper, got {shown(lower)} and {shown(upper)}")
         half_width = 0.5 * (upper - lower)
         return cls(math.fsum((0.5 * lower, 0.5 * upper)), half_width)
 

@@ -13,7 +13,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import real
+from privopt.arguments import real, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.privacy import BoundedRangeDpEvent, round_up
 from privopt.release import release
@@ -59,7 +59,7 @@ class BoundedScores(NamedTuple):
         replacement = most if replacement is None else min(real("replacement", replacement), most)
         for name, value in (("change", change), ("replacement", replacement)):
             if not 0.0 <= value < float("inf"):
-                raise ValueError(f"{name} must be non-negative and finite, got {value!r}")
+                raise ValueError(f"{name} must be non-negative and finite, got {shown(value)}")
         return cls(float(change), float(replacement), bool(monotone))
 
     def score_range(self, relation: Relation) -> float:
@@ -110,7 +110,7 @@ class ExponentialMechanism(NamedTuple):
         scores = query.score_range(budget.relation)
         if not math.isfinite(scores):
             raise ValueError(
-                f"query must have a finite score range under {budget.relation}, got {scores!r}"
+                f"query must have a finite score range under {budget.relation}, got {shown(scores)}"
             )
         return cls(query, round_up(scores / resolvable(budget.epsilon)))
 
@@ -159,7 +159,7 @@ class ExponentialMechanism(NamedTuple):
         gap is at most ``b (ln(k/m) + 1)``. Source: Dwork and Roth 2014, Theorem 3.11.
         """
         if not 0.0 < failure < 1.0:
-            raise ValueError(f"failure must lie in (0, 1), got {failure!r}")
+            raise ValueError(f"failure must lie in (0, 1), got {shown(failure)}")
         if not 1 <= optimal <= candidates:
-            raise ValueError(f"optimal must lie in [1, {candidates}], got {optimal!r}")
+            raise ValueError(f"optimal must lie in [1, {candidates}], got {shown(optimal)}")
         return self.scale * math.log(candidates / (optimal * failure))

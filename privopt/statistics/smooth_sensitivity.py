@@ -21,6 +21,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
+from privopt.arguments import shown
 from privopt.mechanisms.calibration import check_calibration, drawable, require_public_size
 from privopt.privacy import approximate_event, round_down, round_up
 from privopt.release import release
@@ -82,11 +83,11 @@ class SmoothLaplaceMechanism(NamedTuple):
         require_public_size(budget.relation, "smooth sensitivity")
         if budget.epsilon > 1.0:
             raise ValueError(
-                f"epsilon must not exceed 1 for smooth Laplace noise, got {budget.epsilon!r}"
+                f"epsilon must not exceed 1 for smooth Laplace noise, got {shown(budget.epsilon)}"
             )
         if budget.delta == 0.0:
             raise ValueError(
-                f"delta must be positive for smooth Laplace noise, got {budget.delta!r}"
+                f"delta must be positive for smooth Laplace noise, got {shown(budget.delta)}"
             )
         scale = round_up(2.0 / resolvable(budget.epsilon) * _ROUND_OFF)
         delta = drawable(budget, 1).delta
@@ -94,7 +95,7 @@ class SmoothLaplaceMechanism(NamedTuple):
         if not smoothness > 0.0:
             raise ValueError(
                 "epsilon must be above 2^-17 ln(2/delta) for smooth Laplace noise, "
-                f"got {budget.epsilon!r} with delta {budget.delta!r}"
+                f"got {shown(budget.epsilon)} with delta {shown(budget.delta)}"
             )
         return cls(query, round_down(smoothness), scale)
 

@@ -11,7 +11,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import count
+from privopt.arguments import count, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
 from privopt.privacy import round_up
@@ -79,7 +79,8 @@ class SparseVector(NamedTuple):
         moved = query.l1_sensitivity(budget.relation)
         if not math.isfinite(moved):
             raise ValueError(
-                f"query must have a finite l1 sensitivity under {budget.relation}, got {moved!r}"
+                f"query must have a finite l1 sensitivity under {budget.relation}, got "
+                f"{shown(moved)}"
             )
         share = (2.0 * answers) ** (2.0 / 3.0)
         threshold, question = (1.0 + share) / epsilon, 2.0 * answers * (1.0 + 1.0 / share) / epsilon

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import described, instance, positive_number
+from privopt.arguments import described, instance, positive_number, shown
 from privopt.mechanisms import LaplaceMechanism
 from privopt.problems.declaration import real as numbers
 from privopt.spec import Budget
@@ -77,14 +77,14 @@ def approximate_bounds(
     if isinstance(names, str) or not isinstance(names, Sequence) or not names:
         raise ValueError(f"names must be a sequence of columns, got {described(names)}")
     if not positive_number("share", share) < 1.0:
-        raise ValueError(f"share must lie between 0 and 1, got {share!r}")
+        raise ValueError(f"share must lie between 0 and 1, got {shown(share)}")
     histogram = Histogram.logarithmic(smallest, 2.0, bins, mirrored=True)
     part = share * budget.epsilon / len(names) * _ROUNDING
     mechanism = LaplaceMechanism.calibrated(histogram, replace(budget, epsilon=part, delta=0.0))
     least = mechanism.scale * math.log(histogram.bins / (2.0 * _FAILURE))
     columns = {}
     for place, name in enumerate(names):
-        found = np.asarray(numbers(column_of(frame, name), f"column {name!r}"), np.float64)
+        found = np.asarray(numbers(column_of(frame, name), f"column {shown(name)}"), np.float64)
         found = found.clip(histogram.edges[0], histogram.edges[-1])  # what float32 can hold
         counts = histogram.answer(jnp.asarray(found), jnp.asarray(~np.isnan(found)))
         noisy = mechanism.add_noise(jax.random.fold_in(key, place), counts)

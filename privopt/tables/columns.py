@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from privopt.arguments import real
+from privopt.arguments import real, shown
 from privopt.problems.declaration import real as numbers
 from privopt.tables.entries import places_of, public_values
 
@@ -49,31 +49,37 @@ class Number:
         """ValueError, naming the column, unless the declaration can be kept."""
         if self.lower is None or self.upper is None:
             raise ValueError(
-                f"column {name!r} must have public bounds, such as Number(0, 100): bounds that are "
+                f"column {shown(name)} must have public bounds, such as Number(0, 100): bounds "
+                "that are "
                 "taken from the data release it; approximate_bounds makes them private"
             )
-        lower = real(f"lower of column {name!r}", self.lower)
-        upper = real(f"upper of column {name!r}", self.upper)
+        lower = real(f"lower of column {shown(name)}", self.lower)
+        upper = real(f"upper of column {shown(name)}", self.upper)
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise ValueError(
-                f"column {name!r} must have finite bounds, the lower below the upper, got "
-                f"{lower!r} and {upper!r}"
+                f"column {shown(name)} must have finite bounds, the lower below the upper, got "
+                f"{shown(lower)} and {shown(upper)}"
             )
         if not isinstance(self.log, bool):
-            raise ValueError(f"log of column {name!r} must be True or False, got {self.log!r}")
+            raise ValueError(
+                f"log of column {shown(name)} must be True or False, got {shown(self.log)}"
+            )
         if self.log and not lower > 0.0:
             raise ValueError(
-                f"lower of column {name!r} must be positive where log is True, got {lower!r}"
+                f"lower of column {shown(name)} must be positive where log is True, got "
+                f"{shown(lower)}"
             )
         if not self._half > 0.0:
             raise ValueError(
-                f"bounds of column {name!r} must be further apart, got {lower!r} and {upper!r}"
+                f"bounds of column {shown(name)} must be further apart, got {shown(lower)} and "
+                f"{shown(upper)}"
             )
         if self.missing is not None:
-            missing = real(f"missing of column {name!r}", self.missing)
+            missing = real(f"missing of column {shown(name)}", self.missing)
             if not lower <= missing <= upper:
                 raise ValueError(
-                    f"missing of column {name!r} must lie within its bounds, got {missing!r}"
+                    f"missing of column {shown(name)} must lie within its bounds, got "
+                    f"{shown(missing)}"
                 )
 
     def names(self, name: str) -> list[str]:
@@ -82,9 +88,9 @@ class Number:
 
     def block(self, values: Any, name: str) -> np.ndarray:
         """The features of a column, shape ``(records, 1)``, from -1 to 1."""
-        found = np.asarray(numbers(values, f"column {name!r}"), np.float64)
+        found = np.asarray(numbers(values, f"column {shown(name)}"), np.float64)
         if found.ndim != 1:
-            raise ValueError(f"column {name!r} must have 1 axes, got shape {found.shape}")
+            raise ValueError(f"column {shown(name)} must have 1 axes, got shape {found.shape}")
         scaled = self._scaled(found)
         constant = 0.0 if self.missing is None else self._scaled(np.float64(self.missing))
         return np.where(np.isnan(scaled), constant, scaled)[:, None]
@@ -137,9 +143,11 @@ class Category:
 
     def check(self, name: str) -> None:
         """ValueError, naming the column, unless the declaration can be kept."""
-        public_values(f"categories of column {name!r}", self.categories)
+        public_values(f"categories of column {shown(name)}", self.categories)
         if not isinstance(self.other, bool):
-            raise ValueError(f"other of column {name!r} must be True or False, got {self.other!r}")
+            raise ValueError(
+                f"other of column {shown(name)} must be True or False, got {shown(self.other)}"
+            )
 
     def names(self, name: str) -> list[str]:
         """Of the features it becomes: ``sector=public``."""
@@ -147,8 +155,8 @@ class Category:
 
     def block(self, values: Any, name: str) -> scipy.sparse.csr_array:
         """The features of a column, shape ``(records, places)``, at most one 1 a row."""
-        known = public_values(f"categories of column {name!r}", self.categories)
-        places, width = places_of(values, known, f"column {name!r}"), len(known) + self.other
+        known = public_values(f"categories of column {shown(name)}", self.categories)
+        places, width = places_of(values, known, f"column {shown(name)}"), len(known) + self.other
         kept = (places >= 0) & (places < width)
         return scipy.sparse.csr_array(
             (np.ones(int(kept.sum())), (np.flatnonzero(kept), places[kept])),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.arguments import described
+from privopt.arguments import described, shown
 from privopt.problems.declaration import MISSING
 
 _NUMBER = Real | np.bool_  # NumPy's booleans are none of Python's numbers
@@ -32,10 +32,10 @@ def public_values(name: str, given: Any, least: int = 1) -> tuple[Hashable, ...]
         )
     if len(kinds := {_kind(value) for value in values}) > 1 or None in kinds:
         raise ValueError(
-            f"{name} must be texts alone, or numbers and booleans alone, got {given!r}"
+            f"{name} must be texts alone, or numbers and booleans alone, got {shown(given)}"
         )
     if len(set(values)) < max(least, len(values)):
-        raise ValueError(f"{name} must be {least} or more distinct values, got {given!r}")
+        raise ValueError(f"{name} must be {least} or more distinct values, got {shown(given)}")
     return tuple(values)
 
 
@@ -64,11 +64,13 @@ def places_of(values: Any, known: Sequence[Hashable], name: str) -> NDArray[np.i
     found = {_kind(entry) for entry in entries if not _missing(entry)}
     if found and wanted not in found:
         got = " and ".join(name for kind, name in _KINDS.items() if kind in found)
-        raise ValueError(f"{name} must hold {_KINDS[wanted]}, as {tuple(known)!r} are, got {got}")
+        raise ValueError(
+            f"{name} must hold {_KINDS[wanted]}, as {shown(tuple(known))} are, got {got}"
+        )
     numeric = wanted is False and array.dtype.kind in "biuf"
     if numeric and not all(_held(value, array.dtype) for value in known):
         raise ValueError(
-            f"{name} must be of a type that can hold {tuple(known)!r}, got dtype {array.dtype}"
+            f"{name} must be of a type that can hold {shown(tuple(known))}, got dtype {array.dtype}"
         )
     places = {value: place for place, value in enumerate(known)}
     return np.array([_place(entry, places) for entry in entries], np.int64)

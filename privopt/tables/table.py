@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from privopt.arguments import described, positive_number, suggestion
+from privopt.arguments import described, positive_number, shown, suggestion
 from privopt.tables.columns import Category, Number
 
 _ROUNDING = 2.0**-40  # of a norm, for tables of up to a million columns
@@ -67,7 +67,7 @@ class Table:
         for name, column in self.columns.items():
             if not isinstance(column, Number | Category):
                 raise ValueError(
-                    f"column {name!r} must be a Number with public bounds or a Category with "
+                    f"column {shown(name)} must be a Number with public bounds or a Category with "
                     f"public categories, got {described(column)}"
                 )
             column.check(name)
@@ -103,13 +103,25 @@ class Table:
 
 
 def column_of(frame: Any, name: str) -> Any:
-    """One column of a frame, or ValueError with the columns that are there."""
-    there = getattr(frame, "columns", None) if not isinstance(frame, Mapping) else list(frame)
-    if isinstance(frame, type) or there is None or not hasattr(frame, "__getitem__"):
+    """Return one column of ``frame``, or raise ``ValueError`` with the names of its columns."""
+    known = list(frame) if isinstance(frame, Mapping) else _column_names(frame)
+    if known is None:
         raise ValueError(f"frame must be a data frame or a dict of columns, got {described(frame)}")
-    known = list(there)
     if name not in known:
-        shown = [str(each) for each in known]
-        near = suggestion(name, shown)
-        raise ValueError(f"frame must have the column {name!r}, got {', '.join(shown)}{near}")
+        names = [str(each) for each in known]
+        near = suggestion(name, names)
+        raise ValueError(f"frame must have the column {shown(name)}, got {', '.join(names)}{near}")
     return frame[name]
+
+
+def _column_names(frame: Any) -> list[Any] | None:
+    """Return the column names of a data frame, or None if ``frame`` is not one.
+
+    The attribute ``columns`` of a pyarrow table holds the data, and ``column_names`` the names.
+    """
+    if isinstance(frame, type) or not hasattr(frame, "__getitem__"):
+        return None
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    if names is None or not all(isinstance(name, str | int) for name in names):
+        return None
+    return list(names)

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import integrate, special
 
+from privopt.arguments import shown
+
 _LATE = 1e-9  # chance of a projection that is left out of account
 _RESOLUTION = 1e-3  # of a law: what is not known of it is a smaller part
 
@@ -147,7 +149,7 @@ def noisy_descent_on_squares(
     0.002
     """
     if loss.slope != 0.0:
-        raise ValueError(f"slope must be 0 for a linear recursion, got {loss.slope!r}")
+        raise ValueError(f"slope must be 0 for a linear recursion, got {shown(loss.slope)}")
     if noise_std == 0.0:
         return 0.0
     kept = 1.0 - loss.curvature * step_sizes

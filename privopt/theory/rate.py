@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from privopt.arguments import Names
+from privopt.arguments import Names, shown
 from privopt.spec import ProblemClass
 
 
@@ -85,7 +85,7 @@ class Term:
 
     def __post_init__(self) -> None:
         if not self.value >= 0.0:
-            raise ValueError(f"value of the term {self.name} must be >= 0, got {self.value!r}")
+            raise ValueError(f"value of the term {self.name} must be >= 0, got {shown(self.value)}")
 
     def times(self, factor: float, powers: Powers = FIXED) -> Term:
         """The term times a factor, and ``powers`` say how that moves."""
@@ -161,7 +161,9 @@ class Rate:
         object.__setattr__(self, "terms", terms)
         for value, _ in self.lower:
             if not 0.0 <= value <= self.upper:
-                raise ValueError(f"lower must lie in [0, upper={self.upper!r}], got {value!r}")
+                raise ValueError(
+                    f"lower must lie in [0, upper={shown(self.upper)}], got {shown(value)}"
+                )
 
     @property
     def upper(self) -> float:

@@ -6,6 +6,7 @@ import math
 
 from scipy.stats import binom
 
+from privopt.arguments import shown
 from privopt.spec import ProblemClass
 from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, largest_excess
 from privopt.theory.steps import ALL_RECORDS, Moments, batch_moments
@@ -185,7 +186,7 @@ def _moments(facts: ProblemClass, batch_size: float | None, sampler: str) -> Mom
         return ALL_RECORDS
     moments = batch_moments(sampler, n=facts.n, batch_size=batch_size)
     if moments is None:
-        raise ValueError(f"sampler must be without_replacement or poisson, got {sampler!r}")
+        raise ValueError(f"sampler must be without_replacement or poisson, got {shown(sampler)}")
     return moments
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from privopt.arguments import shown
 from privopt.lab.draw import style
 from privopt.lab.draw.notation import number
 from privopt.lab.draw.style import BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, Style
@@ -49,5 +50,5 @@ def draw_map(place: Axes, told: Map, rows: Sequence[Row]) -> None:
 def _number(row: Row, quantity: str) -> float:
     value = row[quantity]
     if not isinstance(value, int | float):
-        raise ValueError(f"{quantity} of a map must be a number, got {value!r}")
+        raise ValueError(f"{quantity} of a map must be a number, got {shown(value)}")
     return float(value)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.lab.judge.verdict import ORACLE_TUNED
-from privopt.lab.make.axes import in_order, shown
+from privopt.lab.make.axes import format_value, in_order
 from privopt.lab.make.quantities import QUANTITIES
 from privopt.lab.make.records import Recorded
 from privopt.lab.make.trials import Trial
@@ -130,7 +130,11 @@ class CellResult:
     def place(self) -> str:
         """Where it lies among the cells of its method and family, for people."""
         strength = "" if self.strength == 1.0 else f", strength={self.strength:g}"
-        sizes = (f"{name}={shown(self.setting[name])}" for name in _SETTING if name in self.setting)
+        sizes = (
+            f"{name}={format_value(self.setting[name])}"
+            for name in _SETTING
+            if name in self.setting
+        )
         return ", ".join(sizes) + strength
 
 

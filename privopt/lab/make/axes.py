@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privopt.arguments import instance, positive_integer, positive_number, real
+from privopt.arguments import instance, positive_integer, positive_number, real, shown
 
 Point = dict[str, float]
 
@@ -58,8 +58,8 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (known.index(name) if name in AXES else len(known), name))
 
 
-def shown(value: object) -> str:
-    """A number or a choice, for people."""
+def format_value(value: object) -> str:
+    """Format a number or a choice for tables and labels."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -129,11 +129,13 @@ class Axis:
 
     def _checked(self, values: tuple[float, ...]) -> tuple[float, ...]:
         if isinstance(values, str) or not isinstance(values, Iterable):
-            raise ValueError(f"values of axis {self.name} must be a tuple, got {values!r}")
+            raise ValueError(f"values of axis {self.name} must be a tuple, got {shown(values)}")
         plain = [value.item() if isinstance(value, np.generic) else value for value in values]
         checked = tuple(axis_kind(self.name).checked(self.name, value) for value in plain)
         if not checked or len(set(checked)) < len(checked):
-            raise ValueError(f"values of axis {self.name} must be distinct, got {tuple(plain)!r}")
+            raise ValueError(
+                f"values of axis {self.name} must be distinct, got {shown(tuple(plain))}"
+            )
         return checked
 
 

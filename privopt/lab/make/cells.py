@@ -10,7 +10,7 @@ from typing import Any
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance
-from privopt.lab.make.axes import Point, axis_kind, shown
+from privopt.lab.make.axes import Point, axis_kind, format_value
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.method import Choice, Method, size
 from privopt.lab.make.records import Value
@@ -96,7 +96,7 @@ class Cell:
     @property
     def label(self) -> str:
         """For people."""
-        point = " ".join(f"{name}={shown(value)}" for name, value in self.point.items())
+        point = " ".join(f"{name}={format_value(value)}" for name, value in self.point.items())
         trial = "" if self.trial is Trial.MEASURED else f", {self.trial}"
         return f"{self.method} on {self.family}, {point} strength={self.strength:g}{trial}"
 

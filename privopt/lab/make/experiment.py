@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from privopt.arguments import instance, member, positive_integer, positive_number
+from privopt.arguments import instance, member, positive_integer, positive_number, shown
 from privopt.lab.make.axes import AXES, Axis, Grid, Setting
 from privopt.lab.make.method import Choice, Method, check_name, mapping
 from privopt.lab.make.records import About
@@ -99,7 +99,7 @@ class Experiment:
         if (self.delta is None) == (self.epsilon_over_mu is None):
             raise ValueError(
                 "exactly one of delta and epsilon_over_mu must be given, got "
-                f"{self.delta!r} and {self.epsilon_over_mu!r}"
+                f"{shown(self.delta)} and {shown(self.epsilon_over_mu)}"
             )
         if self.epsilon_over_mu is not None:
             positive_number("epsilon_over_mu", self.epsilon_over_mu)
@@ -120,7 +120,7 @@ class Experiment:
             method.check_density()
         for profile, count in mapping("replicates", self.replicates).items():
             member("profile", profile, PROFILES)
-            positive_integer(f"replicates[{profile!r}]", count)
+            positive_integer(f"replicates[{shown(profile)}]", count)
         if "full" not in self.replicates:
             told = dict(self.replicates)
             raise ValueError(f"replicates must name those of the full profile, got {told}")
@@ -143,7 +143,7 @@ class Experiment:
         for axis in (*self.axes, *(axis for grid in self.grids for axis in grid.axes)):
             if axis.name not in known and axis.name in symbols:
                 raise ValueError(
-                    f"axis must be {symbols[axis.name]!r}, got its symbol {axis.name!r}"
+                    f"axis must be {shown(symbols[axis.name])}, got its symbol {shown(axis.name)}"
                 )
             member("axis", axis.name, list(dict.fromkeys(known)))
 
@@ -213,7 +213,7 @@ def require_profile(name: str, profiles: Sequence[str], profile: str) -> None:
     member("profile", profile, PROFILES)
     if profile not in profiles:
         raise ValueError(
-            f"profile must be {' or '.join(profiles)} for {name}, got {profile!r}: "
+            f"profile must be {' or '.join(profiles)} for {name}, got {shown(profile)}: "
             f"privopt run {name} --profile {profiles[0]}"
         )
 
@@ -228,7 +228,7 @@ def _check_family(given: object) -> None:
         return member("family", given, FAMILIES)
     check_name("name of a family", given.name)
     if FAMILIES.get(given.name, given).build is not given.build:
-        raise ValueError(f"name of a family must not be one of privopt's, got {given.name!r}")
+        raise ValueError(f"name of a family must not be one of privopt's, got {shown(given.name)}")
 
 
 def _methods(given: object) -> tuple[Method, ...]:
@@ -249,7 +249,7 @@ def _method(label: str, told: Mapping[str, Choice] | tuple[str, Mapping[str, Cho
 
 def _sequence(name: str, values: object) -> tuple[object, ...]:
     if isinstance(values, str) or not isinstance(values, list | tuple):
-        raise ValueError(f"{name} must be a tuple, got {values!r}")
+        raise ValueError(f"{name} must be a tuple, got {shown(values)}")
     return tuple(values)
 
 

@@ -10,6 +10,8 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from privopt.arguments import shown
+
 FORMAT = 1
 MARKER = ".privopt"
 _ABANDONED = 3600.0  # seconds
@@ -64,7 +66,7 @@ def existing_results(path: Path | str) -> Path:
         ) from error
     if found != FORMAT:
         raise ResultsError(
-            f"{path} must be of results format {FORMAT}, got {found!r}: "
+            f"{path} must be of results format {FORMAT}, got {shown(found)}: "
             "use the version of privopt that wrote it, or another folder"
         )
     return path

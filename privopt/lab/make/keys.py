@@ -12,6 +12,8 @@ import jax
 import numpy as np
 from jax import Array
 
+from privopt.arguments import shown
+
 
 def stream(root_seed: int, **axes: str | float) -> Array:
     """The typed key of one named stream of randomness.
@@ -56,4 +58,4 @@ def _canonical(name: str, value: object) -> list[str]:
         return ["integer", str(int(value))]
     if isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value):
         return ["real", float(value).hex()]
-    raise ValueError(f"{name} must be a text or a number other than NaN, got {value!r}")
+    raise ValueError(f"{name} must be a text or a number other than NaN, got {shown(value)}")

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import member, positive_integer, positive_number
+from privopt.arguments import member, positive_integer, positive_number, shown
 from privopt.convex import StepSizes
 
 Choice = str | int | float | StepSizes | None
@@ -36,7 +36,9 @@ def ladder(low: float, high: float, per_decade: int = 10) -> tuple[float, ...]:
     count = round(per_decade * math.log10(high / low)) + 1
     if count < 2:
         least = 10.0 ** (1.0 / per_decade)
-        raise ValueError(f"high must be at least {least:.3g} times low, got {high!r} and {low!r}")
+        raise ValueError(
+            f"high must be at least {least:.3g} times low, got {shown(high)} and {shown(low)}"
+        )
     return tuple(float(f"{low * 10.0 ** (k / per_decade):.3g}") for k in range(count))
 
 
@@ -112,7 +114,7 @@ class Method:
         if len(set(tried)) < max(len(tried), 2):
             raise ValueError(
                 f"search of {self.label} must try two or more distinct values of {choice}, "
-                f"got {values!r}"
+                f"got {shown(values)}"
             )
         return tried
 
@@ -139,7 +141,9 @@ class Method:
 def _check_choice(choice: str, value: object) -> None:
     """Refuse what no plan of an experiment is told."""
     if not isinstance(value, Choice):
-        raise ValueError(f"{choice} must be a number, a text, step sizes or None, got {value!r}")
+        raise ValueError(
+            f"{choice} must be a number, a text, step sizes or None, got {shown(value)}"
+        )
 
 
 def size(value: Choice) -> str | float | None:
@@ -150,11 +154,13 @@ def size(value: Choice) -> str | float | None:
 def check_name(what: str, name: object) -> None:
     """Refuse what cannot name a file everywhere."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
-        raise ValueError(f"{what} must be of small letters, digits and underscores, got {name!r}")
+        raise ValueError(
+            f"{what} must be of small letters, digits and underscores, got {shown(name)}"
+        )
 
 
 def mapping(name: str, given: object) -> Mapping[str, Any]:
     """``given``, if it is a mapping."""
     if not isinstance(given, Mapping):
-        raise ValueError(f"{name} must be a mapping, got {given!r}")
+        raise ValueError(f"{name} must be a mapping, got {shown(given)}")
     return given

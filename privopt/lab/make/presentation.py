@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from math import inf
 from typing import Any
 
-from privopt.arguments import member
+from privopt.arguments import member, shown
 
 _RELATIONS = ("<", "<=", "=")
 _COLOURS = ("blue", "orange", "green", "purple", "grey")
@@ -36,7 +36,7 @@ class Check:
     def __post_init__(self) -> None:
         member("relation", self.relation, _RELATIONS)
         if not 0.0 <= self.within < inf:
-            raise ValueError(f"within must be non-negative and finite, got {self.within!r}")
+            raise ValueError(f"within must be non-negative and finite, got {shown(self.within)}")
 
     @classmethod
     def of(cls, told: Check | str) -> Check:
@@ -48,7 +48,9 @@ class Check:
                 return cls(left, relation, right)
             case [left, relation, right, "±", within]:
                 return cls(left, relation, right, float(within))
-        raise ValueError(f"check must read like 'risk <= bound' or 'a = b ± 0.01', got {told!r}")
+        raise ValueError(
+            f"check must read like 'risk <= bound' or 'a = b ± 0.01', got {shown(told)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,9 @@ class Column:
         for _, name, spec, _ in string.Formatter().parse(self.text):
             if name is not None and not any(_takes(value, spec or "") for value in (1, 1.0, "")):
                 rule = "must be a format of numbers or of texts"
-                raise ValueError(f"text of column {self.head!r} {rule}, got {spec!r} for {name}")
+                raise ValueError(
+                    f"text of column {shown(self.head)} {rule}, got {shown(spec)} for {name}"
+                )
         if self.check is not None:
             object.__setattr__(self, "check", Check.of(self.check))
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance, positive_integer
+from privopt.arguments import instance, positive_integer, shown
 from privopt.lab.make.bench import Bench, measure
 from privopt.lab.make.cells import Cell, cells, left_out
 from privopt.lab.make.checks import unanswered
@@ -164,7 +164,7 @@ def _asked(
         instance("experiment", experiment, Experiment)
     require_profile(experiment.name, experiment.profiles, profile)
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not -_BITS <= seed < _BITS - 1:
-        raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {seed!r}")
+        raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {shown(seed)}")
     folder = open_results(results) / experiment.name
     clear_partial(folder)
     if isinstance(experiment, Study):

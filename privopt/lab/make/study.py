@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from privopt.arguments import member
+from privopt.arguments import member, shown
 from privopt.lab.make.experiment import PROFILES
 from privopt.lab.make.method import check_name
 from privopt.lab.make.presentation import Claim, Listing, Plot, Presentation
@@ -105,7 +105,9 @@ class Study:
         """Refuse a quantity that is claimed or shown of a part and is no column of these names."""
         for each, quantity in self.shown.quantities():
             if each == part and not {quantity, f"{quantity}_lower"} & set(names):
-                raise ValueError(f"quantity must be one that part {part} gives, got {quantity!r}")
+                raise ValueError(
+                    f"quantity must be one that part {part} gives, got {shown(quantity)}"
+                )
 
 
 def part_rows(name: str, rows: Iterable[Row]) -> pa.Table:
@@ -148,7 +150,8 @@ def _flat(part: str, row: Row) -> dict[str, Value]:
                 flat[name] = float(value)
             case _:
                 raise ValueError(
-                    f"{name} of {part} must be a number, a text, None or an Interval, got {value!r}"
+                    f"{name} of {part} must be a number, a text, None or an Interval, got "
+                    f"{shown(value)}"
                 )
     return flat
 

@@ -17,7 +17,7 @@ from dp_accounting import (
 )
 from jax import Array
 
-from privopt.arguments import positive_integer, real
+from privopt.arguments import positive_integer, real, shown
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.calibration import require_public_size
 from privopt.spec import Relation
@@ -101,7 +101,9 @@ def batch_size_of(batch_size: float, n: int) -> float:
     """``batch_size`` in ``(0, n]``, ``n`` an integer up to 1.04e9; or ValueError."""
     require_numbered("n", n)
     if not 0.0 < real("batch_size", batch_size) <= n:
-        raise ValueError(f"batch_size must be positive and at most n = {n}, got {batch_size!r}")
+        raise ValueError(
+            f"batch_size must be positive and at most n = {n}, got {shown(batch_size)}"
+        )
     return float(batch_size)
 
 
@@ -109,14 +111,14 @@ def whole_batch_size(batch_size: float, n: int) -> int:
     """``batch_size`` as an integer from 1 to ``n``, itself one up to 1.04e9; or ValueError."""
     require_numbered("n", n)
     if not real("batch_size", batch_size).is_integer() or not 1 <= batch_size <= n:
-        raise ValueError(f"batch_size must be an integer from 1 to {n}, got {batch_size!r}")
+        raise ValueError(f"batch_size must be an integer from 1 to {n}, got {shown(batch_size)}")
     return int(batch_size)
 
 
 def step_count(steps: int) -> int:
     """``steps`` as an integer from 0 on; or ValueError."""
     if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 0:
-        raise ValueError(f"steps must be an integer from 0 on, got {steps!r}")
+        raise ValueError(f"steps must be an integer from 0 on, got {shown(steps)}")
     return int(steps)
 
 
@@ -146,7 +148,7 @@ class FreshBatches:
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         raise ValueError(
             "batches must not be drawn afresh in every step for noise with memory: no theorem "
-            f"covers that, got {self!r}"
+            f"covers that, got {shown(self)}"
         )
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
-from privopt.arguments import count, positive_number
+from privopt.arguments import count, positive_number, shown
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import Draw, present, require_numbered, step_count
 from privopt.mechanisms.batches.passes import require_places
@@ -92,7 +92,7 @@ class CyclicPoissonBatches:
             raise ValueError(f"cycle must be at most n = {n}, got {cycle}")
         if positive_number("batch_size", batch_size) * cycle > n:
             raise ValueError(
-                f"batch_size must be at most n/cycle = {n / cycle:g}, got {batch_size!r}"
+                f"batch_size must be at most n/cycle = {n / cycle:g}, got {shown(batch_size)}"
             )
         most = -(-n // cycle)
         expected = min(float(most), batch_size * (most * cycle / n))
@@ -153,5 +153,5 @@ class CyclicPoissonBatches:
         raise ValueError(
             "batches must not be sampled for noise with memory, unless it is banded by at most "
             f"cycle = {self.cycle}: no theorem covers another on cyclic Poisson batches, got "
-            f"{self!r}"
+            f"{shown(self)}"
         )

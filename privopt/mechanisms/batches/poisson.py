@@ -17,7 +17,7 @@ from dp_accounting import (
 from jax import Array
 from scipy import stats
 
-from privopt.arguments import count
+from privopt.arguments import count, shown
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import (
     Draw,
@@ -92,13 +92,13 @@ class PoissonBatches(FreshBatches):
             capacity = _rounded(capacity_of(n - 1, _accounted(rate), chance))
         if not batch_size <= capacity:
             raise ValueError(
-                f"capacity must be at least the batch size {batch_size:g}, got {capacity!r}"
+                f"capacity must be at least the batch size {batch_size:g}, got {shown(capacity)}"
             )
         overflow = stats.binom.sf(capacity - 1, n - 1, _accounted(rate)) * steps
         if overflow >= budget.delta:
             raise ValueError(
                 f"capacity must be such that batches overflow with probability below delta "
-                f"{budget.delta!r}, got {capacity!r}, at which it is {overflow:.2g}"
+                f"{shown(budget.delta)}, got {shown(capacity)}, at which it is {overflow:.2g}"
             )
         return cls(rate, round_up(batch_size), min(capacity, n), n)
 
@@ -122,7 +122,7 @@ class PoissonBatches(FreshBatches):
     def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
         del relation
         if not 0.0 < self.rate <= 1.0:
-            raise ValueError(f"rate must lie in (0, 1], got {self.rate!r}")
+            raise ValueError(f"rate must lie in (0, 1], got {shown(self.rate)}")
         rate = _accounted(self.rate)
         one: DpEvent
         if self.capacity >= self.most:

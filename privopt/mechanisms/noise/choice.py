@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from scipy.linalg import solve_triangular
 
-from privopt.arguments import answering, count, described
+from privopt.arguments import answering, count, described, shown
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import (
     FACTORISATIONS,
@@ -128,9 +128,9 @@ def noise_of(
         width = None if band is None else count("band", band)
         return _named(noise, count("steps", steps), width, optimise=bool(optimise))
     if band is not None:
-        raise ValueError(f"band must be left out where noise is no name, got {band!r}")
+        raise ValueError(f"band must be left out where noise is no name, got {shown(band)}")
     if optimise:
-        raise ValueError(f"optimise must be False where noise is no name, got {optimise!r}")
+        raise ValueError(f"optimise must be False where noise is no name, got {shown(optimise)}")
     if noise is None:
         return IndependentNoise()
     found: Noise = answering("noise", noise, QUESTIONS, FACTORISATIONS)

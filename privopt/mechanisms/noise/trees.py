@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import count
+from privopt.arguments import count, shown
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, TreeFactorisation, tree_height
 from privopt.mechanisms.noise.noise import CorrelatedNoise, drawn, restored, rows
@@ -61,7 +61,9 @@ class TreeNoise(CorrelatedNoise):
         given = self.remembered
         whole = isinstance(given, Integral) and not isinstance(given, bool)
         if not whole or not 0 <= given <= MAX_LEVELS:
-            raise ValueError(f"remembered must be an integer from 0 to {MAX_LEVELS}, got {given!r}")
+            raise ValueError(
+                f"remembered must be an integer from 0 to {MAX_LEVELS}, got {shown(given)}"
+            )
 
     def begin(self, point: Pytree) -> Array:
         return rows(self.remembered + 1 if self.remembered else 0, point)

@@ -33,6 +33,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import shown
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import SMALLEST, Interval, times
@@ -239,7 +240,7 @@ class ZCDP:
         """``(rho, xi)`` of the whole composition, rounded up."""
         both = _concentration(event, relation)
         if both is None:
-            raise ValueError(f"event must be supported under {relation.value}, got {event!r}")
+            raise ValueError(f"event must be supported under {relation.value}, got {shown(event)}")
         return both
 
 

@@ -23,6 +23,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import shown
 from privopt.privacy.fourier import (
     AtDelta,
     AtEpsilon,
@@ -87,7 +88,7 @@ class Fourier:
 
     def __post_init__(self) -> None:
         if not 1e-9 <= real("accuracy", self.accuracy) <= 0.1:
-            raise ValueError(f"accuracy must lie in [1e-9, 0.1], got {self.accuracy!r}")
+            raise ValueError(f"accuracy must lie in [1e-9, 0.1], got {shown(self.accuracy)}")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return all(

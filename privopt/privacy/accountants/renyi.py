@@ -15,6 +15,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import shown
 from privopt.privacy.numbers import Interval
 from privopt.privacy.releases import Curve, renyi_curve, renyi_orders
 from privopt.privacy.renyi.conversion import (
@@ -108,7 +109,7 @@ class Renyi:
         """The divergences; None where one of them vanishes, and nothing is told."""
         curve = renyi_curve(event, relation)
         if curve is None:
-            raise ValueError(f"event must be supported under {relation.value}, got {event!r}")
+            raise ValueError(f"event must be supported under {relation.value}, got {shown(event)}")
         return curve if np.all(curve(np.asarray(self.orders)) > 0.0) else None
 
     def _orders(self, event: dp.DpEvent) -> Array:

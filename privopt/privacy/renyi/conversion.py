@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from privopt.arguments import shown
 from privopt.privacy.numbers import check_delta, check_epsilon, real
 from privopt.privacy.renyi.orders import check_orders, lowest
 
@@ -242,7 +243,7 @@ def _check(orders: npt.ArrayLike, divergences: npt.ArrayLike) -> tuple[Array, Ar
     bounds = np.asarray(divergences, dtype=np.float64)
     if bounds.shape != alphas.shape or not np.all(bounds >= 0.0):
         raise ValueError(
-            f"divergences must be non-negative, one for each order, got {divergences!r}"
+            f"divergences must be non-negative, one for each order, got {shown(divergences)}"
         )
     return alphas, bounds
 
@@ -250,5 +251,5 @@ def _check(orders: npt.ArrayLike, divergences: npt.ArrayLike) -> tuple[Array, Ar
 def _non_negative(name: str, value: object) -> float:
     number = real(name, value)
     if number < 0.0:
-        raise ValueError(f"{name} must be non-negative, got {value!r}")
+        raise ValueError(f"{name} must be non-negative, got {shown(value)}")
     return number

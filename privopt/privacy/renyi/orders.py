@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import shown
+
 _POINTS = 9
 
 ORDERS: tuple[float, ...] = (
@@ -22,9 +24,9 @@ def check_orders(orders: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Finite real orders above one, increasing, as a float64 vector."""
     values = np.asarray(orders, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"orders must be a non-empty sequence, got {orders!r}")
+        raise ValueError(f"orders must be a non-empty sequence, got {shown(orders)}")
     if not (np.all(np.diff(values) > 0.0) and values[0] > 1.0 and values[-1] < np.inf):
-        raise ValueError(f"orders must be increasing, finite and above 1, got {orders!r}")
+        raise ValueError(f"orders must be increasing, finite and above 1, got {shown(orders)}")
     return values
 
 
