@@ -13,7 +13,8 @@ floating-point noise, which no claim of this package covers; the end is charged 
 :func:`end_cost`. A claim of pure differential privacy has no ``delta`` to charge, and fails with
 probability ``2^-96`` a draw; with any number of bits it would fail with some probability.
 
-Words have 32 bits whether or not float64 is enabled. Types below float32 are drawn in float32.
+Words have 32 bits whether or not float64 is enabled. Other types than float32 and float64 are
+refused: noise rounded to an integer is zero with positive probability.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
+from privopt.streams import as_key
+
 __all__ = [
     "EXPONENTIAL_REACH",
     "NORMAL_REACH",
@@ -35,6 +38,7 @@ __all__ = [
     "laplace",
     "norm_laplace",
     "normal",
+    "order",
 ]
 
 _CELLS = 2.0**96
@@ -79,7 +83,7 @@ def normal(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     swapped = words[3] & 1 == 1
     first = _signed(words[3] >> 1, jnp.where(swapped, short, long))
     second = _signed(words[3] >> 2, jnp.where(swapped, long, short))
-    return jnp.concatenate([first, second])[:size].reshape(shape).astype(dtype)
+    return jnp.concatenate([first, second])[:size].reshape(shape)
 
 
 @partial(jax.jit, static_argnames=("shape", "dtype"))
@@ -87,7 +91,7 @@ def exponential(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """``P(E > t) = e^-t``."""
     work = _working(dtype)
     drawn = _exponential(_words(key, 2, math.prod(shape)), work)
-    return drawn.reshape(shape).astype(dtype)
+    return drawn.reshape(shape)
 
 
 @partial(jax.jit, static_argnames=("shape", "dtype"))
@@ -95,7 +99,7 @@ def laplace(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """``P(|Z| > t) = e^-t``, with a fair sign."""
     work = _working(dtype)
     words = _words(key, 2, math.prod(shape))
-    return _signed(words[3], _exponential(words, work)).reshape(shape).astype(dtype)
+    return _signed(words[3], _exponential(words, work)).reshape(shape)
 
 
 @partial(jax.jit, static_argnames=("shape", "dtype"))
@@ -103,7 +107,7 @@ def gumbel(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """``P(Z <= t) = exp(-e^-t)``: minus the logarithm of an exponential variable."""
     work = _working(dtype)
     drawn = -jnp.log(_exponential(_words(key, 2, math.prod(shape)), work))
-    return drawn.reshape(shape).astype(dtype)
+    return drawn.reshape(shape)
 
 
 @partial(jax.jit, static_argnames=("dim", "dtype"))
@@ -117,6 +121,27 @@ def norm_laplace(key: Array, dim: int, dtype: DTypeLike) -> Array:
     direction = normal(direction_key, (dim,), dtype)
     radius = exponential(radius_key, (dim,), dtype).sum()
     return radius * direction / jnp.linalg.norm(direction)
+
+
+@partial(jax.jit, static_argnames="n")
+def order(key: Array, n: int) -> Array:
+    """Return a random order of ``0..n-1``, int32, by sorting pairs of random words.
+
+    Words of 32 bits do not depend on whether float64 is enabled, as those of 64 bits would. The
+    last bits of each pair are replaced by its number. The order is uniform but for ties in the
+    other bits, of probability below ``n^2 2^{bits(n) - 65}``.
+
+    Examples
+    --------
+    >>> sorted(order(jax.random.key(0), 4).tolist())
+    [0, 1, 2, 3]
+    """
+    numbers = jnp.arange(n, dtype=jnp.uint32)
+    first, second = _threefry(jax.random.key_data(as_key(key)), jnp.zeros_like(numbers), numbers)
+    bits = n.bit_length()
+    second = second >> bits << bits | numbers
+    _, second = jax.lax.sort((first, second), num_keys=2)
+    return (second & (2**bits - 1)).astype(jnp.int32)
 
 
 def _exponential(words: list[Array], dtype: DTypeLike) -> Array:
@@ -161,7 +186,7 @@ def _words(key: Array, blocks: int, size: int) -> list[Array]:
     """
     if blocks * size > 2**32:
         raise ValueError(f"shape must need at most 2^32 pairs of words, got {blocks * size}")
-    stream = jax.random.key_data(jax.random.fold_in(key, _STREAM))
+    stream = jax.random.key_data(jax.random.fold_in(as_key(key), _STREAM))
 
     def counted(count: Array) -> tuple[Array, Array]:
         return _threefry(stream, jnp.zeros_like(count), count)
@@ -192,4 +217,8 @@ def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
 
 
 def _working(dtype: DTypeLike) -> DTypeLike:
-    return jnp.float64 if jnp.dtype(dtype) == jnp.float64 else jnp.float32
+    """Return ``dtype`` if noise can be drawn in it."""
+    working = jnp.dtype(dtype)
+    if working not in (jnp.float32, jnp.float64):
+        raise ValueError(f"dtype of noise must be float32 or float64, got {working.name}")
+    return working

@@ -1,9 +1,10 @@
-"""A run over records that are read as they are needed, and are never in memory together."""
+"""Runs over records that are read batch by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,10 +14,12 @@ from jax import Array
 from privopt.arguments import count, described, instance
 from privopt.convex import BatchRisk, ConstraintSet, Loss, Pytree
 from privopt.core import Execution, Plan, Run, RunState, Stepper
+from privopt.core.digest import plan_digest
 from privopt.core.fitting import check_problem
-from privopt.core.running import check_key
-from privopt.core.stepping import check_steps, planned_rows
+from privopt.core.stepping import check_state, check_steps, count_steps, planned_rows
 from privopt.problems import Problem
+from privopt.records import as_array
+from privopt.streams import as_key
 
 __all__ = ["run_stream"]
 
@@ -36,48 +39,48 @@ def run_stream(
     after: Callable[[RunState], object] | None = None,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Run:
-    """``privopt.run`` of a problem of which one batch is in memory at a time; the same bits.
+    """Run a plan on records that are read batch by batch; agrees with ``privopt.run`` to rounding.
 
-    A loop on the host: it asks the plan which records take part in a step, reads them, and takes
-    the step on the device, while the next batch is read.
+    A loop on the host draws the batch indices of a step, reads these records, and takes the step on
+    the device while the next batch is read.
 
     Parameters
     ----------
     plan : Plan
-        Of ``dp_sgd``, ``dp_ftrl``, ``noisy_adam``, ``phased_sgd``, or of a method that asks all
-        records (``dp_gd``), which are then one batch.
+        A plan of ``dp_sgd``, ``dp_ftrl``, ``noisy_adam`` or ``phased_sgd``, or of a method that
+        uses all records (``dp_gd``), which are then one batch.
     loss : callable
         As :class:`privopt.problems.Problem` takes it: ``loss(w, x) -> scalar``, or a loss of
         :mod:`privopt.problems` such as ``GeneralisedLinear(Logistic())``.
     read : callable
-        ``rows -> records``: the records of these numbers, from ``0..n-1``, in their order, as a
-        pytree of arrays such as ``(features, labels)``. Which rows are asked for is secret.
+        ``rows -> records``: the records with these indices, from ``0..n-1``, in their order, as a
+        pytree of arrays such as ``(features, labels)``. The indices are secret.
     key : Array
         A typed key.
     n : int, optional
-        How many records there are; default the plan's. Fewer under ``add_or_remove_one`` alone.
+        Number of records; default the plan's. It may be smaller under ``add_or_remove_one`` only.
     constraint : constraint set, optional
         Default the Euclidean ball of the plan's radius, or the whole space.
     start : pytree of arrays, optional
-        Without a constraint: where the run begins, such as the parameters of a network.
+        Without a constraint: the first iterate, such as the parameters of a network.
     state : RunState, optional
-        Where an interrupted run goes on; by default it begins.
+        State of an interrupted run of this plan with this key, which is continued.
     after : callable
-        ``after(state)`` after every step: for progress, and for saving the state, a pytree of
-        arrays, which is as secret as the key.
+        ``after(state)`` is called after every step: for progress, and for saving the state, a
+        pytree of arrays, which is as secret as the key.
     execution : Execution
 
     Returns
     -------
     Run
-        ``released`` of shape ``(dim,)``, as :func:`privopt.run` on all records gives it.
+        ``released`` has shape ``(dim,)``, as from :func:`privopt.run` on all records.
 
     Raises
     ------
     ValueError
-        If ``read`` gives another number of records than it was asked for, ``state`` is of another
-        key or after the last step, or the algorithm does not read one batch a step. Nothing is
-        raised for the values of records.
+        If ``read`` returns another number of records than it is given rows, if ``state`` is of
+        another plan or key or has more steps than planned, or if the algorithm does not read one
+        batch in each step. No exception depends on the values of records.
 
     Formal guarantee
     ----------------
@@ -97,50 +100,53 @@ def run_stream(
     ...     after=lambda state: seen.append(int(state.t)),
     ... )
     >>> whole = privopt.run(plan, privopt.problems.logistic(x, y, problem_class=facts), key)
-    >>> seen, bool((found.released == whole.released).all())
+    >>> seen, bool(np.allclose(found.released, whole.released, atol=1e-6))
     ([1, 2, 3, 4, 5], True)
     """
     instance("plan", plan, Plan)
     check_steps(plan)
-    check_key(key, "key", ndim=0)
+    key = as_key(key)
     if not callable(read):
         raise ValueError(f"read must be a function of rows, got {described(read)}")
     n = plan.problem_class.n if n is None else count("n", n)
     facts = replace(plan.problem_class, n=n)
     execution = replace(instance("execution", execution, Execution), chunk=None, replicates=None)
+    digest = plan_digest(plan, 0)
 
-    def batch_of(rows: Rows, taken: np.ndarray) -> BatchRisk:
-        """The records that take part, and zeros in places that nobody takes."""
-        given = jax.tree.map(np.asarray, read(rows[taken]))
-        lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(given)}
-        if lengths != {int(taken.sum())}:
-            raise ValueError(
-                f"read must give the {int(taken.sum())} records that it is asked for, got "
-                f"{', '.join(map(str, sorted(lengths))) or 'none'}"
-            )
+    def batch_of(rows: Rows, mask: np.ndarray) -> BatchRisk:
+        """Read the records of a batch; places outside of the mask hold zeros."""
+        records = jax.tree.map(partial(as_array, name="records"), read(rows[mask]))
+        lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(records)}
+        if lengths != {int(mask.sum())}:
+            raise ValueError("read must return one record for each row that it is given")
 
         def placed(leaf: np.ndarray) -> np.ndarray:
-            whole = np.zeros((len(rows), *leaf.shape[1:]), leaf.dtype)
-            whole[taken] = leaf
-            return whole
+            padded = np.zeros((len(rows), *leaf.shape[1:]), leaf.dtype)
+            padded[mask] = leaf
+            return padded
 
-        here = replace(facts, n=len(rows))
-        data = jax.tree.map(placed, given)
         problem = Problem(
-            loss=loss, data=data, problem_class=here, constraint=constraint, start=start
+            loss=loss,
+            data=jax.tree.map(placed, records),
+            problem_class=replace(facts, n=len(rows)),
+            constraint=constraint,
+            start=start,
         )
         check_problem(plan, problem, facts)
         return BatchRisk.of(problem.objective, problem.objective.data, n)
 
     def at(t: int) -> Stepper:
-        """For the step after ``t``."""
-        return Stepper(plan, None, batch_of(*planned_rows(plan, key, t, n)), 0, execution)
+        """Return the stepper for the step after ``t``."""
+        batch = batch_of(*planned_rows(plan, key, t, n))
+        return Stepper(plan, facts, None, batch, 0, digest, execution)
 
+    if state is not None:
+        check_state(state, digest, count_steps(plan))
+        if not np.array_equal(state.words, jax.random.key_data(key)):
+            raise ValueError("state must be of a run with this key, got one of another")
     s = at(0 if state is None else int(state.t))
     if state is None:
         state = s.init(key)
-    elif not np.array_equal(state.words, jax.random.key_data(key)):
-        raise ValueError("state must be of a run with this key, got one of another")
     for t in range(int(state.t) + 1, s.steps + 1):
         state = s.step(state)
         s = at(t) if t < s.steps else s

@@ -1,24 +1,30 @@
-"""Named streams of device randomness: the children of one key, told apart by name.
+"""Named streams of device randomness: the children of one key, distinguished by name.
 
-JAX derives keys by number: ``fold_in(key, number)``, and ``split(key)[i]`` is ``fold_in(key, i)``.
-So two uses of one key meet wherever their numbers do. Steps of a loop take the numbers below
-``2^31``, with ``fold_in(key, t)``; ``split`` takes the first of these. Names take numbers from
-``2^31`` on, each its own. For one key the map from number to child is a bijection of the generator,
-so that different numbers never give equal keys.
+JAX derives keys by number: ``fold_in(key, number)``; ``split(key)[i]`` is ``fold_in(key, i)``.
+Two uses of one key therefore coincide if their numbers do. The steps of a loop use numbers below
+``2^31``, with ``fold_in(key, t)``; ``split`` uses the first of these. Each name has a number of its
+own from ``2^31`` on. For one key the map from number to child is a bijection of the generator, so
+that different numbers never give equal keys.
+
+That is true of JAX's generator Threefry, and not of all its generators: the children of a key of
+``unsafe_rbg`` commute, ``fold_in(fold_in(key, 1), 2) == fold_in(fold_in(key, 2), 1)``, so that
+streams of one key share noise. All keys enter through :func:`as_key`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import shown
+from privopt.arguments import described, shown
 
-__all__ = ["STREAMS", "stream"]
+__all__ = ["STREAMS", "as_key", "stream"]
 
 STREAMS: Mapping[str, int] = MappingProxyType(
     {
@@ -33,16 +39,53 @@ STREAMS: Mapping[str, int] = MappingProxyType(
         "levels": 2**31 + 8,
     }
 )
-"""Name to number. A number stays with its name for ever: another one would change every result."""
+"""Number of each name. A new number would change every result."""
+
+
+def as_key(key: Any, name: str = "key", *, ndim: int = 0) -> Array:
+    """Return ``key`` as a key of the generator Threefry: the entrance for keys.
+
+    ``key`` is a typed key (``ndim=0``) or a vector of typed keys (``ndim=1``) of ``threefry2x32``
+    or ``rbg``. ``rbg`` derives children as Threefry does, and its bits depend on how many keys are
+    drawn from together (``jax.vmap``). Only the words of such a key are used, with Threefry: then
+    a run does not depend on ``Execution``. ``ValueError`` for other generators, for arrays of
+    integers (``jax.random.PRNGKey``), and for other shapes; the message does not contain the key.
+
+    Examples
+    --------
+    >>> import jax
+    >>> str(jax.random.key_impl(as_key(jax.random.key(0, impl="rbg"))))
+    'threefry2x32'
+    >>> as_key(jax.random.key(0, impl="unsafe_rbg"))
+    Traceback (most recent call last):
+    ValueError: key must be of the generator threefry2x32 or rbg, got unsafe_rbg
+    """
+    dtype = getattr(key, "dtype", None)
+    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not typed or key.ndim != ndim:
+        wanted = "a single typed key" if ndim == 0 else "a vector of typed keys"
+        got = f"keys of shape {key.shape}" if typed else described(key)
+        if isinstance(key, list | tuple) and key:
+            got = "a list of keys; write jnp.stack(keys)"
+        raise ValueError(f"{name} must be {wanted} made by jax.random.key (and split), got {got}")
+    generator = str(jax.random.key_impl(key))
+    if generator == "threefry2x32":
+        return key
+    if generator != "rbg":
+        raise ValueError(f"{name} must be of the generator threefry2x32 or rbg, got {generator}")
+    words = jax.random.key_data(key)  # two keys of Threefry, equal if the key comes from a seed
+    threefry = jax.random.wrap_key_data(words[..., :2], impl="threefry2x32")
+    fold_in = jax.vmap(jax.random.fold_in) if ndim else jax.random.fold_in
+    return fold_in(fold_in(threefry, words[..., 2]), words[..., 3])
 
 
 def stream(key: Array, name: str) -> Array:
-    """The child of a typed ``key`` that belongs to ``name``, one of ``STREAMS``.
+    """Return the child of a typed ``key`` for ``name``, one of ``STREAMS``.
 
-    It is independent of the other names' and of ``fold_in(key, t)`` for ``0 <= t < 2^31``.
-    ``noise`` is what mechanisms add, ``batches`` who takes part in a step, ``coins`` the public
-    randomness of a plan, ``output`` that of an output rule, ``runs`` the streams of
-    ``run(stream=)``, ``solver`` the noise that hides a solver's error.
+    It is independent of the children of other names and of ``fold_in(key, t)`` for
+    ``0 <= t < 2^31``. ``noise`` is for the noise of mechanisms, ``batches`` for samplers, ``coins``
+    for the public randomness of a plan, ``output`` for an output rule, ``runs`` for the streams of
+    ``run(stream=)``, ``solver`` for the noise that hides the error of a solver.
 
     Examples
     --------
@@ -53,4 +96,4 @@ def stream(key: Array, name: str) -> Array:
     """
     if name not in STREAMS:
         raise ValueError(f"name must be one of {', '.join(STREAMS)}, got {shown(name)}")
-    return jax.random.fold_in(key, np.uint32(STREAMS[name]))
+    return jax.random.fold_in(as_key(key), np.uint32(STREAMS[name]))

@@ -85,7 +85,7 @@ def traced(name, kind, choices=(), runs=1):
     if runs == 1:
         numbers = device_numbers(plan.params, precision_dtype(plan, where.objective.dtype))
         given = plan.algorithm, plan.static, Execution(), (numbers, np.uint32(0)), where.source
-        return run_one.trace(*given, *KEYS[:2])
+        return run_one.trace(*given, KEYS[0])
     many = lambda keys: privopt.run_many(runs * [plan], where, keys, execution=TOGETHER)  # noqa: E731
     return jax.jit(many).trace(KEYS)
 

@@ -31,7 +31,7 @@ DEVICE = "jax numpy optax scipy"
 SHELL = "rich typer"
 ENGINES = "dask distributed submitit"
 ROOTS = "arguments draws streams release"
-GROUND = f"{ROOTS} spec convex"
+GROUND = f"{ROOTS} spec convex records"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
 UPPER = "audit comparison estimators recommendation tuning lab/write"
@@ -41,36 +41,37 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(10, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
-    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} {ENGINES} dp_accounting jax"),
-    "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
-    "audit":      Room(8, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
-    "testing":    Room(9, f"{LIBRARY} audit", "jax numpy"),
-    "lab/write":  Room(8, LAB, "rich"),
-    "lab/draw":   Room(7, "arguments lab/judge lab/make", "PIL matplotlib numpy pandas"),
-    "estimators": Room(6, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
-    "lab/judge":  Room(6, "lab/make", "numpy scipy"),
-    "lab/make":   Room(5, LIBRARY, f"{DEVICE} pyarrow"),
-    "algorithms": Room(4, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
-    "statistics": Room(4, f"{ROOTS} spec privacy mechanisms", f"{DEVICE} {HOST}"),
-    "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
-    "discrete":    Room(4, "arguments spec privacy mechanisms", "dp_accounting numpy opendp"),
-    "reading":    Room(5, LIBRARY, DEVICE),
-    "tables":     Room(5, "arguments mechanisms problems spec statistics", "jax numpy scipy"),
-    "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),
-    "recommendation": Room(6, f"{LIBRARY} tuning", "pyarrow"),
-    "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
-    "core":       Room(3, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),
-    "mechanisms": Room(3, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),
-    "theory":     Room(2, "arguments spec", "numpy scipy"),  # never JAX
-    "privacy":    Room(2, "arguments spec", HOST),           # never JAX
-    "factorisations": Room(2, "arguments", "numpy scipy"),   # never JAX
-    "convex":     Room(1, ROOTS, DEVICE),
-    "spec":       Room(1, "arguments", ""),
-    "bibliography": Room(1, "arguments", ""),
-    "draws":      Room(0, "", "jax"),
+    "privopt":    Room(12, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
+    "cli":        Room(11, f"{HOST_SIDE} {UPPER}", f"{SHELL} {ENGINES} dp_accounting jax"),
+    "comparison": Room(10, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
+    "audit":      Room(10, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
+    "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
+    "lab/write":  Room(10, LAB, "rich"),
+    "lab/draw":   Room(9, "arguments lab/judge lab/make", "PIL matplotlib numpy pandas"),
+    "estimators": Room(8, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
+    "lab/judge":  Room(8, "lab/make", "numpy scipy"),
+    "lab/make":   Room(7, LIBRARY, f"{DEVICE} pyarrow"),
+    "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
+    "statistics": Room(6, f"{ROOTS} spec records privacy mechanisms", f"{DEVICE} {HOST}"),
+    "problems":   Room(6, GROUND, f"{DEVICE} sklearn"),
+    "discrete":    Room(6, "arguments spec privacy mechanisms", "dp_accounting numpy opendp"),
+    "reading":    Room(7, LIBRARY, DEVICE),
+    "tables":     Room(7, "arguments mechanisms records spec statistics", "jax numpy scipy"),
+    "tuning":     Room(7, LIBRARY, f"{DEVICE} {HOST}"),
+    "recommendation": Room(8, f"{LIBRARY} tuning", "pyarrow"),
+    "accounting": Room(5, "arguments spec privacy", HOST),   # never JAX
+    "core":       Room(5, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),
+    "mechanisms": Room(5, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),
+    "theory":     Room(4, "arguments spec", "numpy scipy"),  # never JAX
+    "privacy":    Room(4, "arguments spec", HOST),           # never JAX
+    "factorisations": Room(4, "arguments", "numpy scipy"),   # never JAX
+    "records":    Room(4, "arguments convex", "jax numpy"),
+    "convex":     Room(3, ROOTS, DEVICE),
+    "spec":       Room(3, "arguments", ""),
+    "bibliography": Room(3, "arguments", ""),
+    "draws":      Room(2, "streams", "jax"),
     "release":    Room(0, "", "jax numpy"),
-    "streams":    Room(0, "", "jax numpy"),
+    "streams":    Room(1, "arguments", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }
 # fmt: on

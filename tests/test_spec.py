@@ -51,7 +51,7 @@ def test_relation_is_taken_by_its_public_name(relation):
         ({"epsilon": 0.0}, "epsilon must be positive and finite, got 0.0"),
         ({"epsilon": True}, "epsilon must be a real number, got True"),
         ({"epsilon": "1"}, "epsilon must be a real number, got '1'"),
-        ({"epsilon": 1j}, "epsilon must be a real number, got 1j"),
+        ({"epsilon": 1j}, "epsilon must be a real number, got an object of type complex"),
         ({"delta": 1.0}, "delta must lie in [0, 1), got 1.0"),
         ({"relation": "replace"}, "relation must be one of replace_one, add_or_remove_one, zero_"),
     ],

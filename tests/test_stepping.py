@@ -1,7 +1,8 @@
-"""A run a step at a time, and over records that are read as needed: the bits of ``run``."""
+"""Runs step by step, and on records read batch by batch, against ``run``."""
 
 import dataclasses
 import pickle
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +52,11 @@ def same(left, right):
     jax.tree.map(np.testing.assert_array_equal, left, right)
 
 
+def close(left, right):
+    """Equal to rounding: two programs of one run may sum in different orders."""
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6), left, right)
+
+
 def test_every_algorithm_in_steps_is_here():
     assert set(CHOICES) == {name for name, a in privopt.ALGORITHMS.items() if a.steps}
     assert set(CHOICES) - set(READING) == {"dp_svrg", "bias_reduced_sgd"}
@@ -58,29 +64,115 @@ def test_every_algorithm_in_steps_is_here():
 
 @pytest.mark.optimised
 @pytest.mark.parametrize("name", CHOICES)
-def test_steps_end_in_the_bits_of_the_run(name):
-    """Saved as bytes and loaded in the middle."""
+def test_steps_end_in_the_release_of_the_run(name):
+    """A state that is saved as bytes and loaded between two steps ends in the same bits."""
     planned, where = plan(name), problem()
     s = privopt.stepper(planned, where)
-    state = s.init(KEY)
+    state = resumed = s.init(KEY)
     for t in range(s.steps):
         assert int(state.t) == t
         if t == s.steps // 2:
-            leaves, structure = jax.tree.flatten(state)
+            leaves, structure = jax.tree.flatten(resumed)
             saved = pickle.loads(pickle.dumps([np.asarray(leaf) for leaf in leaves]))
-            state = jax.tree.unflatten(structure, saved)
-        state = s.step(state)
+            resumed = jax.tree.unflatten(structure, saved)
+        state, resumed = s.step(state), s.step(resumed)
+    same(s.released(resumed), s.released(state))
     whole = privopt.run(planned, where, KEY)
-    same(s.released(state), whole.released)
-    same(s.ends(state).path, whole.path)
-    with pytest.raises(ValueError, match=f"state must be before the last of {s.steps} planned"):
+    close(s.released(state), whole.released)
+    close(s.ends(state).path, whole.path)
+    with pytest.raises(ValueError, match=f"state must be before the last of the {s.steps} planned"):
         s.step(state)
 
 
 @pytest.mark.optimised
+@pytest.mark.parametrize("name", CHOICES)
+def test_compiled_steps_agree_with_the_run(name):
+    """Inside a loop of the caller, with float64 disabled."""
+    planned, where = plan(name), problem()
+    s = privopt.stepper(planned, where)
+
+    @jax.jit
+    def last(state):
+        return jax.lax.fori_loop(0, s.steps, lambda _, state: s.step(state), state)
+
+    with jax.enable_x64(False):
+        close(s.released(last(s.init(KEY))), privopt.run(planned, where, KEY).released)
+        if planned.algorithm.rows:
+            rows = jax.jit(s.rows)(s.init(KEY))
+            same(rows, s.rows(s.init(KEY)))
+
+
+@pytest.mark.parametrize("name", ["dp_sgd", "phased_sgd"])
+def test_a_state_belongs_to_its_plan_and_stream(name):
+    """Steps at one budget must not be released, or continued, under another."""
+    planned = plan(name)
+    s, where = privopt.stepper(planned, problem()), problem()
+    state = s.step(s.init(KEY))
+    looser = privopt.Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
+    others = [
+        privopt.stepper(privopt.ALGORITHMS[name].plan(FACTS, looser, **CHOICES[name]), where),
+        privopt.stepper(planned.with_noise(0.5), where),
+        privopt.stepper(planned, where, stream=1),
+    ]
+    if name == "dp_sgd":
+        others.append(privopt.stepper(plan(name, steps=7), where))
+    for other in others:
+        for use in (other.step, other.released, other.ends, other.rows):
+            with pytest.raises(ValueError, match="state must be of a run of this plan in this str"):
+                use(state)
+        compiled = jax.jit(other.step)(state)
+        assert int(compiled.t) == 1
+        same(compiled.inner, state.inner)
+        assert np.isnan(jax.jit(other.released)(state)).all()
+        with pytest.raises(ValueError, match="state must be of a run of this plan in this stream"):
+            privopt.run_stream(
+                other.plan if other.stream == 0 else plan(name, step_size=0.5),
+                LOSS,
+                lambda rows: tuple(leaf[rows] for leaf in records()),
+                KEY,
+                state=state,
+            )
+    again = privopt.stepper(plan(name), problem())  # an equal plan, made anew
+    same(again.step(state), s.step(state))
+
+
+@pytest.mark.parametrize("t", [-3, -1, 6, 7, 10**6])
+def test_a_counter_beyond_the_plan_takes_no_step(t):
+    s = privopt.stepper(plan("dp_gd"), problem())
+    state = s.init(KEY)
+    state = dataclasses.replace(state, inner=state.inner._replace(t=jnp.int32(t)))
+    with pytest.raises(ValueError, match=r"state must be before the last of the 6 planned steps"):
+        s.step(state)
+    assert int(jax.jit(s.step)(state).t) == t
+    if t != 6:
+        with pytest.raises(ValueError, match=r"state must be after at most all of the 6 planned"):
+            s.released(state)
+
+
+def test_records_given_by_hand_enter_as_those_of_a_problem():
+    """A record longer than the declared smoothness allows would move phased_sgd beyond its charge.
+
+    Integers, at the least value of their type, are clipped as floats are.
+    """
+    planned = plan("phased_sgd")
+    features, labels = records()
+    s = privopt.stepper(planned, problem())
+    for table in (1000.0 * features, np.full((N, DIM), -(2**31), np.int32)):
+        where = privopt.stepper(planned, problems.logistic(table, labels, problem_class=FACTS))
+        state = s.init(KEY)
+        rows = np.asarray(s.rows(state)[0])
+        close(s.step(state, (table[rows], labels[rows])).inner, where.step(state).inner)
+    for dtype in (np.float16, jnp.bfloat16):
+        with pytest.raises(ValueError, match="batch must be float32 or float64, got "):
+            s.step(state, (jnp.asarray(features[rows], dtype), labels[rows]))
+    with jax.enable_x64(True), pytest.raises(ValueError, match="batch must be float32, got float6"):
+        s.step(state, (features[rows].astype(np.float64), labels[rows].astype(np.float64)))
+
+
+@pytest.mark.optimised
 @pytest.mark.parametrize("name", READING)
-def test_records_from_outside_end_in_the_bits_of_the_run(name):
-    """At most one batch is read at once, and only those who take part."""
+def test_records_from_outside_end_in_the_release_of_the_run(name):
+    """At most one batch is read at once, and only the records of the sample."""
     planned, data, asked = plan(name), records(), []
 
     def read(rows):
@@ -90,7 +182,7 @@ def test_records_from_outside_end_in_the_bits_of_the_run(name):
     seen = []
     found = privopt.run_stream(planned, LOSS, read, KEY, after=lambda state: seen.append(state.t))
     whole = privopt.run(planned, problem(), KEY)
-    same(found.released, whole.released)
+    close(found.released, whole.released)
     s = privopt.stepper(planned, problem())
     assert [int(t) for t in seen] == list(range(1, s.steps + 1))
     state = s.init(KEY)
@@ -98,7 +190,7 @@ def test_records_from_outside_end_in_the_bits_of_the_run(name):
         planned_rows, taken = map(np.asarray, s.rows(state))
         np.testing.assert_array_equal(rows, planned_rows[taken])
         state = s.step(state, tuple(leaf[planned_rows] for leaf in data))
-    same(s.released(state), whole.released)
+    close(s.released(state), whole.released)
 
 
 @pytest.mark.optimised
@@ -121,7 +213,7 @@ def test_an_interrupted_stream_goes_on_where_it_was():
         planned, LOSS, read, KEY, state=kept[0], after=lambda state: rest.append(int(state.t))
     )
     assert rest == [3, 4, 5, 6]
-    same(found.released, privopt.run(planned, problem(), KEY).released)
+    close(found.released, privopt.run(planned, problem(), KEY).released)
     with pytest.raises(ValueError, match="state must be of a run with this key"):
         privopt.run_stream(planned, LOSS, read, jax.random.key(4), state=kept[0])
 
@@ -135,7 +227,7 @@ def test_hostile_records_are_what_they_are_to_a_run(value):
     planned = plan("noisy_adam")
     where = problems.logistic(features, labels, problem_class=FACTS)
     found = privopt.run_stream(planned, LOSS, lambda rows: (features[rows], labels[rows]), KEY)
-    same(found.released, privopt.run(planned, where, KEY).released)
+    close(found.released, privopt.run(planned, where, KEY).released)
     assert np.isfinite(found.released).all()
 
 
@@ -178,10 +270,14 @@ def test_refusals():
     places = s.rows(s.init(KEY))[0].shape[0]
     with pytest.raises(ValueError, match=f"batch must hold the {places} records .*, got 3"):
         s.step(s.init(KEY), tuple(leaf[:3] for leaf in data))
-    with pytest.raises(ValueError, match=r"read must give the .* records .*, got 60"):
+    with pytest.raises(
+        ValueError, match="read must return one record for each row that it is given"
+    ):
         privopt.run_stream(planned, LOSS, lambda rows: data, KEY)
     one_shot = privopt.ALGORITHMS["output_perturbation"].plan(FACTS, planned.budget)
-    with pytest.raises(ValueError, match="plan must be of a run in steps, got <Plan of output"):
+    with pytest.raises(
+        ValueError, match="plan must be of a run in steps, got one of output_perturbation"
+    ):
         privopt.stepper(one_shot, problem())
     with pytest.raises(ValueError, match=r"one batch of a fixed size in every step .*dp_svrg"):
         privopt.run_stream(plan("dp_svrg"), LOSS, lambda rows: data, KEY)
@@ -193,5 +289,5 @@ def test_refusals():
         *(leaf[:2] for leaf in data), problem_class=FACTS, probabilities=np.ones(2) / 2
     )
     t = privopt.stepper(planned, drawn)
-    with pytest.raises(ValueError, match="batch must be None where records are drawn"):
+    with pytest.raises(ValueError, match="batch must be None if records are drawn"):
         t.step(t.init(KEY), tuple(leaf[:places] for leaf in data))

@@ -12,7 +12,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from privopt import convex
+from privopt import convex, draws
 from privopt.algorithms.choices import require_delta
 from privopt.algorithms.one_shot import Params
 from privopt.arguments import positive_number
@@ -150,7 +150,7 @@ def steps(
     del execution  # a step reads one record
     mechanism, constraint = params.mechanism, objective.constraint
     query, noise_key = mechanism.query, stream(key, "noise")
-    answers = query.oracle(objective, _random_order(stream(key, "batches"), static.n))
+    answers = query.oracle(objective, draws.order(stream(key, "batches"), static.n))
     sizes = phase_sizes(static.n)
     lengths, firsts = jnp.array(sizes), jnp.cumsum(jnp.array((0, *sizes)))[:-1]
     shrinks = jnp.array([4.0**-i for i in range(len(sizes))], objective.dtype)
@@ -191,7 +191,7 @@ def rows(
 ) -> tuple[Array, Array]:
     """The one record of step ``t``."""
     del params
-    order = _random_order(stream(key, "batches"), static.n)
+    order = draws.order(stream(key, "batches"), static.n)
     return present(jax.lax.dynamic_slice(order, (t,), (1,)), records)
 
 
@@ -199,19 +199,6 @@ def step_count(static: Static, params: Params) -> int:
     """One for each record of every phase, fewer than ``n`` in all."""
     del params
     return sum(phase_sizes(static.n))
-
-
-def _random_order(key: Array, n: int) -> Array:
-    """A random order of ``0..n-1``, by sorting random words that end in the numbers.
-
-    Never drawn by the data, so that neighbours stay neighbours. It makes fresh samples of records
-    that are stored sorted, or with their multiplicities. Uniform but for ties in the leading bits,
-    of probability below ``n^2 2^{bits(n) - 65}``.
-    """
-    bits = n.bit_length()
-    words = jax.random.bits(key, (n,), "uint64") >> bits << bits
-    places = jnp.sort(words | jnp.arange(n, dtype="uint64"))
-    return (places & (2**bits - 1)).astype("int32")
 
 
 PHASED_SGD = Algorithm(

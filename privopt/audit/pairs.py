@@ -16,7 +16,7 @@ from privopt.arguments import instance, member
 from privopt.audit.scores import FloatArray
 from privopt.core import Execution, Plan, run_many
 from privopt.core.parameters import device_numbers
-from privopt.core.replicates import arguments_of
+from privopt.core.replicates import run_arguments
 from privopt.core.running import precision, precision_dtype
 from privopt.privacy import Guarantee
 from privopt.problems import Problem
@@ -157,13 +157,11 @@ def _answers(plan: Plan, where: Problem, keys: Array) -> list[Array]:
     algorithm = plan.algorithm
 
     def told(key: Array) -> list[Array]:
-        numbers = (
-            device_numbers(plan.params, precision_dtype(plan, where.objective.dtype)),
-            np.uint32(0),
-        )
-        asked = arguments_of(algorithm, plan.static, Execution(), numbers, where.source, key)
+        params = device_numbers(plan.params, precision_dtype(plan, where.objective.dtype))
+        numbers = params, np.uint32(0)
+        arguments = run_arguments(algorithm, plan.static, Execution(), numbers, where.source, key)
         with Tape(traced=True) as tape:
-            algorithm.run(*asked)
+            algorithm.run(*arguments)
         return jax.tree.leaves((tape["answer"], tape["selection"]))
 
     every, loops = jax.vmap(told), algorithm.steps is not None

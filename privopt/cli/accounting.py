@@ -143,7 +143,7 @@ def noise(
             z, certified, reason = _calibrated(each, budget, tolerance)
             lower = "" if reason else digits(certified.lower, ROUND_FLOOR)
             upper = digits(certified.upper, ROUND_CEILING)
-            table.add_row(under.value, f"{shown(z)}", lower, upper)
+            table.add_row(under.value, shown(z), lower, upper)
             reasons += [f"{under.value}: no amplification claimed: {reason}"] if reason else []
         console = make_console()
         console.print(f"{each}, within epsilon {spend:g} at delta {failure:g}", soft_wrap=True)

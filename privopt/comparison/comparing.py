@@ -20,7 +20,6 @@ from privopt.comparison.request import (
     methods_of,
     seed_of,
 )
-from privopt.core.running import check_key
 from privopt.lab.draw.recorded import read
 from privopt.lab.make.method import Method
 from privopt.lab.make.records import read_provenance
@@ -28,6 +27,7 @@ from privopt.lab.make.resume import Progress, print_notes
 from privopt.lab.make.run import run
 from privopt.problems import Family, Problem
 from privopt.spec import Budget
+from privopt.streams import as_key
 
 MAX_STEPS = 1000
 """Of a default plan: those that ask for more are held to it, and told."""
@@ -100,7 +100,7 @@ def compare(
     >>> len(found.points), found.refused
     (2, {})
     """
-    check_key(key, "key", ndim=0)
+    key = as_key(key)
     replicates = positive_integer("replicates", replicates)
     budget, axis, values = budget_of(budget, axis, values)
     family = family_of(problem, data_sets, replicates)

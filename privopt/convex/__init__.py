@@ -36,6 +36,7 @@ from privopt.convex.losses import (
     Quantile,
     ScalarLoss,
     Squared,
+    prepare_pair,
 )
 from privopt.convex.optimisers import corrected_adam, projected_leader
 from privopt.convex.oracles import Observer, Oracle
@@ -126,6 +127,7 @@ __all__ = [
     "minimise_nonsmooth",
     "newton_glm",
     "norm",
+    "prepare_pair",
     "projected_leader",
     "pytree_dataclass",
     "sample_log_concave",

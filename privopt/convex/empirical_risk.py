@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt.convex.features import Features, as_features, is_features
+from privopt.convex.features import Features, as_features, floats, is_features
 from privopt.convex.losses import GeneralisedLinear, Loss, ScalarLoss
 from privopt.convex.pytree_dataclass import node_classes, pytree_dataclass
 from privopt.convex.record_losses import CoordinateLoss, MeanAndSpread, Separable, SquaredDistance
@@ -94,9 +94,14 @@ class EmpiricalRisk:
         """Every floating array cast; numbers stay what they are."""
         return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, self)
 
-    def sample(self, key: Array) -> tuple[EmpiricalRisk, Array]:
-        """What a run is given: these very records, and the whole of its key."""
-        return self, key
+    def keys(self, key: Array) -> tuple[None, Array]:
+        """Return no key for the records, which are not drawn, and ``key`` for the noise."""
+        return None, key
+
+    def sample(self, key: Array | None) -> EmpiricalRisk:
+        """Return the risk itself: a run uses these records."""
+        del key
+        return self
 
     @property
     def linear(self) -> LinearRecords | None:
@@ -104,7 +109,7 @@ class EmpiricalRisk:
         if not isinstance(self.loss, GeneralisedLinear):
             return None
         features, labels = self.data
-        return LinearRecords(self.loss.scalar, as_features(features), labels)
+        return LinearRecords(self.loss.scalar, as_features(features), floats(labels))
 
     @property
     def separable(self) -> SeparableRecords | None:

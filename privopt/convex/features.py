@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -85,6 +85,9 @@ class DenseFeatures:
 
     array: Array
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "array", floats(self.array))
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.array.shape
@@ -136,8 +139,27 @@ class DenseFeatures:
         return jax.lax.dynamic_slice_in_dim(self.array, start, size)
 
 
+def floats(values: Any) -> Any:
+    """Return an array as it is if its type is floating, else in JAX's default floating type.
+
+    Norms and slopes need floats: in integers the absolute value of the most negative one is
+    negative. Features are returned as they are.
+
+    Examples
+    --------
+    >>> floats(jnp.array([-(2**31)])).tolist()
+    [-2147483648.0]
+    """
+    if is_features(values):
+        return as_features(values)
+    array = jnp.asarray(values)
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    return array.astype(jnp.result_type(float))
+
+
 def is_features(values: object) -> bool:
-    """Whether these are features, or a matrix of ``scipy.sparse``, rather than an array.
+    """Return True for features and for matrices of ``scipy.sparse``, False for other arrays.
 
     Examples
     --------
@@ -150,7 +172,7 @@ def is_features(values: object) -> bool:
 
 
 def as_features(values: FeaturesLike) -> Features:
-    """``values`` if they are features; made some if an array or a matrix of ``scipy.sparse``.
+    """Return ``values`` as features: an array, a matrix of ``scipy.sparse``, or features as is.
 
     Examples
     --------

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.features import FeaturesLike, as_features
+from privopt.arguments import described
+from privopt.convex.features import FeaturesLike, as_features, floats, is_features
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.release import Pytree
 
@@ -42,6 +43,16 @@ class FirstLayer:
     """
 
     head: Callable[[Pytree, Pytree, Pytree], Array] = field(metadata={"static": True})
+
+    def prepare(self, data: Pytree, *, dim: int, smoothness: float | None) -> Pytree:
+        """Return ``(x, y)`` with the features ``x`` as floats."""
+        del dim, smoothness
+        if not (isinstance(data, tuple | list) and len(data) == 2):
+            raise ValueError(
+                f"data must be (features, other) for a FirstLayer, got {described(data)}"
+            )
+        features, other = data
+        return jax.tree.map(floats, features, is_leaf=is_features), other
 
     def __call__(self, point: Pytree, record: Pytree) -> Array:
         (weights, rest), (row, other) = point, record

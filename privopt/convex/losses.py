@@ -25,13 +25,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.convex.features import FeaturesLike, as_features, shortened
+from privopt.arguments import described
+from privopt.convex.features import FeaturesLike, as_features, floats, shortened
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.release import Pytree
 
 
 class Loss(Protocol):
-    """A loss of a parameter and a record, written in JAX; a function, or a pytree with numbers."""
+    """Loss of a parameter and a record, written in JAX: a function, or a pytree with numbers.
+
+    Optional methods:
+
+    ``prepare(data, *, dim, smoothness)``
+        Return records for which the constants of the loss hold. Each record is changed by itself.
+    ``smoothed(width)``
+        Return the Moreau envelope.
+    ``admits(record)``, with a text ``domain``
+        Return True for a record for which the loss is declared. Used by ``problem.check()``.
+    """
 
     def __call__(self, point: Pytree, example: Pytree, /) -> Array:
         """``loss(w; x)``, scalar."""
@@ -285,11 +296,38 @@ class GeneralisedLinear:
         value: Array = self.scalar.value(as_features(features).matvec(point), label)
         return value
 
-    def bounded(
-        self, data: tuple[FeaturesLike, Array], smoothness: float | None
+    def prepare(
+        self, data: Pytree, *, dim: int, smoothness: float | None
     ) -> tuple[FeaturesLike, Array]:
+        """Return features and labels as floats, features as short as ``smoothness`` requires."""
         curvature = getattr(self.scalar, "curvature", math.inf)
-        return shortened(data[0], curvature, smoothness), data[1]
+        return prepare_pair(data, columns=dim, curvature=curvature, smoothness=smoothness)
+
+
+def prepare_pair(
+    data: Pytree, *, columns: int, curvature: float, smoothness: float | None
+) -> tuple[FeaturesLike, Array]:
+    """Return ``(features, labels)`` as floats, with the features as :func:`shortened` ones.
+
+    ``ValueError`` unless features have shape ``(records, columns)`` and labels one axis.
+    """
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        raise ValueError(
+            f"data must be (features, labels) for a linear model, got {described(data)}"
+        )
+    features, labels = data
+    if np.shape(features)[1:] != (columns,):
+        raise ValueError(
+            f"features must have shape (records, {columns}) by problem_class.dim, got "
+            f"{np.shape(features)}"
+        )
+    if np.ndim(labels) != 1:
+        raise ValueError(f"labels must have shape (records,), got {np.shape(labels)}")
+    if not jnp.issubdtype(features.dtype, jnp.floating):
+        features = features.astype(floats(labels).dtype)
+    if not jnp.issubdtype(labels.dtype, jnp.floating):
+        labels = labels.astype(features.dtype)
+    return shortened(features, curvature, smoothness), labels
 
 
 @pytree_dataclass

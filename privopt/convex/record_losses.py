@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex.features import Features, FeaturesLike, as_features, is_features
+from privopt.convex.features import Features, FeaturesLike, as_features, floats, is_features
 from privopt.convex.pytree_dataclass import pytree_dataclass
 
 
@@ -28,6 +28,11 @@ class SquaredDistance:
     """
 
     modulus: Array | float
+
+    def prepare(self, data: FeaturesLike, *, dim: int, smoothness: float | None) -> FeaturesLike:
+        del dim, smoothness
+        prepared: FeaturesLike = floats(data)
+        return prepared
 
     def __call__(self, point: Array, example: FeaturesLike) -> Array:
         if not is_features(example):
@@ -116,6 +121,11 @@ class Separable:
     """
 
     scalar: CoordinateLoss
+
+    def prepare(self, data: FeaturesLike, *, dim: int, smoothness: float | None) -> FeaturesLike:
+        del dim, smoothness
+        prepared: FeaturesLike = floats(data)
+        return prepared
 
     def __call__(self, point: Array, example: FeaturesLike) -> Array:
         return self.each(point, as_features(example))

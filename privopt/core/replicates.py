@@ -1,4 +1,4 @@
-"""One compiled program for all plans and keys: stacked numbers, mapped keys, devices, chunks."""
+"""One compiled program for all plans and keys: stacked parameters, mapped keys, devices, chunks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,34 @@ from jax.typing import ArrayLike
 from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
 from privopt.core.runs import Execution, Run, Source
+from privopt.release import Pytree
 from privopt.streams import stream
 
-MOST_BYTES = 2**30  # of an array of a program for many keys, where no chunk is asked for
+MOST_BYTES = 2**30  # largest array of a program for many keys, unless a chunk is given
+
+
+class ReplicateKeys(NamedTuple):
+    """Keys of one replicate: of its records (None unless they are drawn) and of its noise."""
+
+    records: Array | None
+    noise: Array
+
+
+def replicate_keys(source: Source, key: Array, number: ArrayLike) -> ReplicateKeys:
+    """Return the keys of the replicate of ``key`` in stream ``number``."""
+    records, rest = source.keys(key)
+    return ReplicateKeys(records, key_of_stream(rest, number))
+
+
+def public_key(key: Array, number: ArrayLike) -> Array:
+    """Return the key of the coins of a group of replicates, of which ``key`` is the first key."""
+    # A copy for the checker of key reuse in JAX: coins and noise are different streams of one key.
+    return key_of_stream(jax.random.clone(key), number)
+
+
+def key_of_stream(key: Array, number: ArrayLike) -> Array:
+    """Return ``key`` itself for stream 0, a grandchild of its own for any other stream."""
+    return jnp.where(number == 0, key, jax.random.fold_in(stream(key, "runs"), number))
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static", "execution"))
@@ -31,43 +56,55 @@ def run_one(
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
     key: Array,
-    leader: Array,
 ) -> Run:
-    """A run with the noise of ``key`` and the coins of ``leader``, the first key of its group."""
-    arguments = arguments_of(algorithm, static, execution, numbers, source, key, leader)
+    """Run one replicate. ``numbers`` are the parameters of the plan and the number of the stream.
+
+    Options that only affect memory and speed are in ``execution``.
+    """
+    arguments = run_arguments(algorithm, static, execution, numbers, source, key)
     return cast_back(algorithm, source, algorithm.run(*arguments))
 
 
-def arguments_of(
+def run_arguments(
     algorithm: Algorithm,
     static: Hashable,
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
     key: Array,
-    leader: Array | None = None,
 ) -> tuple[Any, ...]:
-    """The arguments of ``Algorithm.run`` and ``Algorithm.steps``; ``key`` may lead itself."""
+    """Return the arguments of ``Algorithm.run`` and ``Algorithm.steps`` for one replicate."""
     params, number = numbers
-    given = source.astype(jnp.float64) if algorithm.float64 else source
-    objective, left = given.sample(key)
-    arguments = static, params, objective, key_of_stream(left, number), execution
+    arguments = algorithm, static, execution, params, source, replicate_keys(source, key, number)
     if algorithm.coins is None:
-        return arguments
-    own = stream(key_of_stream(key if leader is None else leader, number), "coins")
-    return *arguments, algorithm.coins(static, params, own)
+        return _arguments(*arguments)
+    coins = _draw_coins(algorithm, static, params, public_key(key, number))
+    return *_arguments(*arguments), coins
 
 
-def cast_back(algorithm: Algorithm, source: Source, found: Run) -> Run:
-    """The run in the type of the data."""
+def _arguments(
+    algorithm: Algorithm,
+    static: Hashable,
+    execution: Execution,
+    params: Parameters,
+    source: Source,
+    keys: ReplicateKeys,
+) -> tuple[Any, ...]:
+    """Return the arguments without coins."""
+    records = source.astype(jnp.float64) if algorithm.float64 else source
+    return static, params, records.sample(keys.records), keys.noise, execution
+
+
+def _draw_coins(algorithm: Algorithm, static: Hashable, params: Parameters, key: Array) -> Pytree:
+    assert algorithm.coins is not None
+    return algorithm.coins(static, params, stream(key, "coins"))
+
+
+def cast_back(algorithm: Algorithm, source: Source, run: Run) -> Run:
+    """Return the run in the dtype of the data."""
     if not algorithm.float64:
-        return found
-    return jax.tree.map(lambda leaf: leaf.astype(source.dtype), found)
-
-
-def key_of_stream(key: Array, number: ArrayLike) -> Array:
-    """``key`` itself for stream 0, for another one a grandchild of its own."""
-    return jnp.where(number == 0, key, jax.random.fold_in(stream(key, "runs"), number))
+        return run
+    return jax.tree.map(lambda leaf: leaf.astype(source.dtype), run)
 
 
 def run_chunks(
@@ -78,9 +115,9 @@ def run_chunks(
     source: Source,
     groups: Array,
 ) -> Run:
-    """Every plan with every key of ``groups``, shape ``(groups, group)``, one chunk at a time.
+    """Run every plan with every key of ``groups``, shape ``(groups, group)``, chunk by chunk.
 
-    Every chunk runs the same program: the last is filled up with keys of the first.
+    All chunks run the same program: the last chunk is padded with keys of the first.
     """
     count, group = groups.shape
     devices = jax.local_devices()[: 1 if _is_spread(source) else count]
@@ -188,35 +225,54 @@ def _run_many(
     groups: Array,
     mesh: Mesh,
 ) -> Run:
-    one = partial(run_one, algorithm, static, replace(execution, replicates=None))
     together = execution.replicates == "together"
+    over = jax.vmap if together else _mapped
+    inner = replace(execution, replicates=None)
 
-    def replicate(plans: tuple[Parameters, ArrayLike], source: Source, groups: Array) -> Run:
-        def members(plan: tuple[Parameters, ArrayLike], keys: Array, leader: Array | None) -> Run:
-            def member(key: Array) -> Run:
-                return one(plan, source, key, key if leader is None else leader)
+    def device_runs(numbers: tuple[Parameters, ArrayLike], source: Source, groups: Array) -> Run:
+        params, streams = numbers
+        # All keys are derived here, outside of the loop over plans: a key that the body of a loop
+        # reads is used once in every turn, and JAX's checker of key reuse is right to refuse that.
+        derive: Any = partial(replicate_keys, source)
+        for axes in ((0, None), (0, None), (None, 0)):  # members of a group, groups, plans
+            derive = jax.vmap(derive, in_axes=axes)
+        keys = derive(groups, streams)
 
-            return jax.vmap(member)(keys) if together else jax.lax.map(member, keys)
+        def members(params: Parameters, keys: ReplicateKeys, *coins: Pytree) -> Run:
+            def one(keys: ReplicateKeys) -> Run:
+                given = _arguments(algorithm, static, inner, params, source, keys)
+                return cast_back(algorithm, source, algorithm.run(*given, *coins))
+
+            return over(one)(keys)
 
         if algorithm.coins is None:
-            keys = groups.reshape(-1)
-            if together:
-                return jax.vmap(lambda plan: members(plan, keys, None))(plans)
-            return jax.lax.map(lambda plan: members(plan, keys, None), plans)
+            keys = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1), keys)
+            return over(members)(params, keys)
 
-        def grouped(plan: tuple[Parameters, ArrayLike]) -> Run:
-            found = jax.lax.map(lambda keys: members(plan, keys, keys[0]), groups)
-            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
+        derive = jax.vmap(jax.vmap(public_key, in_axes=(0, None)), in_axes=(None, 0))
+        public_keys = derive(groups[:, 0], streams)
 
-        return jax.lax.map(grouped, plans)
+        def grouped(params: Parameters, keys: ReplicateKeys, public_keys: Array) -> Run:
+            def group(keys: ReplicateKeys, key: Array) -> Run:
+                return members(params, keys, _draw_coins(algorithm, static, params, key))
+
+            runs = _mapped(group)(keys, public_keys)
+            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), runs)
+
+        return _mapped(grouped)(params, keys, public_keys)
 
     if mesh.size == 1:
-        return replicate(numbers, source, groups)
+        return device_runs(numbers, source, groups)
     spread, everywhere = PartitionSpec("replicates"), PartitionSpec()
     return jax.shard_map(
-        replicate,
+        device_runs,
         mesh=mesh,
         in_specs=(everywhere, everywhere, spread),
         out_specs=PartitionSpec(None, "replicates"),
         check_vma=False,
     )(numbers, source, groups)
+
+
+def _mapped(function: Callable[..., Run]) -> Callable[..., Run]:
+    """Return ``function`` over leading axes, one element after the other."""
+    return lambda *arguments: jax.lax.map(lambda each: function(*each), arguments)

@@ -12,7 +12,6 @@ from numbers import Integral
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -22,6 +21,7 @@ from privopt.core.parameters import device_numbers
 from privopt.core.plan import Plan
 from privopt.core.replicates import run_chunks, run_one
 from privopt.core.runs import Execution, Run
+from privopt.streams import as_key
 
 
 def run(
@@ -32,7 +32,7 @@ def run(
     stream: int = 0,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Run:
-    """One run of ``plan`` on ``problem``.
+    """Run ``plan`` on ``problem`` once.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def run(
         With the plan's ``n`` and ``dim``, and constants no larger than the plan's. Under
         ``add_or_remove_one`` any ``n`` up to that of ``plan.premises``.
     key : Array
-        A typed key, ``jax.random.key(seed)``: the source of all randomness, including the records
-        of a population.
+        A typed key, ``jax.random.key(seed)``, see :func:`privopt.streams.as_key`: the source of all
+        randomness, including the records of a population. Keep it secret.
     stream : int
         Which of the key's independent streams of noise, from 0 to ``2^31 - 1``. The records of a
         population are the same for all streams.
@@ -51,8 +51,9 @@ def run(
     Returns
     -------
     Run
-        ``released`` has the problem's ``shape``, by default ``(dim,)``, and dtype. The same key and
-        stream give the same bits.
+        ``released`` has the problem's ``shape``, by default ``(dim,)``, and dtype. The same program
+        returns the same bits for the same key and stream. Another program of the same run agrees to
+        rounding: :func:`run_many`, :func:`stepper`, a program of your own, another device.
 
     Raises
     ------
@@ -79,14 +80,14 @@ def run(
     """
     instance("plan", plan, Plan)
     check_problem(plan, problem)
-    check_key(key, "key", ndim=0)
+    key = as_key(key)
     check_stream(stream)
     execution = replace(instance("execution", execution, Execution), chunk=None, replicates=None)
     with precision(plan):
         params = device_numbers(plan.params, precision_dtype(plan, problem.objective.dtype))
         numbers = params, np.uint32(stream)
-        found = run_one(plan.algorithm, plan.static, execution, numbers, problem.source, key, key)
-    return in_shape(found, problem.shape)
+        result = run_one(plan.algorithm, plan.static, execution, numbers, problem.source, key)
+    return in_shape(result, problem.shape)
 
 
 def run_many(
@@ -98,7 +99,7 @@ def run_many(
     group: int = 1,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Run:
-    """Every plan with every key, as one compiled program.
+    """Run every plan with every key, as one compiled program.
 
     Parameters
     ----------
@@ -119,10 +120,10 @@ def run_many(
     Returns
     -------
     Run
-        Leaves have leading axes ``(plans, keys)``. Entry ``(i, j)`` is ``run(plans[i], problem,
-        keys[j], stream=i)``, or ``stream=0`` for common random numbers, with the coins of its
-        group. All plans see the same records of a population with a key. ``execution`` changes
-        round-off at most, where a device sums in another order.
+        Leaves have leading axes ``(plans, keys)``. Entry ``(i, j)`` agrees to rounding with
+        ``run(plans[i], problem, keys[j], stream=i)``, or ``stream=0`` for common random numbers,
+        with the coins of its group. All plans use the same records of a population with a key.
+        ``execution`` changes round-off at most.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def run_many(
     (1, 6, 2)
     """
     first, plans = _alike(plans, problem)
-    check_key(keys, "keys", ndim=1)
+    keys = as_key(keys, "keys", ndim=1)
     if keys.shape[0] == 0:
         raise ValueError("keys must hold at least one key, got none")
     if not isinstance(common_random_numbers, bool):
@@ -231,14 +232,3 @@ def check_stream(stream: int) -> None:
     """ValueError unless it is the number of a stream."""
     if isinstance(stream, bool) or not isinstance(stream, Integral) or not 0 <= stream < 2**31:
         raise ValueError(f"stream must be an integer from 0 to {2**31 - 1}, got {shown(stream)}")
-
-
-def check_key(key: object, name: str, ndim: int) -> None:
-    """ValueError unless it is a typed key (``ndim=0``) or a vector of them."""
-    dtype = getattr(key, "dtype", None)
-    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
-    if not typed or getattr(key, "ndim", None) != ndim:
-        shape = "a single typed key" if ndim == 0 else "a vector of typed keys"
-        listed = isinstance(key, list | tuple)
-        got = "a list of keys; write jnp.stack(keys)" if listed and key else repr(key)
-        raise ValueError(f"{name} must be {shape} made by jax.random.key (and split), got {got}")

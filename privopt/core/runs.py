@@ -29,8 +29,11 @@ class Source(Protocol):
     def astype(self, dtype: DTypeLike) -> Source:
         """The same with every floating number cast."""
 
-    def sample(self, key: Array) -> tuple[EmpiricalRisk, Array]:
-        """The records of a run, and the key for all else: ``key`` itself where nothing is drawn."""
+    def keys(self, key: Array) -> tuple[Array | None, Array]:
+        """Return the key of the records, None if they are not drawn, and the key of the noise."""
+
+    def sample(self, key: Array | None) -> EmpiricalRisk:
+        """Return the records of a run; ``key`` is the first of ``keys``."""
 
 
 @dataclass(frozen=True)

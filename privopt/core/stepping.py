@@ -1,9 +1,9 @@
-"""A run a step at a time: for checkpoints, and for data that is read as it is needed."""
+"""Runs one step at a time: for checkpoints, and for records that are read as they are needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,118 +12,139 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from numpy.typing import NDArray
 
-from privopt.arguments import instance, shown
+from privopt.arguments import described, instance, shown
 from privopt.convex import BatchRisk, EmpiricalRisk, pytree_dataclass
+from privopt.core.digest import plan_digest
 from privopt.core.fitting import Problem, check_problem
 from privopt.core.parameters import Parameters, device_numbers
 from privopt.core.plan import Algorithm, Plan
-from privopt.core.replicates import arguments_of, cast_back
-from privopt.core.running import check_key, check_stream, in_shape, precision, precision_dtype
+from privopt.core.replicates import cast_back, run_arguments
+from privopt.core.running import check_stream, in_shape, precision, precision_dtype
 from privopt.core.runs import Execution, Run, Source, Steps
+from privopt.records import prepare
 from privopt.release import Pytree
+from privopt.spec import ProblemClass
+from privopt.streams import as_key
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run between two steps: a pytree of arrays, which can be saved.
+    """State of a run between two steps: a pytree of arrays, which can be saved.
 
-    It is secret, as the key in it is: whoever reads the state and the releases can take the noise
-    off. ``inner`` is the algorithm's own state; ``words`` is ``jax.random.key_data`` of the run's
-    key, and ``generator`` the key's implementation.
+    Keep it as secret as the key that it holds: anyone who has the state and the releases can remove
+    the noise.
+
+    Attributes
+    ----------
+    words : Array
+        ``jax.random.key_data`` of the key of the run.
+    digest : Array
+        Digest of the plan and the stream of the run. A stepper of another plan refuses the state.
+    inner : pytree
+        State of the algorithm, with the number of steps ``t``.
     """
 
     words: Array
+    digest: NDArray[np.uint32] | Array
     inner: Any
-    generator: str = field(metadata={"static": True})
 
     @property
     def t(self) -> Array:
-        """Steps taken."""
+        """Number of steps taken."""
         return self.inner.t
 
     @property
     def key(self) -> Array:
-        """The run's key."""
-        return jax.random.wrap_key_data(self.words, impl=self.generator)
+        """Key of the run."""
+        return jax.random.wrap_key_data(self.words, impl="threefry2x32")
 
 
 @dataclass(frozen=True)
 class Stepper:
-    """The steps of one plan on one problem; made by :func:`stepper`."""
+    """Steps of one plan on one problem; made by :func:`stepper`."""
 
     plan: Plan
+    problem_class: ProblemClass
     shape: tuple[int, ...] | None
     source: Source
     stream: int
+    digest: NDArray[np.uint32]
     execution: Execution
 
     @property
     def steps(self) -> int:
-        """``T``: the number of steps that is planned and accounted for."""
-        count = self.plan.algorithm.step_count
-        assert count is not None
-        return count(self.plan.static, self.plan.params)
+        """``T``: number of planned steps, all of which the guarantee covers."""
+        return count_steps(self.plan)
 
     def init(self, key: Array) -> RunState:
-        """The state before the first step of the run with this typed key."""
-        check_key(key, "key", ndim=0)
-        generator = str(jax.random.key_impl(key))
+        """Return the state before the first step of the run with this typed key."""
+        key = as_key(key)
         with precision(self.plan):
-            return RunState(jax.random.key_data(key), self._call(_init, key), generator)
+            return RunState(jax.random.key_data(key), self.digest, self._call(_init, key))
 
     def step(self, state: RunState, batch: Pytree = None) -> RunState:
-        """The state after one more step; pure: JAX may compile, map and differentiate around it.
+        """Return the state after one more step; pure: JAX may compile and map it.
 
-        ``batch`` is a pytree of the records that :meth:`rows` names, in its order; places not taken
-        may hold anything of the right shape. By default they are found in the problem. ValueError
-        if all steps have been taken; a compiled step then changes nothing.
+        ``batch`` is a pytree of the records that :meth:`rows` names, in their order; they enter as
+        those of a problem do. Places that the mask leaves out may hold anything of the right shape.
+        By default the records are those of the problem. ``ValueError`` for the state of another
+        plan, and if all steps have been taken; a compiled step then changes nothing.
         """
-        if not isinstance(state.t, jax.core.Tracer) and int(state.t) >= self.steps:
-            raise ValueError(
-                f"state must be before the last of {self.steps} planned steps, to which the "
-                f"guarantee speaks, got one after {int(state.t)}"
-            )
-        source = self.source if batch is None else self._given(state, batch)
+        fits = check_state(state, self.digest, self.steps, before_last=True)
+        source = self.source if batch is None else self._batch_risk(state, batch)
         with precision(self.plan):
-            return replace(state, inner=self._call(_advance, state.key, state.inner, source=source))
+            inner = self._call(_advance, state.key, state.inner, fits, source=source)
+        return replace(state, inner=inner)
 
     def rows(self, state: RunState) -> tuple[Array, Array]:
-        """``(rows, taken)`` of the next step, each ``(places,)``: record numbers, filled places.
+        """Return ``(indices, mask)`` of the batch of the next step, each of shape ``(places,)``.
 
-        For reading records, never for publication: amplification by sampling rests on keeping
-        secret who takes part.
+        They are for reading records, never for publication: amplification by sampling relies on
+        the secrecy of the sample.
         """
         _check_rows(self.plan)
+        check_state(state, self.digest, self.steps)
         with precision(self.plan):
             return self._call(_rows, state.key, state.inner)
 
     def released(self, state: RunState) -> Pytree:
-        """What the run releases: after ``steps`` steps, bit for bit that of ``privopt.run``.
+        """Return what the run releases: after ``steps`` steps that of ``privopt.run``, to rounding.
 
-        Before that, what a run of so many steps would release; the same guarantee covers it.
+        Before the last step it is the release of a shorter run, which the same guarantee covers.
         """
         return self.ends(state).released
 
     def ends(self, state: RunState) -> Run:
-        """``released`` with the path and the secret diagnostics, as :func:`privopt.run` returns."""
+        """Return ``released`` with the path and the secret diagnostics, as :func:`privopt.run`."""
+        fits = check_state(state, self.digest, self.steps)
         with precision(self.plan):
-            found = self._call(_ends, state.key, state.inner)
-        return in_shape(found, self.shape)
+            run = self._call(_ends, state.key, state.inner, fits)
+        return in_shape(run, self.shape)
 
-    def _given(self, state: RunState, batch: Pytree) -> Source:
+    def _batch_risk(self, state: RunState, batch: Pytree) -> Source:
         places = jax.eval_shape(self.rows, state)[0].shape[0]
-        lengths = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(batch)}
-        if lengths != {places}:
+        risk = self.source
+        if not isinstance(risk, EmpiricalRisk) or not isinstance(risk.records, int):
             raise ValueError(
-                f"batch must hold the {places} records that rows(state) names, got "
-                f"{', '.join(map(str, sorted(lengths))) or 'none'}"
+                "batch must be None if records are drawn or have multiplicities, got "
+                f"{described(batch)}"
             )
-        whole = self.source
-        if not isinstance(whole, EmpiricalRisk) or not isinstance(whole.records, int):
-            raise ValueError("batch must be None where records are drawn or have multiplicities")
-        return BatchRisk.of(whole, batch, whole.records)
+        facts = self.problem_class
+        records = prepare(
+            risk.loss, batch, dim=facts.dim, smoothness=facts.smoothness, name="batch"
+        )
+        stored = jax.tree.leaves(records)[0].shape[0]
+        if stored != places:
+            raise ValueError(
+                f"batch must hold the {places} records that rows(state) names, got {stored}"
+            )
+        risk = BatchRisk.of(risk, records, risk.records)
+        if risk.dtype != self.source.dtype:
+            raise ValueError(f"batch must be {self.source.dtype}, got {risk.dtype}")
+        return risk
 
     def _call(self, part: Any, *given: Pytree, source: Source | None = None) -> Any:
         plan = self.plan
@@ -141,17 +162,19 @@ def stepper(
     stream: int = 0,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Stepper:
-    """The steps of ``plan`` on ``problem``, one at a time.
+    """Return the steps of ``plan`` on ``problem``, one at a time.
 
     ``s = stepper(plan, problem)``, ``state = s.init(key)``, then ``state = s.step(state)`` for
-    ``s.steps`` times; ``s.released(state)`` is ``run(plan, problem, key).released`` to the bit. A
-    state that is saved in the middle and loaded ends in the same bits.
+    ``s.steps`` times; ``s.released(state)`` then agrees to rounding with ``run(plan, problem,
+    key).released``. A state that is saved between two steps and loaded gives the same bits. A step
+    inside a compiled function of the caller agrees to rounding: the compiler may combine its
+    operations with others.
 
     Formal guarantee
     ----------------
     That of :func:`privopt.run`, for what is released and for one key. The states are not released.
-    Two runs that go on from one state, on other records or to other plans, draw the same noise:
-    nothing is claimed of both together.
+    Two runs that continue from one state, on other records, draw the same noise: no guarantee
+    covers both together.
 
     Examples
     --------
@@ -159,13 +182,13 @@ def stepper(
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
     >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
-    >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
-    >>> s = stepper(plan, where)
+    >>> problem = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
+    >>> s = stepper(plan, problem)
     >>> state = s.init(jax.random.key(0))
     >>> for _ in range(s.steps):
     ...     state = s.step(state)
-    >>> whole = privopt.run(plan, where, jax.random.key(0)).released
-    >>> bool((s.released(state) == whole).all())
+    >>> released = privopt.run(plan, problem, jax.random.key(0)).released
+    >>> bool(np.allclose(s.released(state), released, atol=1e-6))
     True
     """
     instance("plan", plan, Plan)
@@ -173,19 +196,55 @@ def stepper(
     check_stream(stream)
     check_steps(plan)
     execution = replace(instance("execution", execution, Execution), chunk=None, replicates=None)
-    return Stepper(plan, problem.shape, problem.source, stream, execution)
+    return Stepper(
+        plan,
+        problem.problem_class,
+        problem.shape,
+        problem.source,
+        stream,
+        plan_digest(plan, stream),
+        execution,
+    )
+
+
+def check_state(
+    state: RunState, digest: NDArray[np.uint32], steps: int, *, before_last: bool = False
+) -> ArrayLike:
+    """Check that a state is of the plan with this digest, after 0 to ``steps`` steps.
+
+    ``before_last`` asks for a state from which a step may be taken. Return True if the digests are
+    equal. Inside a compiled function, where nothing raises, that is an array.
+    """
+    instance("state", state, RunState)
+    traced = [isinstance(each, jax.core.Tracer) for each in (state.digest, state.t)]
+    if not traced[0] and not np.array_equal(state.digest, digest):
+        raise ValueError("state must be of a run of this plan in this stream, got one of another")
+    if not traced[1] and not 0 <= int(state.t) <= steps - before_last:
+        wanted = "before the last" if before_last else "after at most all"
+        raise ValueError(
+            f"state must be {wanted} of the {steps} planned steps, which the guarantee covers, got "
+            f"one after {shown(int(state.t))}"
+        )
+    return (jnp.asarray(state.digest) == digest).all() if traced[0] else True
+
+
+def count_steps(plan: Plan) -> int:
+    """Return the number of steps of a plan whose runs consist of steps."""
+    check_steps(plan)
+    count: Any = plan.algorithm.step_count
+    return int(count(plan.static, plan.params))
 
 
 def check_steps(plan: Plan) -> None:
-    """ValueError unless the plan's runs are made of steps."""
+    """Check that the runs of a plan consist of steps."""
     algorithm = plan.algorithm
     count = algorithm.step_count
     if count is None or count(plan.static, plan.params) < 1:
-        raise ValueError(f"plan must be of a run in steps, got {shown(plan)}")
+        raise ValueError(f"plan must be of a run in steps, got one of {algorithm.name}")
 
 
 def planned_rows(plan: Plan, key: Array, t: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """:meth:`Stepper.rows` after ``t`` steps, for data of ``n`` records that are elsewhere."""
+    """Return :meth:`Stepper.rows` after ``t`` steps, for ``n`` records that are not in memory."""
     _check_rows(plan)
     with precision(plan):
         params = device_numbers(plan.params, precision_dtype(plan, np.dtype(np.float32)))
@@ -218,26 +277,32 @@ def _program(
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
     key: Array,
-    *inner: Any,
+    *given: Any,
 ) -> Any:
-    """A part of the run with these arguments."""
-    found = part(
-        algorithm, arguments_of(algorithm, static, execution, numbers, source, key), *inner
-    )
-    return cast_back(algorithm, source, found) if isinstance(found, Run) else found
+    """Call one part of the run with these arguments."""
+    arguments = run_arguments(algorithm, static, execution, numbers, source, key)
+    result = part(algorithm, arguments, *given)
+    return cast_back(algorithm, source, result) if isinstance(result, Run) else result
 
 
 def _init(algorithm: Algorithm, arguments: Any) -> Pytree:
     return _steps(algorithm, arguments).init()
 
 
-def _advance(algorithm: Algorithm, arguments: Any, inner: Any) -> Pytree:
+def _advance(algorithm: Algorithm, arguments: Any, inner: Any, fits: Array) -> Pytree:
+    """Take one step, or none from a state that does not fit the plan."""
     steps = _steps(algorithm, arguments)
-    return steps.until(inner, jnp.minimum(inner.t + 1, jnp.asarray(steps.planned)))
+    last = jnp.minimum(inner.t + 1, jnp.asarray(steps.planned))
+    return steps.until(inner, jnp.where(fits & (inner.t >= 0), last, inner.t))
 
 
-def _ends(algorithm: Algorithm, arguments: Any, inner: Any) -> Run:
-    return _steps(algorithm, arguments).ends(inner)
+def _ends(algorithm: Algorithm, arguments: Any, inner: Any, fits: Array) -> Run:
+    """Return the run that ends here; a state that does not fit the plan releases NaN."""
+    run = _steps(algorithm, arguments).ends(inner)
+    points = None if run.path is None else run.path.points
+    safe = jax.tree.map(lambda leaf: jnp.where(fits, leaf, jnp.nan), (run.released, points))
+    path = None if run.path is None else run.path._replace(points=safe[1])
+    return run._replace(released=safe[0], path=path)
 
 
 def _rows(algorithm: Algorithm, arguments: Any, inner: Any) -> tuple[Array, Array]:

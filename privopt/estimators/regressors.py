@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from privopt.arguments import positive_number, real, shown
 from privopt.estimators.private_model import PrivateModel
 from privopt.problems import Problem, quantile, squared
-from privopt.problems.declaration import real as numbers
+from privopt.records import as_array as numbers
 from privopt.spec import ProblemClass
 
 _EXTREME = 1e30  # of a bound: numbers of float32 hold what follows from it

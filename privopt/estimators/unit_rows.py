@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from privopt.arguments import positive_number, shown
-from privopt.problems.declaration import real
+from privopt.records import as_array
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class UnitRows:
 
 def features_of(X: Any) -> Any:
     """``X`` as an array of two axes or a matrix of ``scipy.sparse``, in float32 or float64."""
-    found = X if scipy.sparse.issparse(X) else np.asarray(real(X, "X"))
+    found = X if scipy.sparse.issparse(X) else np.asarray(as_array(X, "X"))
     if len(found.shape) != 2:
         raise ValueError(f"X must have 2 axes, got shape {found.shape}. Reshape your data")
     if 0 in found.shape:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from privopt.arguments import positive_number, shown
-from privopt.problems.declaration import real
+from privopt.records import as_array
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -51,16 +51,16 @@ class Dataset:
             features.sort_indices()
             parts = [features.data, features.indices, features.indptr]
         else:
-            features = np.array(real(self.features, "features"), dtype=np.float64, order="C")
+            features = np.array(as_array(self.features, "features"), dtype=np.float64, order="C")
             parts = [features]
-        labels = np.array(real(self.labels, "labels"), dtype=np.float64)
+        labels = np.array(as_array(self.labels, "labels"), dtype=np.float64)
         if features.ndim != 2 or 0 in features.shape:
             raise ValueError(f"features must have shape (n, d), got {features.shape}")
         if labels.shape != features.shape[:1]:
             raise ValueError(f"labels must have shape {features.shape[:1]}, got {labels.shape}")
         positive_number("row_norm_bound", self.row_norm_bound)
         if self.classes is not None:
-            classes = np.array(real(self.classes, "classes"), dtype=np.float64)
+            classes = np.array(as_array(self.classes, "classes"), dtype=np.float64)
             if classes.shape != labels.shape:
                 raise ValueError(f"classes must have shape {labels.shape}, got {classes.shape}")
             parts.append(classes)

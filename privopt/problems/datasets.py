@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from privopt.arguments import Catalogue, member, shown
+from privopt.arguments import Catalogue, member
 from privopt.problems.dataset import Dataset, FloatArray, row_entries, row_norms
 from privopt.problems.formats import UNSOUND, Table
 from privopt.problems.sources import SOURCES, WORDS, Source
@@ -127,7 +127,7 @@ def _folder() -> Path | None:
     """The folder, if the variable names one; FileNotFoundError if what it names is none."""
     value = os.environ.get(VARIABLE)
     if value and not Path(value).is_dir():
-        raise FileNotFoundError(f"{VARIABLE} must name a folder, got {shown(value)}")
+        raise FileNotFoundError(f"{VARIABLE} must name a folder, got {value}")
     return Path(value) if value else None
 
 

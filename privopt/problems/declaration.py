@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -26,82 +25,17 @@ from privopt.arguments import described, shown
 from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
-    FeaturesLike,
     L2Ball,
     Loss,
     PublicTerm,
     Pytree,
     WholeSpace,
-    as_features,
-    is_features,
     pytree_dataclass,
 )
+from privopt.records import as_array
 from privopt.spec import ProblemClass
 
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
-MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")  # of Python, pandas and NumPy
-
-
-def real(values: object, name: str) -> Array | NDArray[Any]:
-    """``values`` as an array of real numbers; ValueError for other types and for ragged lists.
-
-    Missing values become NaN, which makes a record null: None, a masked entry, a missing value of
-    pandas. A number beyond all floats becomes infinite.
-    """
-    if isinstance(values, jax.Array):
-        array: Array | NDArray[Any] = values
-    elif hasattr(values, "__array__") or isinstance(values, Sequence | Real):
-        try:
-            array = np.asarray(values)
-        except ValueError:
-            raise ValueError(f"{name} must be an array, got rows of different shapes") from None
-        if array.dtype == object:
-            numbers = [_number(entry, name) for entry in array.ravel()]
-            array = np.array(numbers, np.float64).reshape(array.shape)
-        if isinstance(values, np.ma.MaskedArray) and array.dtype.kind in "biuf":
-            kept = array if array.dtype.kind == "f" else array.astype(np.float64)
-            array = np.where(np.ma.getmaskarray(values), kept.dtype.type(math.nan), kept)
-    else:
-        raise ValueError(f"{name} must be an array, got {described(values)}")
-    kinds = (jnp.floating, jnp.integer, jnp.bool_)
-    if not any(jnp.issubdtype(array.dtype, kind) for kind in kinds) or array.dtype.itemsize > 8:
-        raise ValueError(f"{name} must be numeric, got dtype {array.dtype.type.__name__}")
-    return array
-
-
-def _number(entry: Any, name: str) -> float:
-    if type(entry).__name__ in MISSING:
-        return math.nan
-    if not isinstance(entry, Real | np.bool_):
-        raise ValueError(f"{name} must be numeric, got {described(entry)}")
-    try:
-        return float(entry)
-    except OverflowError:
-        return math.inf if entry > 0 else -math.inf  # type: ignore[operator]
-
-
-def numeric(values: FeaturesLike, name: str = "data") -> Any:
-    """``real(values)`` on the device; a matrix of ``scipy.sparse`` becomes features.
-
-    An integer beyond the device's range becomes the nearest in it; none wraps around.
-    """
-    if is_features(values):
-        return as_features(values)
-    array = real(values, name)
-    if isinstance(array, np.ndarray) and array.dtype.kind in "iu":
-        kept = np.iinfo(jax.dtypes.canonicalize_dtype(array.dtype))
-        array = array.clip(max(kept.min, np.iinfo(array.dtype).min), kept.max)
-    return jnp.asarray(array)
-
-
-def floating(values: FeaturesLike, name: str, ndim: int) -> Any:
-    """``real(values)`` with ``ndim`` axes on the device; integers become JAX's floating type."""
-    found: Any = as_features(values) if is_features(values) else real(values, name)
-    if len(found.shape) != ndim:
-        raise ValueError(f"{name} must have {ndim} axes, got shape {found.shape}")
-    if not jnp.issubdtype(found.dtype, jnp.floating):
-        found = found.astype(jnp.asarray(0.0).dtype)
-    return found if is_features(found) else jnp.asarray(found)
 
 
 def labelled(labels: ArrayLike, classes: Sequence[Hashable]) -> NDArray[np.float64]:
@@ -132,24 +66,6 @@ def labelled(labels: ArrayLike, classes: Sequence[Hashable]) -> NDArray[np.float
     return np.array([places.get(label, -1.0) for label in given.tolist()], np.float64)
 
 
-def record_count(data: Pytree) -> int:
-    """How many records the leaves share; ValueError where they do not, or mix floating types."""
-    leaves = jax.tree.leaves(data)
-    floating = {leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)}
-    if len(floating) != 1:
-        raise ValueError(
-            f"data must have floating leaves of one dtype, got {sorted(map(str, floating))}"
-        )
-    dtype = next(iter(floating))
-    if dtype not in (np.float32, np.float64):  # the round-off of others is not accounted
-        raise ValueError(f"data must be float32 or float64, got {dtype}")
-    lengths = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
-    if len(lengths) != 1 or None in lengths:
-        shapes = list(dict.fromkeys(leaf.shape for leaf in leaves))
-        raise ValueError(f"data must have one leading axis of records, got shapes {shapes}")
-    return int(leaves[0].shape[0])
-
-
 def require_countable(n: int, dtype: DTypeLike) -> None:
     """ValueError unless ``dtype`` tells every number of records up to ``n`` from the next."""
     most = int(2.0 / float(np.finfo(dtype).eps))
@@ -159,7 +75,7 @@ def require_countable(n: int, dtype: DTypeLike) -> None:
 
 def multiplicities(counts: ArrayLike, records: int) -> NDArray[np.float64]:
     """``counts`` as whole numbers: the nearest, and 0 for what is negative or not finite."""
-    given = np.asarray(real(counts, "counts"), np.float64)
+    given = np.asarray(as_array(counts, "counts"), np.float64)
     if given.shape != (records,):
         raise ValueError(f"counts must have shape ({records},), got {given.shape}")
     whole: NDArray[np.float64] = np.rint(np.where(given > 0.0, given, 0.0))
@@ -168,7 +84,7 @@ def multiplicities(counts: ArrayLike, records: int) -> NDArray[np.float64]:
 
 def distribution(probabilities: ArrayLike, records: int) -> NDArray[np.float64]:
     """``probabilities`` with sum 1; ValueError unless they nearly are: a population is declared."""
-    shares = np.asarray(real(probabilities, "probabilities"), np.float64)
+    shares = np.asarray(as_array(probabilities, "probabilities"), np.float64)
     if shares.shape != (records,):
         raise ValueError(f"probabilities must have shape ({records},), got {shares.shape}")
     if not np.all(shares >= 0.0):
@@ -221,19 +137,6 @@ def declared_constraint(
     return constraint
 
 
-def declared_pair(data: Pytree, dim: int) -> Pytree:
-    """``data``, if they are the features, of ``dim`` columns, and the labels of a linear loss."""
-    if not (isinstance(data, tuple | list) and len(data) == 2):
-        raise ValueError(
-            f"data must be (features, labels) for a generalised linear loss, got {described(data)}"
-        )
-    if np.shape(data[0])[1:] != (dim,):
-        raise ValueError(
-            f"features must have shape (records, dim = {dim}), got {np.shape(data[0])}"
-        )
-    return data
-
-
 @pytree_dataclass
 @dataclass(frozen=True)
 class Shaped:
@@ -246,8 +149,13 @@ class Shaped:
     loss: Loss
     shape: tuple[int, ...] = field(metadata={"static": True})
 
+    def prepare(self, data: Pytree, *, dim: int, smoothness: float | None) -> Pytree:
+        """Return the records as the loss itself prepares them."""
+        inner = getattr(self.loss, "prepare", None)
+        return data if inner is None else inner(data, dim=dim, smoothness=smoothness)
+
     def __call__(self, point: Array, example: Pytree) -> Array:
-        """The loss of one record at a vector, or at an array of the shape."""
+        """Return the loss of one record at a vector, or at an array of the shape."""
         value: Array = self.loss(point.reshape(self.shape), example)
         return value
 
@@ -317,7 +225,7 @@ def check_origin(start: Pytree, dim: int, risk: EmpiricalRisk) -> Pytree:
 def _numbers(values: ArrayLike) -> NDArray[np.float64]:
     """An array of them in float64."""
     _refuse_run(values)
-    return np.asarray(real(values, "point"), np.float64)
+    return np.asarray(as_array(values, "point"), np.float64)
 
 
 def _refuse_run(values: object) -> None:

@@ -9,7 +9,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.convex import Distance, FeaturesLike, as_features, pytree_dataclass, shortened
+from privopt.convex import (
+    Distance,
+    FeaturesLike,
+    Pytree,
+    as_features,
+    prepare_pair,
+    pytree_dataclass,
+)
 
 
 @pytree_dataclass
@@ -111,11 +118,13 @@ class Multinomial:
         label = example[1]
         return jnp.any(label == jnp.arange(self.classes).astype(label.dtype))
 
-    def bounded(
-        self, data: tuple[FeaturesLike, Array], smoothness: float | None
+    def prepare(
+        self, data: Pytree, *, dim: int, smoothness: float | None
     ) -> tuple[FeaturesLike, Array]:
-        """Features shortened until ``|x|^2/2 <= smoothness``."""
-        return shortened(data[0], self.curvature, smoothness), data[1]
+        """Return the records as floats, with ``|x|^2/2 <= smoothness``."""
+        return prepare_pair(
+            data, columns=dim // self.classes, curvature=self.curvature, smoothness=smoothness
+        )
 
 
 @pytree_dataclass

@@ -31,9 +31,10 @@ from privopt.convex import (
     Squared,
     SquaredDistance,
 )
-from privopt.problems.declaration import ProblemOptions, floating, labelled
+from privopt.problems.declaration import ProblemOptions, labelled
 from privopt.problems.losses import Multinomial, RegularisedDistance
 from privopt.problems.problem import Problem
+from privopt.records import as_floats
 from privopt.spec import ProblemClass
 
 _SIGNS = (-1, 1)
@@ -47,7 +48,7 @@ def linear(
     **options: Unpack[ProblemOptions],
 ) -> Problem:
     """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1."""
-    table = floating(features, "features", ndim=2)
+    table = as_floats(features, "features", ndim=2)
     labels = np.ones(table.shape[0]) if labels is None else labels
     return _predicting(Linear(), "linear", table, labels, problem_class, options)
 
@@ -169,7 +170,7 @@ def multinomial(
     is the product, and norms and balls are Frobenius'. ``L = sqrt(2) max |x|``, ``H = max |x|^2 /
     2``; see :class:`Multinomial`.
     """
-    table, places = floating(features, "features", ndim=2), labelled(labels, classes)
+    table, places = as_floats(features, "features", ndim=2), labelled(labels, classes)
     instance("problem_class", problem_class, ProblemClass)
     rows = len(classes)
     if rows * table.shape[1] != problem_class.dim:
@@ -180,7 +181,7 @@ def multinomial(
     given: ProblemOptions = {"name": "multinomial", **options}
     return Problem(
         loss=Multinomial(rows),
-        data=(table, floating(places, "labels", ndim=1).astype(table.dtype)),
+        data=(table, as_floats(places, "labels", ndim=1).astype(table.dtype)),
         problem_class=problem_class,
         shape=(rows, table.shape[1]),
         **given,
@@ -231,8 +232,8 @@ def _predicting(
     options: ProblemOptions,
 ) -> Problem:
     """The problem of a loss of one linear prediction."""
-    table = floating(features, "features", ndim=2)
-    data = table, floating(labels, "labels", ndim=1).astype(table.dtype)
+    table = as_floats(features, "features", ndim=2)
+    data = table, as_floats(labels, "labels", ndim=1).astype(table.dtype)
     given: ProblemOptions = {"name": name, **options}
     return Problem(loss=GeneralisedLinear(scalar), data=data, problem_class=problem_class, **given)
 
@@ -245,7 +246,7 @@ def _apart(
     options: ProblemOptions,
 ) -> Problem:
     """The problem of a loss of the distance to a record."""
-    data = floating(points, "points", ndim=2)
+    data = as_floats(points, "points", ndim=2)
     dim = instance("problem_class", problem_class, ProblemClass).dim
     if data.shape[1] != dim:
         raise ValueError(f"points must have shape (records, dim = {dim}), got {data.shape}")

@@ -27,7 +27,7 @@ class Population:
     >>> from privopt.spec import ProblemClass
     >>> facts = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0)
     >>> problem = linear([[1.0], [-1.0]], probabilities=[0.75, 0.25], problem_class=facts)
-    >>> drawn, _ = problem.source.sample(jax.random.key(0))
+    >>> drawn = problem.source.sample(jax.random.key(0))
     >>> drawn.counts.sum().item(), problem.risk(np.ones(1))
     (10.0, -0.5)
     """
@@ -44,16 +44,21 @@ class Population:
         """Every floating array cast."""
         return Population(self.risk.astype(dtype), self.n)
 
-    def sample(self, key: Array) -> tuple[EmpiricalRisk, Array]:
-        """The empirical risk of ``n`` draws, and a key for all else.
+    def keys(self, key: Array) -> tuple[Array, Array]:
+        """Return the key of the records and the key of the noise."""
+        records, noise = jax.random.split(key)
+        return records, noise
 
-        It holds how often each record was drawn. Only in a random order are those independent
+    def sample(self, key: Array | None) -> EmpiricalRisk:
+        """Return the empirical risk of ``n`` draws.
+
+        It holds how often each record was drawn. Only in a random order are these independent
         draws.
         """
+        assert key is not None
         assert self.risk.counts is not None
-        data_key, key = jax.random.split(key)
         below = jnp.cumsum(self.risk.counts)
-        uniform = jax.random.uniform(data_key, (self.n,), below.dtype)
+        uniform = jax.random.uniform(key, (self.n,), below.dtype)
         drawn = jnp.searchsorted(below, uniform * below[-1], side="right")
         counts = jnp.zeros_like(below).at[drawn].add(1.0, mode="drop")
-        return replace(self.risk, counts=counts), key
+        return replace(self.risk, counts=counts)

@@ -33,11 +33,8 @@ from privopt.problems.declaration import (
     check_shape,
     declared_constraint,
     declared_function,
-    declared_pair,
     distribution,
     multiplicities,
-    numeric,
-    record_count,
     require_countable,
     tree_rows,
 )
@@ -52,6 +49,7 @@ from privopt.problems.reference import (
     risks,
     solved,
 )
+from privopt.records import prepare
 from privopt.spec import ProblemClass
 
 _SMOOTH_TOLERANCE = 1e-9
@@ -71,9 +69,7 @@ class Problem:
     loss
         ``loss(w, x_i) -> scalar``, written in JAX, convex in ``w``. If it is itself a pytree, its
         numbers are arguments of the compiled run; otherwise it is a constant of the program.
-        Optional methods: ``smoothed(width)``, the Moreau envelope; ``admits(x_i)``, with a text
-        ``domain``, for which records it is declared; ``bounded(data, smoothness)``, which changes
-        records, each by itself, until all are as smooth as declared.
+        Optional methods: see :class:`privopt.convex.Loss`.
     data
         Records along the leading axis of every leaf. Floating leaves share one dtype, in which a
         run computes. For a generalised linear loss ``(features, labels)`` of shapes ``(records,
@@ -138,8 +134,11 @@ class Problem:
     def __post_init__(self) -> None:
         instance("problem_class", self.problem_class, ProblemClass)
         loss: Any = declared_function("loss", "loss(w, x)", self.loss)
-        data = jax.tree.map(numeric, self.data)
-        counts, records = self.counts, record_count(data)
+        facts = self.problem_class
+        if self.shape is not None:
+            loss = Shaped(loss, check_shape(self.shape, facts.dim))
+        data = prepare(loss, self.data, dim=facts.dim, smoothness=facts.smoothness)
+        counts, records = self.counts, int(jax.tree.leaves(data)[0].shape[0])
         if self.probabilities is not None:
             if counts is not None:
                 raise ValueError("counts must be left out where probabilities are given")
@@ -149,12 +148,6 @@ class Problem:
         elif counts is not None:
             counts = multiplicities(counts, records)
         constraint = declared_constraint(self.constraint, self.problem_class)
-        if isinstance(loss, GeneralisedLinear):
-            data = declared_pair(data, self.problem_class.dim)
-        if hasattr(loss, "bounded"):
-            data = loss.bounded(data, self.problem_class.smoothness)
-        if self.shape is not None:
-            loss = Shaped(loss, check_shape(self.shape, self.problem_class.dim))
         public = None if self.public is None else declared_function("public", "r(w)", self.public)
         risk = EmpiricalRisk(loss, data, None, constraint, public=public)
         if counts is not None:
@@ -315,7 +308,8 @@ class Problem:
         losses; other losses are searched for a violation at random points of the constraint set.
         With denser records than declared the guarantee still holds, but no bound on the risk does.
         """
-        given = replace(self.objective, data=jax.tree.map(numeric, self.data))
+        loss, dim = self.objective.loss, self.problem_class.dim
+        given = replace(self.objective, data=prepare(loss, self.data, dim=dim, smoothness=None))
         with jax.enable_x64(True):
             broken = examine(given.astype(jnp.float64), self.problem_class)
         if self.counts is not None:

@@ -1,7 +1,7 @@
-"""Users as records: all that a user gave, of which so much is kept, is one record of a problem.
+"""User-level privacy: the records of one user become one record of a problem.
 
-The relations of a budget then speak of users, and so do norms, clipping, batches and events: what
-is clipped is a user's gradient, and a sampler draws users. Nothing else needs to know.
+The neighbouring relation of a budget then refers to users, and so do clipping, batches and events:
+the gradient of a user is clipped, and a sampler draws users.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from jax.typing import ArrayLike
 
 from privopt.arguments import positive_integer
 from privopt.convex import Loss, Pytree, pytree_dataclass
-from privopt.problems.declaration import numeric, record_count
+from privopt.records import prepare
 
 
 class Users(NamedTuple):
-    """What is kept of every user.
+    """Records grouped by user.
 
-    ``records`` has leaves of shape ``(users, most, ...)``, zero where a user gave fewer;
-    ``present``, shape ``(users, most)``, says where there is a record.
+    ``records`` has leaves of shape ``(users, most, ...)``, zero where a user has fewer records;
+    ``present``, a mask of shape ``(users, most)``, is True where there is a record.
     """
 
     records: Pytree
@@ -32,19 +32,20 @@ class Users(NamedTuple):
 
 
 def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
-    """The records of each user, the first ``most`` of them in the order of the table.
+    """Return the first ``most`` records of each user, in the order of the table.
 
-    A record more, behind those of its user, changes nothing. Data for a problem of ``n`` records
-    with the loss :class:`UserLoss`.
+    They are the data of a problem of ``n`` records with the loss :class:`UserLoss`. Further records
+    of a user are ignored, and so is a record whose user is not one of the ``n``. A user without a
+    record is a null record. Nothing that depends on the records or on ``users`` raises.
 
     Parameters
     ----------
     data : pytree of Array
         Leading axis the records, as for :class:`privopt.problems.Problem`.
     users : Array
-        Whose record it is, integers from 0 to ``n - 1``, shape ``(records,)``.
+        The user of each record, integers from 0 to ``n - 1``, shape ``(records,)``.
     n : int
-        Public number of users. Each must have a record: whoever has none is not to be counted.
+        Public number of users.
     most : int
         Public number ``k`` of records that are kept of a user.
 
@@ -55,27 +56,25 @@ def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
     ([[1.0, 3.0], [2.0, 0.0]], [[True, True], [True, False]])
     """
     n, most = positive_integer("n", n), positive_integer("most", most)
-    data, who = jax.tree.map(numeric, data), np.asarray(users)
-    total = record_count(data)
-    if who.shape != (total,) or not np.issubdtype(who.dtype, np.integer):
+    data, owners = prepare(None, data, dim=0, smoothness=None), np.asarray(users)
+    total = int(jax.tree.leaves(data)[0].shape[0])
+    if owners.shape != (total,) or not np.issubdtype(owners.dtype, np.integer):
         raise ValueError(
-            f"users must be integers of shape ({total},), one a record, got {who.dtype} of shape "
-            f"{who.shape}"
+            f"users must be integers of shape ({total},), one for each record, got "
+            f"{owners.dtype.type.__name__} of shape {owners.shape}"
         )
-    if total and not (who.min() >= 0 and who.max() < n):
-        raise ValueError(f"users must lie in [0, {n - 1}], got others")
-    counts = np.bincount(who, minlength=n)
-    if (counts == 0).any():
-        raise ValueError(f"users must each have a record, got {(counts == 0).sum()} without")
-    order = np.argsort(who, kind="stable")
-    first = np.cumsum(counts) - counts
-    places = first[:, None] + np.arange(most)
-    present = np.arange(most) < counts[:, None]
-    rows = order[np.minimum(places, total - 1)]
+    owners = np.where((owners >= 0) & (owners < n), owners, n).astype(np.int64)  # n: no user
+    order = np.argsort(owners, kind="stable")
+    counts = np.bincount(owners, minlength=n + 1)
+    firsts = (np.cumsum(counts) - counts)[:n]
+    present = np.arange(most) < counts[:n, None]
+    rows = np.where(present, firsts[:, None] + np.arange(most), 0)
+    order = order if total else np.zeros(1, np.int64)
 
     def kept(leaf: Array) -> Array:
-        where = present.reshape(*present.shape, *(1,) * (leaf.ndim - 1))
-        return jnp.where(where, jnp.asarray(leaf)[rows], jnp.zeros((), leaf.dtype))
+        mask = present.reshape(*present.shape, *(1,) * (leaf.ndim - 1))
+        padded = leaf if total else jnp.zeros((1, *leaf.shape[1:]), leaf.dtype)
+        return jnp.where(mask, padded[order[rows]], jnp.zeros((), leaf.dtype))
 
     return Users(jax.tree.map(kept, data), jnp.asarray(present))
 
@@ -83,12 +82,12 @@ def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
 @pytree_dataclass
 @dataclass(frozen=True)
 class UserLoss:
-    """``(1/k) sum_j loss(w; x_j)`` over what is kept of a user, ``k`` the most that may be.
+    """Loss ``(1/k) sum_j loss(w; x_j)`` over the kept records of a user, at most ``k`` of them.
 
-    ``L``-Lipschitz and ``H``-smooth where ``loss`` is: no user counts for more than one record
-    does, and one who gave few counts for less, so that records weigh alike. With ``mean=True`` the
-    divisor is the number that there is, and users weigh alike. A user of whom nothing is left
-    contributes nothing.
+    It is ``L``-Lipschitz and ``H``-smooth if ``loss`` is. A user with few records has less weight,
+    so that all records have the same weight. With ``mean=True`` the divisor is the number of
+    records of the user, so that all users have the same weight. A user without records contributes
+    zero.
 
     Examples
     --------

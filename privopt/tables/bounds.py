@@ -14,7 +14,7 @@ from jax import Array
 
 from privopt.arguments import described, instance, positive_number, shown
 from privopt.mechanisms import LaplaceMechanism
-from privopt.problems.declaration import real as numbers
+from privopt.records import as_array as numbers
 from privopt.spec import Budget
 from privopt.statistics import Histogram
 from privopt.tables.columns import Number

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from privopt.arguments import real, shown
-from privopt.problems.declaration import real as numbers
+from privopt.records import as_array as numbers
 from privopt.tables.entries import places_of, public_values
 
 

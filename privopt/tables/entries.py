@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privopt.arguments import described, shown
-from privopt.problems.declaration import MISSING
+from privopt.records import MISSING
 
 _NUMBER = Real | np.bool_  # NumPy's booleans are none of Python's numbers
 _KINDS = {True: "texts", False: "numbers", None: "neither of the two"}

@@ -165,7 +165,7 @@ def test_any_pytree_is_a_parameter():
             "update must need noisy gradients and parameters alone",
         ),
         (optax.adam, {"learning_rate": 0.1}, "learning_rate must be left out"),
-        (lambda learning_rate: None, {}, "update must be an optax .* got an object of type None"),
+        (lambda learning_rate: None, {}, "update must be an optax .* got None"),
         (optax.adam, {"no_such": 0.1}, "unexpected keyword argument 'no_such'"),
         (optax.adam(1.0), {"b1": 0.5}, "must be given where the transformation is made"),
         (optax.sgd, {"momentum": 0.9, "nesterov": []}, "nesterov must be hashable"),

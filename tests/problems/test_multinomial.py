@@ -180,14 +180,20 @@ def test_features_too_long_for_the_class_are_shortened():
     [
         ({"classes": 3}, r"classes must be the labels there are, such as range\(3\) .*, got 3"),
         ({"classes": range(1)}, "classes must be the labels there are"),
-        ({"classes": (0, 1, 1)}, r"classes must be distinct, got \(0, 1, 1\)"),
+        (
+            {"classes": (0, 1, 1)},
+            "classes must be distinct, got an object of type tuple and length 3",
+        ),
         (
             {"classes": range(2)},
             r"features must have shape \(records, dim / classes = 6 / 2\), got",
         ),
         ({"labels": LABELS[1:]}, r"one leading axis of records, got shapes \[\(30, 2\), \(29,\)\]"),
         ({"labels": LABELS[:, None]}, r"labels must have 1 axes, got shape \(30, 1\)"),
-        ({"labels": LABELS.astype(str)}, r"of the kind of classes range\(0, 3\), got dtype str_"),
+        (
+            {"labels": LABELS.astype(str)},
+            "labels must be of the kind of classes .*, got dtype str_",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, message):

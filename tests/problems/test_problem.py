@@ -358,7 +358,7 @@ def test_dtype_follows_the_features_and_integers_become_floating(name):
         (lambda **c: problems.hinge(FEATURES, SIGNS, width=-1.0, **c), "width must be non-neg"),
         (lambda **c: problems.logistic(FEATURES[:, 0], SIGNS, **c), "features must have 2 axes"),
         (lambda **c: problems.squared(FEATURES, SIGNS[:, None], **c), "labels must have 1 axes"),
-        (lambda **c: problems.squared(FEATURES[:, :1], SIGNS, **c), "features .* dim = 3"),
+        (lambda **c: problems.squared(FEATURES[:, :1], SIGNS, **c), "features must have shape .*, 3.* by problem_class.dim"),
         (lambda **c: problems.absolute(FEATURES, SIGNS[:3], **c), "one leading axis of records"),
         (lambda **c: problems.distance(FEATURES[0], **c), "points must have 2 axes"),
         (lambda **c: problems.distance(FEATURES[:, :1], **c), r"points .* dim = 3\), got \(40, 1"),
@@ -375,8 +375,12 @@ REFUSED = {
     r"counts must be numeric, got dtype str_": {"counts": np.full(N, "secret")},
     r"data must be numeric, got an object of type str": {"data": np.array(["a"] * N, object)},
     r"shape must be left out where start has one": {"shape": (3, 1), "start": np.zeros(3)},
-    r"shape must be a tuple of integers of product dim = 3, got \(2, 2\)": {"shape": (2, 2)},
-    r"shape must be a tuple of integers of product dim = 3, got \[3\]": {"shape": [3]},
+    r"shape must be a tuple of integers of product dim = 3, got an object of type tuple": {
+        "shape": (2, 2)
+    },
+    r"shape must be a tuple of integers of product dim = 3, got an object of type list": {
+        "shape": [3]
+    },
     r"one leading axis of records, got shapes": {"data": (FEATURES, TARGETS[1:])},
     r"one leading axis of records, got .*\(\)": {"data": (FEATURES, 1.0)},
     r"floating leaves of one dtype, got \['float32', 'float64'\]": {
@@ -384,7 +388,7 @@ REFUSED = {
     },
     r"floating leaves of one dtype, got \[\]": {"data": np.ones((N, DIM), int)},
     r"constraint must lie within radius 2\.0 .* reaches 2\.1": {"constraint": L2Ball(2.1)},
-    r"features must have shape \(records, dim = 3\), got \(40, 2\)": {
+    r"features must have shape \(records, 3\) by problem_class.dim, got \(40, 2\)": {
         "loss": GeneralisedLinear(Logistic()),
         "data": (FEATURES[:, :2], SIGNS),
     },

@@ -101,7 +101,7 @@ def test_the_first_records_and_a_population():
     shares = COUNTS / COUNTS.sum()
     drawn = squared_distance(SPARSE, problem_class=facts(100), probabilities=shares)
     np.testing.assert_allclose(drawn.reference.minimiser, shares @ DENSE, atol=1e-15)
-    sample, _ = drawn.source.sample(jax.random.key(0))
+    sample = drawn.source.sample(jax.random.key(0))
     assert float(sample.counts.sum()) == 100.0
 
 

@@ -10,7 +10,6 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from privopt.arguments import shown
 from privopt.lab.draw.comparison import COMPARED
 from privopt.lab.draw.grids import grid_cells
 from privopt.lab.draw.notation import number, symbol, with_minus
@@ -73,7 +72,7 @@ def _command(about: About, options: str, source: str) -> str:
     """What runs it again; one that is declared in a notebook or a script has no name there."""
     if source:
         return f"privopt run {about['name']} --profile {about['profile']}{options}"
-    told = f"profile={shown(about['profile'])}, seed={about.get('root_seed', 0)}, results=..."
+    told = f"profile='{about['profile']}', seed={about.get('root_seed', 0)}, results=..."
     return f"privopt.lab.run(experiment, {told})"
 
 
