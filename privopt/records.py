@@ -27,7 +27,15 @@ from numpy.typing import NDArray
 from privopt.arguments import described
 from privopt.convex import FeaturesLike, Pytree, as_features, is_features
 
-__all__ = ["MISSING", "as_array", "as_floats", "check_floating", "on_device", "prepare"]
+__all__ = [
+    "MISSING",
+    "as_array",
+    "as_floats",
+    "check_answer",
+    "check_floating",
+    "on_device",
+    "prepare",
+]
 
 MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 """Types of missing entries in Python, pandas and NumPy."""
@@ -92,6 +100,20 @@ def check_floating(dtype: DTypeLike, name: str) -> None:
     """Check that a floating-point type is one whose round-off is accounted for."""
     if jnp.dtype(dtype).name not in _SUPPORTED:
         raise ValueError(f"{name} must be float32 or float64, got {jnp.dtype(dtype).name}")
+
+
+def check_answer(answer: object, name: str, *, ndim: int) -> Array:
+    """Return an answer to which noise is added, if it is floating and has ``ndim`` axes.
+
+    Integers are refused: noise in integers is zero with positive probability, and an answer above
+    ``2^24`` that becomes a float is rounded, by more than its sensitivity allows for.
+    """
+    array = jnp.asarray(answer) if isinstance(answer, jax.Array | np.ndarray | np.generic) else None
+    if array is None or not jnp.issubdtype(array.dtype, jnp.floating) or array.ndim != ndim:
+        got = described(answer) if array is None else f"{array.dtype} of shape {array.shape}"
+        raise ValueError(f"{name} must be an array of floats with {ndim} axes, got {got}")
+    check_floating(array.dtype, name)
+    return array
 
 
 def on_device(values: FeaturesLike, name: str = "data") -> Any:

@@ -22,6 +22,7 @@ from privopt.privacy import (
     pure_noise_multiplier,
     round_up,
 )
+from privopt.records import check_answer
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 
@@ -50,11 +51,12 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
         return self._event(noise, relation) if noise < math.inf else NoOpDpEvent()
 
     def add_noise(self, key: Array, answer: Pytree) -> Pytree:
-        """The release; ``answer`` is what ``query`` gave, an array or a pytree of one dtype.
+        """Return the release of ``answer``, the array or pytree of floats that ``query`` returned.
 
-        The noise is drawn in that dtype, as one vector in the order of the leaves.
+        The noise is drawn in the dtype of the answer, as one vector in the order of its leaves.
         """
         vector, unravel = ravel_pytree(answer)
+        check_answer(vector, "answer", ndim=1)
         noise = release("noise", self.scale * self._drawn(key, vector))
         return release("answer", unravel(vector + noise))
 

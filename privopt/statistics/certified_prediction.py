@@ -22,6 +22,7 @@ from scipy.special import ndtri
 from privopt import draws
 from privopt.arguments import count, positive_number, real, shown
 from privopt.privacy import gaussian_mu
+from privopt.records import check_floating
 from privopt.statistics.proportion import clopper_pearson
 
 
@@ -75,8 +76,7 @@ def noisy_votes(
     >>> int(votes.chosen), 950 < int(votes.counts[0]) < 1000  # P(N(4, 4) > 0) = .977
     (0, True)
     """
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        raise ValueError(f"x must be of a floating type, got {x.dtype}")
+    check_floating(x.dtype, "x")
     choosing, chunk = count("choosing", choosing), count("chunk", chunk)
     copies = choosing + count("samples", samples)
     classes, sigma = jax.eval_shape(scores, x).size, jnp.asarray(sigma, x.dtype)

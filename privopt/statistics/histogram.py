@@ -10,7 +10,7 @@ from jax import Array
 
 from privopt.arguments import positive_number, real, shown
 from privopt.spec import Relation
-from privopt.statistics.records import as_floats, numbers
+from privopt.statistics.records import countable, mask_of, numbers
 
 
 class Histogram(NamedTuple):
@@ -59,15 +59,14 @@ class Histogram(NamedTuple):
         return float(Relation(relation).multiple)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The counts, shape ``(K,)``, in the dtype of ``records``, which have shape ``(n,)``.
+        """Return the counts, shape ``(K,)``, in the dtype of ``records``, of shape ``(n,)``.
 
-        Counted in integers. In float32 a count stays at ``2^24``, the last that can be told from
-        the next one.
+        ``n`` is less than ``2^24`` in float32, so that counts are exact.
         """
-        records = numbers(records)
+        records = countable(numbers(records))
         inner = jnp.asarray(self.edges[1:-1], records.dtype)
         upward = jnp.searchsorted(inner, records, side="left")
         downward = jnp.searchsorted(inner, records, side="right")
         bins = jnp.where(records > 0.0, upward, downward)
-        here = jnp.ones(records.shape, bool) if present is None else present
-        return as_floats(jnp.zeros(self.bins, int).at[bins].add(here.astype(int)), records.dtype)
+        counts = jnp.zeros(self.bins, int).at[bins].add(mask_of(records, present).astype(int))
+        return counts.astype(records.dtype)

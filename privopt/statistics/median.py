@@ -18,7 +18,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from privopt.mechanisms.round_off import two_sum
-from privopt.statistics.records import Bounds, as_floats, numbers
+from privopt.statistics.records import Bounds, countable, numbers
 
 _ROWS_AT_ONCE = 64  # of the table of pairs, looked at together
 _FLOOR = 2.0**-80  # far enough above underflow to be scaled by the 2^-23 of a law of noise
@@ -77,7 +77,7 @@ class Median(NamedTuple):
 
         across = jax.lax.map(widest, below, batch_size=_ROWS_AT_ONCE) * jnp.exp(-smoothness * steps)
         beside = (median - below) * jnp.exp(-smoothness * jnp.maximum(steps - 1.0, 0.0))
-        return jnp.maximum(jnp.max(jnp.maximum(across, beside)), self._floor(records.dtype))
+        return jnp.maximum(jnp.max(jnp.maximum(across, beside)), self._floor(below.dtype))
 
     def distance_to_instability(self, records: Array, bound: float | Array) -> Array:
         """The least ``k`` with ``A_k > bound``, ``n + 1`` if ``u - l <= bound``. Secret.
@@ -90,8 +90,9 @@ class Median(NamedTuple):
         furthest = jnp.where(missing < 0.0, jnp.nextafter(furthest, -jnp.inf), furthest)
         reach = jnp.searchsorted(above, furthest, side="right")
         distance = jnp.arange(below.size, dtype=reach.dtype) + reach - 1
-        unstable = jnp.where(reach < above.size, distance, records.size + 1)
-        return as_floats(unstable.min(), records.dtype)
+        records_and_one = below.size + above.size - 2
+        unstable = jnp.where(reach < above.size, distance, records_and_one)
+        return unstable.min().astype(below.dtype)
 
     def _floor(self, dtype: DTypeLike) -> Array:
         width = jnp.asarray(self.upper, dtype) - jnp.asarray(self.lower, dtype)
@@ -100,9 +101,10 @@ class Median(NamedTuple):
 
     def _sides(self, records: Array) -> tuple[Array, Array]:
         """The median and all below it downwards to ``l``, the median and all above up to ``u``."""
+        records = countable(numbers(records))
         if records.size == 0:
             raise ValueError(f"records must hold at least one, got shape {records.shape}")
-        ordered = jnp.sort(jnp.clip(numbers(records), self.lower, self.upper))
+        ordered = jnp.sort(jnp.clip(records, self.lower, self.upper))
         middle = (records.size - 1) // 2
         lower = jnp.full(1, self.lower, records.dtype)
         upper = jnp.full(1, self.upper, records.dtype)

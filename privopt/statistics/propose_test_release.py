@@ -17,6 +17,7 @@ from privopt.privacy import approximate_event, round_up
 from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
+from privopt.streams import as_key
 
 _MARGIN = 1.0 + 2.0**-40  # relative; of a handful of elementary functions
 
@@ -104,13 +105,12 @@ class ProposeTestRelease(NamedTuple):
         return approximate_event(epsilon, passed)
 
     def release(self, key: Array, records: Array) -> Proposal:
-        """Test and release; the refusal is data."""
-        distance_key, answer_key = jax.random.split(key)
+        """Return the outcome of the test and the release; a refusal is part of the release."""
+        distance_key, answer_key = jax.random.split(as_key(key))
         distance = self.query.distance_to_instability(records, self.bound)
-        distance += release(
-            "noise", self.distance_scale * draws.laplace(distance_key, (), records.dtype)
-        )
         answer = self.query.answer(records)
-        answer += release("noise", self.answer_scale * draws.laplace(answer_key, (), records.dtype))
+        dtype = answer.dtype
+        distance += release("noise", self.distance_scale * draws.laplace(distance_key, (), dtype))
+        answer += release("noise", self.answer_scale * draws.laplace(answer_key, (), dtype))
         accepted = distance > self.threshold
         return release("answer", Proposal(accepted, jnp.where(accepted, answer, jnp.nan)))

@@ -1,4 +1,4 @@
-"""Records as statistics see them: floats, any of them strange or absent, and public intervals."""
+"""Records of statistics: floats, some of them not finite or absent, and public intervals."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
-from jax.typing import DTypeLike
 
-from privopt.arguments import real, shown
+from privopt.arguments import described, real, shown
 from privopt.mechanisms.round_off import compensated_sum, max_terms
+from privopt.records import as_floats
 
 
 def numbers(records: Array) -> Array:
-    """``records``, a vector of floats, with zero for NaN; infinities stay, to be clamped."""
-    if records.ndim != 1 or not jnp.issubdtype(records.dtype, jnp.floating):
-        raise ValueError(
-            "records must be a vector of a floating type, got "
-            f"{records.dtype} of shape {records.shape}"
-        )
+    """Return ``records``, a vector, as floats with zero for NaN; infinite ones are clamped later.
+
+    The types are those of :func:`privopt.records.as_floats`.
+    """
+    records = as_floats(records, "records", ndim=1)
     return jnp.where(jnp.isnan(records), 0.0, records)
 
 
-def few_enough(records: Array) -> Array:
-    """``records``, of a number that their dtype adds up with the round-off that is charged.
+def summable(records: Array) -> Array:
+    """Return ``records`` if their dtype adds them up with the round-off that is charged.
 
-    131,072 in float32, ``2^46`` in float64; else ValueError. The length is that of the array, which
-    is public like every shape; a private number of records is in ``present``.
+    At most 131,072 in float32, ``2^46`` in float64; else ``ValueError``. The length of the array is
+    public, as every shape is; a private number of records is in ``present``.
     """
     most = max_terms(records.dtype)
     if records.shape[0] > most:
@@ -38,38 +37,55 @@ def few_enough(records: Array) -> Array:
     return records
 
 
+def countable(records: Array) -> Array:
+    """Return ``records`` if their dtype distinguishes all counts of them from the next.
+
+    Fewer than ``2^24`` in float32, ``2^53`` in float64; else ``ValueError``. Counts that are
+    rounded could differ by two where one record differs.
+    """
+    most = int(2.0 / float(jnp.finfo(records.dtype).eps)) - 1
+    if records.shape[0] > most:
+        raise ValueError(
+            f"records must number at most {most} for counts in {records.dtype}, "
+            f"got {records.shape[0]}"
+        )
+    return records
+
+
+def mask_of(records: Array, present: Array | None) -> Array:
+    """Return the mask of the records that are present, by default all of them."""
+    if present is None:
+        return jnp.ones(records.shape[:1], bool)
+    boolean = getattr(present, "dtype", None) == jnp.bool_
+    if not boolean or present.shape != records.shape[:1]:
+        raise ValueError(
+            f"present must be booleans of shape {records.shape[:1]}, one for each record, got "
+            f"{described(present)}"
+        )
+    return jnp.asarray(present)
+
+
 def present_count(records: Array, present: Array | None) -> Array:
-    """The number of records present, counted in integers, in the dtype of ``records``."""
-    count = jnp.asarray(records.shape[0]) if present is None else jnp.count_nonzero(present)
-    return as_floats(count, records.dtype)
+    """Return the number of records present in the dtype of ``records``, exactly."""
+    return jnp.count_nonzero(mask_of(countable(records), present)).astype(records.dtype)
 
 
-def present_sum(contributions: Array, present: Array | None) -> Array:
-    """``sum_i p_i c_i`` over the first axis, with the round-off of a single rounding.
+def present_sum(terms: Array, present: Array | None) -> Array:
+    """Return ``sum_i p_i t_i`` over the first axis, with the round-off of a single rounding.
 
-    ``contributions`` have shape ``(n, ...)``; none at all is a sum of zero. A record for which
-    ``present`` is False contributes nothing, so that data sets of different sizes share one
-    program.
+    ``terms`` have shape ``(n, ...)``; the sum of none is zero. A record for which ``present`` is
+    False adds nothing, so that data sets of different sizes share one program.
     """
     if present is not None:
-        where = present.reshape(-1, *(1,) * (contributions.ndim - 1))
-        contributions = jnp.where(where, contributions, 0.0)
-    return compensated_sum(contributions)
-
-
-def as_floats(counts: Array, dtype: DTypeLike) -> Array:
-    """Integers in ``dtype``, exactly; those above ``2^24`` in float32 (``2^53``) as that number.
-
-    Rounded instead, two counts one apart could end two apart, or further.
-    """
-    last = min(2.0 / float(jnp.finfo(dtype).eps), float(jnp.iinfo(counts.dtype).max))
-    return jnp.minimum(counts, int(last)).astype(dtype)
+        mask = mask_of(terms, present).reshape(-1, *(1,) * (terms.ndim - 1))
+        terms = jnp.where(mask, terms, 0.0)
+    return compensated_sum(terms)
 
 
 class Bounds(NamedTuple):
-    """``[m - h, m + h]``: where a record is taken to lie, whatever it is.
+    """Public interval ``[m - h, m + h]`` to which records are clamped.
 
-    ``m = (l + u)/2`` and ``h = (u - l)/2 >= 0``; traced where a program takes many.
+    ``m = (l + u)/2`` and ``h = (u - l)/2 >= 0``.
 
     Examples
     --------
@@ -82,9 +98,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, lower: float, upper: float) -> Bounds:
-        """The interval ``[lower, upper]``, public and never taken from the data.
-        No bound is beyond 1e30.
-        """
+        """Return the interval ``[lower, upper]`` of finite numbers, at most 1e30 in size."""
         for name, value in (("lower", lower), ("upper", upper)):
             if not abs(real(name, value)) <= 1e30:
                 raise ValueError(f"{name} must be finite and at most 1e30, got {shown(value)}")
@@ -94,11 +108,12 @@ class Bounds(NamedTuple):
         return cls(math.fsum((0.5 * lower, 0.5 * upper)), half_width)
 
     def standardise(self, records: Array) -> Array:
-        """``t = (x - m)/h`` clamped into ``[-1, 1]``; zero for NaN, and for all if ``h = 0``.
+        """Return ``(x - m)/h`` clamped to ``[-1, 1]``; zero for NaN, and for all if ``h = 0``.
 
         No record leaves the interval, rounding included.
         """
+        records = as_floats(records, "records", ndim=1)
         width = jnp.where(self.half_width > 0.0, self.half_width, jnp.inf)
-        offset = (numbers(records) - self.centre) / width.astype(records.dtype)
+        offset = (records - self.centre) / width.astype(records.dtype)
         unknown = jnp.isnan(records) | jnp.isnan(offset)
         return jnp.clip(jnp.where(unknown, 0.0, offset), -1.0, 1.0)

@@ -16,6 +16,7 @@ from privopt import draws
 from privopt.arguments import real, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.privacy import BoundedRangeDpEvent, round_up
+from privopt.records import check_answer
 from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
@@ -130,11 +131,9 @@ class ExponentialMechanism(NamedTuple):
         ``scores`` have shape ``(candidates,)``; noise is drawn in their dtype. Minus infinity
         excludes a candidate, which must not depend on the data.
         """
-        if scores.ndim != 1 or scores.size == 0 or not jnp.issubdtype(scores.dtype, jnp.floating):
-            raise ValueError(
-                "scores must be a non-empty vector of a floating type, got "
-                f"{scores.dtype} of shape {scores.shape}"
-            )
+        scores = check_answer(scores, "scores", ndim=1)
+        if scores.size == 0:
+            raise ValueError("scores must hold at least one, got none")
         # Relative to the best, so that noise is not lost in the digits that all scores share.
         gaps = scores - scores.max()
         noise = release("noise", self.scale * draws.gumbel(key, scores.shape, scores.dtype))

@@ -110,7 +110,8 @@ class SmoothLaplaceMechanism(NamedTuple):
         return approximate_event(2.0 * _ROUND_OFF / self.scale, delta)
 
     def release(self, key: Array, records: Array) -> Array:
-        """The noisy answer, shape ``()``, in the dtype of ``records``."""
+        """Return the noisy answer, shape ``()``, in the floating dtype of ``records``."""
         spread = self.query.smooth_sensitivity(records, self.smoothness)
-        noise = release("noise", draws.laplace(key, (), records.dtype))
-        return release("answer", self.query.answer(records) + self.scale * spread * noise)
+        answer = self.query.answer(records)
+        noise = release("noise", draws.laplace(key, (), answer.dtype))
+        return release("answer", answer + self.scale * spread * noise)

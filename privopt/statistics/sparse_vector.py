@@ -15,9 +15,11 @@ from privopt.arguments import count, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
 from privopt.privacy import round_up
+from privopt.records import check_answer
 from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
+from privopt.streams import as_key
 
 
 class Memory(NamedTuple):
@@ -102,18 +104,22 @@ class SparseVector(NamedTuple):
 
     def begin(self, key: Array) -> Memory:
         """The memory before the first question."""
-        key, threshold_key = jax.random.split(key)
+        key, threshold_key = jax.random.split(as_key(key))
         noise = draws.laplace(threshold_key, (), jnp.result_type(float))
         return Memory(key, release("noise", noise), jnp.asarray(self.answers).astype(jnp.int32))
 
     def ask(self, memory: Memory, answer: Array, threshold: float | Array) -> tuple[Array, Memory]:
-        """Whether the noisy ``answer`` reaches the noisy ``threshold``, shape ``()``; a new memory.
+        """Return True if the noisy ``answer`` reaches the noisy ``threshold``, and a new memory.
 
-        ``answer`` is what ``query`` gave, shape ``()``; ``threshold`` is public and in its units.
-        ValueError where nothing is left of what was paid for. Inside a compiled program, which
-        cannot refuse, the answer is then False whatever the data, and ``left`` is 0.
+        ``answer`` is the answer of ``query``, shape ``()``: one question at a time, since all
+        answers of a vector would be paid for as one. ``threshold`` is public, of shape ``()`` and
+        in the units of the answer. ``ValueError`` if no paid answer is left. Inside a compiled
+        program, which cannot raise, the answer is then False whatever the data, and ``left`` is 0.
         """
         refuse_without_budget(memory, self.answers)
+        answer = check_answer(answer, "answer", ndim=0)
+        if jnp.ndim(threshold) != 0:
+            raise ValueError(f"threshold must be one number, got shape {jnp.shape(threshold)}")
         key, question_key = jax.random.split(memory.key)
         noise = release(
             "noise", self.question_scale * draws.laplace(question_key, (), answer.dtype)
@@ -125,6 +131,9 @@ class SparseVector(NamedTuple):
 
 
 def refuse_without_budget(memory: Memory, answers: float) -> None:
-    """ValueError, on the host, if the memory has no answer left."""
-    if not isinstance(memory.left, jax.core.Tracer) and memory.left.ndim == 0 and memory.left <= 0:
-        raise ValueError(f"memory must have an answer left, got 0 of the {answers:g} paid for")
+    """Check, on the host, that the memory has an answer left, and not more than were paid for."""
+    left = memory.left
+    if not isinstance(left, jax.core.Tracer) and left.ndim == 0 and not 0 < int(left) <= answers:
+        raise ValueError(
+            f"memory must have an answer left, got {int(left)} of the {answers:g} paid for"
+        )

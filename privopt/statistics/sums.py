@@ -1,4 +1,4 @@
-"""How many records, and their sum."""
+"""Number of records and bounded sum."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jax import Array
 from privopt.mechanisms.round_off import MAX_TERMS, sum_error
 from privopt.privacy import round_down, round_up
 from privopt.spec import Relation
-from privopt.statistics.records import Bounds, few_enough, numbers, present_count, present_sum
+from privopt.statistics.records import Bounds, numbers, present_count, present_sum, summable
 
 
 class Count(NamedTuple):
-    """The number of records present; ``2^24`` at most in float32.
+    """Number of records present, of fewer than ``2^24`` in float32.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Count(NamedTuple):
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The count, shape ``()``, in the dtype of ``records``."""
+        """Return the count, shape ``()``, in the dtype of ``records``."""
         return present_count(numbers(records), present)
 
 
@@ -74,6 +74,6 @@ class BoundedSum(NamedTuple):
         return self.sensitivity(relation)
 
     def answer(self, records: Array, present: Array | None = None) -> Array:
-        """The sum, shape ``()``, in the dtype of ``records``; of at most 131,072 in float32."""
-        records = few_enough(numbers(records))
+        """Return the sum, shape ``()``, of at most 131,072 records in float32."""
+        records = summable(numbers(records))
         return present_sum(jnp.clip(records, self.lower, self.upper), present)

@@ -44,7 +44,9 @@ class MeanGap(NamedTuple):
         return jnp.abs(self.query.answer(holdout) - self.mean_of(training))
 
     def mean_of(self, training: Array) -> Array:
-        """The mean of as many records as there are."""
+        """Return the mean of the training records, of which there is at least one."""
+        if training.size == 0:
+            raise ValueError(f"training must hold a record, got shape {training.shape}")
         return self.query._replace(size=float(training.size)).answer(training)
 
 

@@ -358,7 +358,10 @@ def test_dtype_follows_the_features_and_integers_become_floating(name):
         (lambda **c: problems.hinge(FEATURES, SIGNS, width=-1.0, **c), "width must be non-neg"),
         (lambda **c: problems.logistic(FEATURES[:, 0], SIGNS, **c), "features must have 2 axes"),
         (lambda **c: problems.squared(FEATURES, SIGNS[:, None], **c), "labels must have 1 axes"),
-        (lambda **c: problems.squared(FEATURES[:, :1], SIGNS, **c), "features must have shape .*, 3.* by problem_class.dim"),
+        (
+            lambda **c: problems.squared(FEATURES[:, :1], SIGNS, **c),
+            "features must have shape .*, 3.* by problem_class.dim",
+        ),
         (lambda **c: problems.absolute(FEATURES, SIGNS[:3], **c), "one leading axis of records"),
         (lambda **c: problems.distance(FEATURES[0], **c), "points must have 2 axes"),
         (lambda **c: problems.distance(FEATURES[:, :1], **c), r"points .* dim = 3\), got \(40, 1"),

@@ -68,10 +68,31 @@ def test_bad_bounds_fail_with_their_name(lower, upper, message):
         Bounds.of(lower, upper)
 
 
-def test_records_that_are_no_floats_are_refused():
-    for bad in (jnp.arange(3), jnp.zeros((2, 2)), jnp.zeros(3, bool)):
-        with pytest.raises(ValueError, match="records must be a vector of a floating type, got"):
+def test_integers_and_booleans_become_floats():
+    bounds = Bounds.of(-1.0, 1.0)
+    least = np.array([-(2**31), 0, 2**31 - 1], np.int32)
+    np.testing.assert_array_equal(bounds.standardise(least), [-1.0, 0.0, 1.0])
+    np.testing.assert_array_equal(bounds.standardise(jnp.array([False, True])), [0.0, 1.0])
+
+
+def test_records_of_other_types_and_shapes_are_refused():
+    for bad, got in (
+        (jnp.zeros((2, 2)), r"records must have 1 axes, got shape \(2, 2\)"),
+        (jnp.zeros(3, jnp.float16), "records must be float32 or float64, got float16"),
+        (jnp.zeros(3, jnp.bfloat16), "records must be float32 or float64, got bfloat16"),
+        (jnp.zeros(3, jnp.complex64), "records must be numeric, got dtype complex64"),
+        (np.array(["a"]), "records must be numeric, got dtype str_"),
+    ):
+        with pytest.raises(ValueError, match=got):
             Bounds.of(0.0, 1.0).standardise(bad)
+    present = "present must be booleans of shape .* one for each record, got an object of type"
+    for mask in (jnp.ones(2, bool), jnp.ones(3), jnp.ones(3, int), [True] * 3):
+        with pytest.raises(ValueError, match=present):
+            Count().answer(jnp.zeros(3), mask)
+        with pytest.raises(ValueError, match=present):
+            Histogram((0.0, 1.0)).answer(jnp.zeros(3), mask)
+        with pytest.raises(ValueError, match=present):
+            BoundedSum.of(0.0, 1.0).answer(jnp.zeros(3), mask)
 
 
 # --- what no statistic can be made of: an error with the name, the kind and the rule -------------

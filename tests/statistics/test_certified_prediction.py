@@ -212,7 +212,7 @@ def test_the_relation_is_of_inputs_and_no_budget_takes_it():
         (lambda: noisy_votes(sides, PLANE, 1.0, KEY, samples=0), "samples must be an integer"),
         (
             lambda: noisy_votes(sides, jnp.arange(3), 1.0, KEY, samples=9),
-            "x must be of a floating type, got int",
+            "x must be float32 or float64, got int",
         ),
         (
             lambda: noisy_votes(sides, PLANE, 1.0, KEY, samples=9, choosing=0.5),

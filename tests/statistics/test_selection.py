@@ -140,8 +140,14 @@ def test_degenerate_scores_and_bad_input():
     assert still.event(relation) == NoOpDpEvent()
     assert ExponentialMechanism(BoundedScores.of(1.0), 0.0).event(relation) == NonPrivateDpEvent()
     key, mechanism = jax.random.key(0), ExponentialMechanism(BoundedScores.of(1.0), 1.0)
-    for bad in (jnp.arange(3), jnp.zeros((2, 2)), jnp.zeros(0)):
-        with pytest.raises(ValueError, match="scores must be a non-empty vector of a floating"):
+    for bad, got in (
+        (jnp.arange(3), "an array of floats with 1 axes, got int"),
+        (jnp.zeros((2, 2)), r"an array of floats with 1 axes, got .* of shape \(2, 2\)"),
+        ([1.0, 2.0], "an array of floats with 1 axes, got an object of type list"),
+        (jnp.zeros(3, jnp.bfloat16), "float32 or float64, got bfloat16"),
+        (jnp.zeros(0), "hold at least one, got none"),
+    ):
+        with pytest.raises(ValueError, match=f"scores must (be )?{got}"):
             mechanism.select(key, bad)
     for failure, optimal in ((0.0, 1), (1.0, 1), (0.1, 0), (0.1, 6)):
         with pytest.raises(ValueError, match=r"(failure|optimal) must lie in"):

@@ -246,6 +246,21 @@ def test_the_answers_are_those_of_the_noise_on_the_tape():
             assert answer.dtype == dtype
 
 
+@pytest.mark.parametrize("answer", [jnp.zeros(50), jnp.zeros(1), 9, jnp.int32(9), 9.0, None])
+def test_one_question_is_asked_at_a_time_in_floats(answer):
+    """A vector would be answered as one question; in integers the noise is zero or large."""
+    mechanism = sparse(2)
+    memory = mechanism.begin(jax.random.key(0))
+    with pytest.raises(ValueError, match="answer must be an array of floats with 0 axes, got "):
+        mechanism.ask(memory, answer, 0.0)
+    with pytest.raises(ValueError, match="answer must be float32 or float64, got float16"):
+        mechanism.ask(memory, jnp.float16(9.0), 0.0)
+    with pytest.raises(ValueError, match=r"threshold must be one number, got shape \(2,\)"):
+        mechanism.ask(memory, jnp.zeros(()), jnp.zeros(2))
+    with pytest.raises(ValueError, match="memory must have an answer left, got 3 of the 2 paid"):
+        mechanism.ask(memory._replace(left=jnp.int32(3)), jnp.zeros(()), 0.0)
+
+
 def test_more_questions_than_paid_for_are_refused_on_the_host_and_tell_nothing_inside():
     mechanism = sparse(1, epsilon=50.0)
     above, memory = mechanism.ask(mechanism.begin(jax.random.key(0)), jnp.asarray(9.0), 0.0)

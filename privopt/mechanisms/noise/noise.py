@@ -14,7 +14,6 @@ import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 from jax.flatten_util import ravel_pytree
-from jax.typing import DTypeLike
 
 from privopt import draws
 from privopt.convex import pytree_dataclass
@@ -71,24 +70,21 @@ class Noise(Protocol):
 
 
 def drawn(key: Array, t: Array, like: Pytree) -> Array:
-    """``N(0, I)`` from ``fold_in(key, t)``, one number for each of ``like``, in its order.
-
-    Types below float32 are drawn, and remembered, in float32.
-    """
+    """Draw ``N(0, I)`` from ``fold_in(key, t)``, one number for each number of ``like``."""
     vector, _ = ravel_pytree(like)
-    return draws.normal(jax.random.fold_in(key, t), vector.shape, _working(vector))
+    return draws.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
 
 
 def restored(vector: Array, like: Pytree) -> Pytree:
-    """``vector`` as a pytree like ``like``."""
-    flat, unravel = ravel_pytree(like)
-    return unravel(vector.astype(flat.dtype))
+    """Return ``vector`` as a pytree like ``like``."""
+    _, unravel = ravel_pytree(like)
+    return unravel(vector)
 
 
 def rows(count: int, point: Pytree) -> Array:
-    """So many vectors of zeros, each as long as ``point``."""
+    """Return ``count`` vectors of zeros, each as long as ``point``."""
     vector, _ = ravel_pytree(point)
-    return jnp.zeros((count, vector.size), _working(vector))
+    return jnp.zeros((count, vector.size), vector.dtype)
 
 
 @jax.custom_batching.custom_vmap
@@ -109,10 +105,6 @@ def _(runs: int, batched: list[bool], weights: Array, vectors: Array) -> tuple[A
         for array, is_batched in zip((weights, vectors), batched, strict=True)
     ]
     return jnp.einsum("ri,rid->rd", *each, precision=jax.lax.Precision.HIGHEST), True
-
-
-def _working(vector: Array) -> DTypeLike:
-    return vector.dtype if jnp.finfo(vector.dtype).bits >= 32 else jnp.float32
 
 
 class CorrelatedNoise:
