@@ -10,16 +10,32 @@ Standard library only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sized
+import re
+from collections.abc import Callable, Hashable, Iterable, Sized
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cache
 from numbers import Integral, Real
-from typing import Any, Self, TypeGuard, TypeVar
+from types import UnionType
+from typing import (
+    Any,
+    Literal,
+    Self,
+    TypeGuard,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 __all__ = [
     "Catalogue",
     "Names",
     "answering",
+    "check_fields",
+    "check_type",
     "count",
     "described",
     "instance",
@@ -172,6 +188,75 @@ def suggestion(value: object, known: Iterable[str], synonyms: dict[str, str] | N
     near = (synonyms or {}).get(text)
     near = near or next(iter(get_close_matches(text, list(known), n=1)), None)
     return f"; did you mean {near}?" if near else ""
+
+
+def check_fields(name: str, record: Any) -> None:
+    """Check that every field of a dataclass or NamedTuple, and of those in it, has its type.
+
+    Records that are changed by hand (``_replace``) have no constructor that would check them. A
+    field whose type is a protocol must have the members of the protocol.
+    """
+    kind: Any = type(record)
+    for field, hint in _field_types(kind).items():
+        path, value = f"{name}.{field}", getattr(record, field)
+        check_type(path, value, hint)
+        check_fields(path, value)
+
+
+def check_type(name: str, value: object, hint: Any) -> None:
+    """Check that ``value`` has the type ``hint``, which may be generic: ``Mechanism[Query]``."""
+    if not _has_type(value, hint):
+        wanted = str(hint) if get_origin(hint) else getattr(hint, "__name__", str(hint))
+        wanted = re.sub(r"(\w+\.)+", "", wanted)  # without modules
+        raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
+
+
+@cache
+def _field_types(kind: Any) -> dict[str, Any]:
+    """Return the types of the fields of a record; none for other types."""
+    if not (is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))):
+        return {}
+    try:
+        return get_type_hints(kind)
+    except NameError:  # annotations that cannot be looked up here
+        return {}
+
+
+def _has_type(value: object, hint: Any) -> bool:
+    """Return True if ``value`` has the type ``hint``, or if ``hint`` cannot be checked."""
+    kind, options = get_origin(hint) or hint, get_args(hint)
+    if isinstance(hint, TypeVar):
+        return hint.__bound__ is None or _has_type(value, hint.__bound__)
+    if kind in (Union, UnionType):
+        return any(_has_type(value, each) for each in options)
+    if kind is Literal:
+        return value in options
+    if kind in (float, int):
+        return _is_real(value) if kind is float else _is_whole(value)
+    if kind is Callable:
+        return callable(value)
+    if not isinstance(kind, type) or kind in (Any, object, Hashable):
+        return True
+    if getattr(kind, "_is_protocol", False):
+        return not isinstance(value, type) and all(hasattr(value, m) for m in _members(kind))
+    if kind is tuple and options and isinstance(value, tuple):
+        given = options[:1] * len(value) if options[-1] is Ellipsis else options
+        return len(value) == len(given) and all(map(_has_type, value, given))
+    if not isinstance(value, kind):
+        return False
+    fields = _field_types(kind) if options else {}
+    parameters = [field for field, each in fields.items() if isinstance(each, TypeVar)]
+    return all(_has_type(getattr(value, each), options[0]) for each in parameters)
+
+
+@cache
+def _members(protocol: type) -> tuple[str, ...]:
+    """Return the names of the members of a protocol."""
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+    names = {
+        name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", ()))
+    }
+    return tuple(name for name in names if not name.startswith("_"))
 
 
 def _is_real(value: object) -> TypeGuard[Real]:

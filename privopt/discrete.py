@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent, ZCDpEvent
 
-from privopt.arguments import positive_integer, shown
+from privopt.arguments import check_fields, positive_integer, shown
 from privopt.privacy import calibrate, pure_event
 from privopt.spec import Budget, Relation
 
@@ -60,27 +60,28 @@ class _LatticeNoise(NamedTuple):
             raise ValueError(f"query must have a finite {cls._norm()}, got {shown(moved)}")
         if spacing is None:
             spacing = 2.0 ** (math.frexp(moved / cls._roundings(dim))[1] - 1 - _FINER)
-        if not 0.0 < spacing < math.inf or math.frexp(spacing)[0] != 0.5:
-            raise ValueError(f"spacing must be a power of two, got {shown(spacing)}")
-        scale = cls._noise(budget) * bare._replace(spacing=spacing)._moved(budget.relation) * _UP
+        noise = cls._noise(budget)
+        scale = noise * bare._replace(spacing=spacing)._moved(budget.relation) * _UP
         if scale > _LARGEST:
             raise ValueError(f"spacing must be at least the noise over 2^52, got {shown(spacing)}")
         return cls(query, scale, spacing, dim)
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy."""
+        """Return the privacy event of one release; ``ValueError`` for fields that are none."""
         moved = self._moved(relation)
         if moved == 0.0:
             return NoOpDpEvent()
         return self._event(moved / self.scale) if self.scale > 0.0 else _NOTHING
 
     def release(self, answer: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The release of what ``query`` answered: multiples of ``spacing``, of its shape.
+        """Return the release of the answer of ``query``: multiples of ``spacing``, of its shape.
 
-        It is random, and cannot be repeated. A query that answers about a public centre restores
-        the release, as ``BoundedMean.restore`` does. ValueError if the answer has not ``dim``
-        numbers, ImportError without OpenDP.
+        It is random, and cannot be repeated. The ``restore`` of a query with a public centre, such
+        as ``BoundedMean.restore``, applies to the release. ``ValueError`` if the answer has not
+        ``dim`` numbers or a field has been changed to a wrong value, ``ImportError`` without
+        OpenDP.
         """
+        self._check()
         vector = np.asarray(answer, np.float64)
         if vector.size != self.dim:
             raise ValueError(f"answer must have dim = {self.dim} numbers, got {vector.size}")
@@ -93,8 +94,18 @@ class _LatticeNoise(NamedTuple):
         found: float = getattr(self.query, self._norm())(relation)
         return found
 
+    def _check(self) -> None:
+        """Check the fields, which ``_replace`` may have changed."""
+        check_fields(type(self).__name__, self)
+        positive_integer("dim", self.dim)
+        if not 0.0 < self.spacing < math.inf or math.frexp(self.spacing)[0] != 0.5:
+            raise ValueError(f"spacing must be a power of two, got {shown(self.spacing)}")
+        if not 0.0 <= self.scale <= _LARGEST:
+            raise ValueError(f"scale must lie in [0, 2^52], got {shown(self.scale)}")
+
     def _moved(self, relation: Relation) -> float:
-        """How far neighbours' integers lie apart: rounding moves each number by half at most."""
+        """Return the distance of the integers of neighbours: each is rounded by at most a half."""
+        self._check()
         moved = self._sensitivity(relation) / self.spacing
         return (moved + self._roundings(self.dim)) * _UP if moved > 0.0 else 0.0
 

@@ -122,6 +122,7 @@ APPROXIMATE_MINIMA_PERTURBATION = Algorithm(
     name="approximate_minima_perturbation",
     summary="as objective perturbation, behind a coarse solver whose error is charged",
     plan=plan,
+    mechanism=ObjectivePerturbationRelease,
     run=run,
     rate=rate,
     float64=True,

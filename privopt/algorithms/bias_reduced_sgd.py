@@ -321,6 +321,7 @@ BIAS_REDUCED_SGD = Algorithm(
     name="bias_reduced_sgd",
     summary="small batches at random levels, combined to the bias of nearly all records",
     plan=plan,
+    mechanism=BiasReducedGradient | BestOfRuns,
     run=run,
     steps=steps,
     step_count=step_count,

@@ -176,6 +176,8 @@ def rate(plan: Plan) -> Rate:
     (mechanism, method), facts, declared = params, plan.problem_class, plan.declared
     assert isinstance(declared, Declared)
     quantity, update, batches = declared.quantity, method.update, mechanism.batches
+    if not isinstance(batches, OrderedBatches):
+        return no_rate("the batches are not those of passes in one order", quantity=quantity)
     epochs, rest = divmod(mechanism.steps, batches.period)
     noise, leader = mechanism.noise, dict(update.options)
     restarted = noise.period if isinstance(noise, RestartedNoise) else None

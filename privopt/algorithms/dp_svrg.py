@@ -223,6 +223,7 @@ DP_SVRG = Algorithm(
     name="dp_svrg",
     summary="noisy full gradients now and then, noisy batches of their changes in between",
     plan=plan,
+    mechanism=VarianceReducedGradient,
     run=whole(steps),
     steps=steps,
     step_count=step_count,

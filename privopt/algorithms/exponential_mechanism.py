@@ -136,6 +136,7 @@ EXPONENTIAL_MECHANISM = Algorithm(
     name="exponential_mechanism",
     summary="an exact draw from exp(-k risk), pure or regularised, in at most three dimensions",
     plan=plan,
+    mechanism=GibbsMechanism,
     run=run,
     rate=rate,
     float64=True,

@@ -200,5 +200,11 @@ def step_count(static: Static, params: Params) -> int:
 
 
 run = whole(steps)
-IN_STEPS: dict[str, Any] = {"run": run, "steps": steps, "step_count": step_count, "rows": rows}
-"""What a record of a first-order algorithm says of its runs."""
+IN_STEPS: dict[str, Any] = {
+    "mechanism": PrivateGradient,
+    "run": run,
+    "steps": steps,
+    "step_count": step_count,
+    "rows": rows,
+}
+"""Arguments of :class:`privopt.core.Algorithm` that all first-order algorithms share."""

@@ -196,6 +196,7 @@ L1_RECOVERY = Algorithm(
     name="l1_recovery",
     summary="few noisy measurements of a mean of sparse vectors, recovered by basis pursuit",
     plan=plan,
+    mechanism=CompressedMean | ProjectedMean,
     run=run,
     rate=rate,
     float64=True,

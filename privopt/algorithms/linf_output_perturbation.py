@@ -341,6 +341,7 @@ LINF_OUTPUT_PERTURBATION = Algorithm(
     name=_NAME,
     summary="regularised minimiser plus Gaussian or Laplace noise, nearest member in l_inf",
     plan=plan,
+    mechanism=GaussianMechanism[RegularisedMinimiser] | LaplaceMechanism[SparseMinimiser],
     run=run,
     rate=rate,
     declares=Declared,

@@ -264,6 +264,7 @@ OBJECTIVE_PERTURBATION = Algorithm(
     name="objective_perturbation",
     summary="minimiser of a randomly tilted objective, for generalised linear models",
     plan=plan,
+    mechanism=ObjectivePerturbationRelease,
     run=run,
     rate=rate,
     float64=True,

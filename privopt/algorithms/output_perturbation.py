@@ -193,6 +193,7 @@ OUTPUT_PERTURBATION = Algorithm(
     name="output_perturbation",
     summary="regularised minimiser plus Gaussian or norm-Laplace noise",
     plan=plan,
+    mechanism=GaussianMechanism[RegularisedMinimiser] | NormLaplaceMechanism[RegularisedMinimiser],
     run=run,
     rate=rate,
     declares=Declared,

@@ -205,6 +205,7 @@ PHASED_SGD = Algorithm(
     name="phased_sgd",
     summary="one pass of SGD in phases of fresh records, for population risk",
     plan=plan,
+    mechanism=GaussianMechanism[OnePass],
     run=whole(steps),
     steps=steps,
     step_count=step_count,

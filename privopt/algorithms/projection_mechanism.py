@@ -170,6 +170,7 @@ PROJECTION_MECHANISM = Algorithm(
     name="projection_mechanism",
     summary="noisy mean of sparse vectors, projected onto where means lie",
     plan=plan,
+    mechanism=ProjectedMean,
     run=run,
     rate=rate,
     float64=True,

@@ -168,6 +168,7 @@ SUFFICIENT_STATISTICS = Algorithm(
     name="sufficient_statistics",
     summary="least squares from second moments that are noised once",
     plan=plan,
+    mechanism=Mechanism,
     run=run,
     rate=rate,
     float64=True,

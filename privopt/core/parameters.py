@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import is_dataclass
-from functools import cache
-from numbers import Integral, Real
-from types import NoneType, UnionType
-from typing import Any, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, TypeVar
 
 import jax
 import numpy as np
 from dp_accounting import DpEvent
 from jax.typing import ArrayLike, DTypeLike
 
-from privopt.arguments import described, real, shown
+from privopt.arguments import check_fields, described, real, shown
 from privopt.privacy import round_up
 from privopt.spec import Relation
 
@@ -51,7 +47,7 @@ def frozen(params: Tree) -> Tree:
     or of a field that is not of its declared type.
     """
     found = jax.tree_util.tree_map_with_path(_frozen, params)
-    _check_fields("params", found)
+    check_fields("params", found)
     return found
 
 
@@ -95,42 +91,6 @@ def scaled(mechanism: Tree, factor: float) -> Tree:
     if not noises:
         raise ValueError(f"mechanism must hold a scale for a control, got {described(mechanism)}")
     return found
-
-
-def _check_fields(name: str, node: Any) -> None:
-    """ValueError unless every field of every record has its declared type."""
-    kind: Any = type(node)
-    for field, hint in _hints(kind).items():
-        path, value = f"{name}.{field}", getattr(node, field)
-        if not _fits(value, hint):
-            wanted = getattr(hint, "__name__", hint)
-            raise ValueError(f"{path} must be {wanted}, got {shown(value)}")
-        _check_fields(path, value)
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    try:
-        return get_type_hints(kind) if _is_record(kind) else {}
-    except NameError:  # of a class whose annotations cannot be looked up
-        return {}
-
-
-def _is_record(kind: type) -> bool:
-    return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
-
-
-def _fits(value: object, hint: Any) -> bool:
-    """Whether a number is one and a record is of its class; of other types nothing is asked."""
-    kind = get_origin(hint) or hint
-    if kind in (Union, UnionType):
-        return any(_fits(value, each) for each in get_args(hint))
-    if kind in (float, int):
-        number = Real if kind is float else Integral
-        return isinstance(value, number) and not isinstance(value, bool)
-    if kind in (NoneType, np.ndarray) or (isinstance(kind, type) and _is_record(kind)):
-        return isinstance(value, kind)
-    return True
 
 
 def _check_integers(name: str, values: np.ndarray) -> None:

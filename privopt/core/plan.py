@@ -13,7 +13,7 @@ from typing import Any, Literal
 from jax import Array
 
 from privopt import bibliography
-from privopt.arguments import described, instance, member, real, shown
+from privopt.arguments import check_fields, check_type, described, instance, member, real, shown
 from privopt.core.lower_bounds import lower_bounds
 from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.runs import Run, Steps
@@ -42,8 +42,11 @@ class Algorithm:
         ``run(static, params, objective, key, execution[, coins]) -> Run`` on the device; pure.
     rate : callable
         ``rate(plan) -> Rate``: what a theorem says of the numbers in a plan. Default: nothing.
+    mechanism : type
+        Type of ``plan.params.mechanism``, such as ``GaussianMechanism[OnePass]``. Plans with
+        another mechanism or query are refused.
     declares : type
-        Of ``plan.declared``.
+        Type of ``plan.declared``.
     steps, step_count : callable, optional
         ``steps(static, params, objective, key, execution[, coins]) -> Steps``, for
         :func:`privopt.stepper`, and ``step_count(static, params) -> int`` on the host;
@@ -80,6 +83,7 @@ class Algorithm:
     plan: Callable[..., Plan]
     run: Callable[..., Run]
     rate: Callable[[Plan], Rate] = _no_rate
+    mechanism: Any = Any
     declares: type = NoneType
     steps: Callable[..., Steps] | None = None
     step_count: Callable[..., int] | None = None
@@ -153,6 +157,8 @@ class Plan:
                 f"params must have a mechanism with an event, got {described(self.params)}"
             )
         object.__setattr__(self, "params", frozen(self.params))
+        check_type("params.mechanism", mechanism, self.algorithm.mechanism)
+        check_fields("static", self.static)
         for name in ("n", "dim"):
             size = getattr(self.problem_class, name)
             if getattr(self.static, name, size) != size:

@@ -270,14 +270,16 @@ class RegularisedMinimiser(NamedTuple):
         ``G = L + max(L, m R)`` under ``replace_one``, which is ``2L`` over a ball about ``c``;
         else one of them is null, and ``G = L + m R``.
 
-        Infinite for a solver of too few steps; and under ``add_or_remove_one`` for a query that
-        counts on the losses' own curvature.
+        Infinite for a solver of too few steps, for clipping that does not preserve convexity, and
+        under ``add_or_remove_one`` for a query that counts on the losses' own curvature.
         Source: Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; the charge for
         inexactness is the triangle inequality.
         """
         relation = Relation(relation)
         counted = self.strong_convexity > 0.0
-        if self.needed_steps > self.steps or (counted and relation is Relation.ADD_OR_REMOVE_ONE):
+        if self.needed_steps > self.steps or not self.gradient.preserves_convexity:
+            return math.inf
+        if counted and relation is Relation.ADD_OR_REMOVE_ONE:
             return math.inf
         present = self.gradient.contribution
         null = self.strong_convexity * self.radius if counted else 0.0

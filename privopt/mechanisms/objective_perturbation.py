@@ -107,8 +107,12 @@ class PerturbedMinimiser(NamedTuple):
 
     @property
     def jacobian(self) -> float:
-        """``ln(1 + H / (lambda n))``: what one record can do to the volume, rounded up."""
-        if not (self.regularisation > 0.0 and self.smoothness >= 0.0):
+        """``ln(1 + H / (lambda n))``, the largest log ratio of volumes of neighbours, rounded up.
+
+        Infinite if clipping does not preserve convexity.
+        """
+        positive = self.regularisation > 0.0 and self.smoothness >= 0.0
+        if not positive or not self.gradient.preserves_convexity:
             return math.inf
         return math.log1p(self.smoothness / (self.regularisation * self.gradient.size)) * _ROUND_OFF
 

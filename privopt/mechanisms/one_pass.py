@@ -76,12 +76,13 @@ class OnePass(NamedTuple):
         is assumed. A record that is not finite contributes zero, and its step is the identity.
 
         Arithmetic is taken as exact. Under ``add_or_remove_one`` the places of others change too.
+        Infinite also if clipping does not preserve convexity.
 
         Source: Hardt, Recht and Singer 2016, Lemma 3.6 (non-expansive steps); Feldman, Koren and
         Talwar 2020.
         """
         relation, step_size = Relation(relation), positive_number("step_size", self.step_size)
-        if relation is Relation.ADD_OR_REMOVE_ONE:
+        if relation is Relation.ADD_OR_REMOVE_ONE or not self.gradient.preserves_convexity:
             return math.inf
         return relation.multiple * step_size * self.gradient.contribution
 

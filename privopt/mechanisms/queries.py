@@ -163,6 +163,15 @@ class ClippedGradient(NamedTuple):
         del relation
         return Premises(dim=self.dim)
 
+    @property
+    def preserves_convexity(self) -> bool:
+        """True if clipping turns a convex loss of a linear prediction into another convex loss.
+
+        Automatic clipping (``gamma``) scales slopes by a factor that depends on them. A norm other
+        than l2 is not the one in which the declared ``L`` rules out clipping of other losses.
+        """
+        return self.gamma is None and self.norm is Norm.L2
+
     def changes(self, problem_class: ProblemClass) -> bool:
         """Whether it may answer with another vector than the mean gradient of the class."""
         steepest = problem_class.lipschitz_in(self.norm)

@@ -212,10 +212,11 @@ class SparseMinimiser:
 
     @property
     def _solved(self) -> bool:
-        """Whether the numbers are those of a minimiser that the solver reaches."""
+        """True if the solver reaches the minimiser of a convex objective."""
         solver = self.minimiser
         regular = solver.regularisation > 0.0 == solver.strong_convexity and self.sparsity > 0.0
-        return regular and solver.needed_steps <= solver.steps
+        convex = solver.gradient.preserves_convexity
+        return regular and convex and solver.needed_steps <= solver.steps
 
 
 def published_laplace_scale(query: SparseMinimiser, budget: Budget) -> float:

@@ -1,8 +1,9 @@
-"""Whoever changes a number of a plan has guarantee and rate of what would run, or a refusal.
+"""A plan that is changed by hand has the guarantee and rate of what would run, or is refused.
 
-Every number that a plan holds, static ones too, is changed in a dozen ways. What is not refused is
-held against an event that is written down here anew, from what a run does with the numbers and from
-the facts that are declared, not from what a mechanism says of itself.
+Every number that a plan holds, static ones too, is changed in a dozen ways, and every other field
+to values of other kinds. A change that is not refused is compared with an event that is written
+down here anew, from what a run does with the fields and from the facts that are declared, not from
+what a mechanism says of itself.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ import pytest
 
 import privopt
 from privopt import mechanisms, privacy, problems
-from privopt.convex import pytree_dataclass
+from privopt.convex import L2Ball, pytree_dataclass
 from privopt.core import Algorithm
 from privopt.spec import Relation
 
@@ -103,6 +104,23 @@ def numbers(node, path=()):
         yield from numbers(held(node, name), (*path, name))
 
 
+def fields_of(node, path=()):
+    """Yield the path and the value of every field within that is not a number."""
+    if path and not (isinstance(node, int | float | np.ndarray) and not isinstance(node, bool)):
+        yield path, node
+    for name in parts(node):
+        yield from fields_of(held(node, name), (*path, name))
+
+
+def other_kinds(value):
+    """Yield values of other kinds, other members of an enumeration, and other records."""
+    yield from (0, 1, -1.0, 1e-9, math.nan, None, True, "", "l2", (), object(), object, dict)
+    if isinstance(value, bool):
+        yield not value
+    yield from getattr(type(value), "__members__", {}).values()
+    yield from (mechanisms.AllRecords(), mechanisms.ClippedGradient(1.0, 60.0, 3), L2Ball(1.0))
+
+
 def changed(node, path, value):
     """The same with one number changed; through constructors, as a user would."""
     if not path:
@@ -147,6 +165,16 @@ def all_changes(plan):
                 yield f"{'.'.join(path)} = {value}", {"params": changed(plan.params, path, value)}
             except ValueError:
                 continue
+    for path, own in fields_of(plan.params):
+        for value in other_kinds(own):
+            try:
+                changes = {"params": changed(plan.params, path, value)}
+            except ValueError:
+                continue
+            yield f"{'.'.join(path)} = {value}", changes
+    for path, own in fields_of(plan.static):
+        for value in other_kinds(own):
+            yield f"static {path} = {value}", {"static": changed(plan.static, path, value)}
     for path, number in numbers(plan.static):
         for value in others(number):
             yield f"static {path} = {value}", {"static": changed(plan.static, path, value)}
@@ -241,8 +269,16 @@ def farthest_moments(query, relation):
     return math.sqrt(squares.max()) / query.size
 
 
+def is_no_gradient(query):
+    """Return True if clipped gradients are those of no convex loss, not even of linear models."""
+    gradient = getattr(query, "gradient", None)
+    return gradient is not None and (gradient.gamma is not None or gradient.norm != "l2")
+
+
 def solved(query, facts, relation):
     """``(moved, error)`` of a regularised minimiser, by the facts that are declared."""
+    if is_no_gradient(query):
+        return math.inf, math.inf
     if type(query).__name__ == "ClippedMoments":
         return farthest_moments(query, relation), 0.0
     if not 0.0 < query.regularisation + facts.strong_convexity < math.inf:
@@ -268,7 +304,12 @@ def gaussian(mechanism, facts, relation):
     query = mechanism.query
     if type(query).__name__ == "OnePass":
         expands = query.step_size * facts.smoothness > 2.0 * (1.0 + 1e-9)
-        void = expands or facts.lipschitz > query.gradient.clip or relation == COUNTED.relation
+        void = (
+            expands
+            or is_no_gradient(query)
+            or facts.lipschitz > query.gradient.clip
+            or relation == COUNTED.relation
+        )
         moved = math.inf if void else relation.multiple * query.step_size * query.gradient.clip
     else:
         moved, error = solved(query, facts, relation)
@@ -293,6 +334,8 @@ def laplace(mechanism, facts, relation):
     width = math.sqrt((1 if kept else 2) * sparsity * curved)
     spread = min(math.sqrt(facts.dim), math.sqrt(sparsity) + 0.5 * width)
     moved, _ = solved(query.minimiser, facts, relation)
+    if spread == 0.0:
+        return dp.NoOpDpEvent()
     return dp.LaplaceDpEvent(relation.multiple * mechanism.scale / (spread * moved))
 
 
@@ -304,7 +347,7 @@ def objective(mechanism, facts, relation):
     error = accelerated(query.regularisation, whole, query.gradient.clip * reach, query.steps)
     error = max(0.999 * error, query.error)
     moved = query.gradient.clip / query.gradient.size
-    if facts.n > query.gradient.size:
+    if facts.n > query.gradient.size or is_no_gradient(query):
         return dp.NonPrivateDpEvent()
     if type(tilt).__name__ == "GaussianObjectivePerturbation":
         exact = privacy.ObjectivePerturbationDpEvent(tilt.scale / moved, math.log1p(ratio))
