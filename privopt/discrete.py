@@ -16,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent, ZCDpEvent
 
-from privopt.arguments import check_fields, positive_integer, shown
+from privopt.arguments import (
+    answering,
+    check_fields,
+    positive_integer,
+    positive_number,
+    real,
+    shown,
+)
 from privopt.privacy import calibrate, pure_event
 from privopt.spec import Budget, Relation
 
@@ -96,11 +103,12 @@ class _LatticeNoise(NamedTuple):
 
     def _check(self) -> None:
         """Check the fields, which ``_replace`` may have changed."""
-        check_fields(type(self).__name__, self)
+        answering("query", self.query, [self._norm()])
+        check_fields("mechanism.query", self.query)
         positive_integer("dim", self.dim)
-        if not 0.0 < self.spacing < math.inf or math.frexp(self.spacing)[0] != 0.5:
+        if math.frexp(positive_number("spacing", self.spacing))[0] != 0.5:
             raise ValueError(f"spacing must be a power of two, got {shown(self.spacing)}")
-        if not 0.0 <= self.scale <= _LARGEST:
+        if not 0.0 <= real("scale", self.scale) <= _LARGEST:
             raise ValueError(f"scale must lie in [0, 2^52], got {shown(self.scale)}")
 
     def _moved(self, relation: Relation) -> float:

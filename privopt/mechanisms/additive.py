@@ -13,7 +13,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt import draws
-from privopt.arguments import shown
+from privopt.arguments import answering, check_fields, shown
 from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
 from privopt.mechanisms.queries import BoundedQuery, L1BoundedQuery
 from privopt.privacy import (
@@ -41,12 +41,14 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
         return cls(query, 0.0)._moved(budget.relation)
 
     def _moved(self, relation: Relation) -> float:
-        """The bound on one record's contribution, in the convention of dp-accounting."""
-        sensitivity: float = getattr(self.query, self._norm())(relation)
+        """Return the bound on the contribution of one record, as dp-accounting defines it."""
+        query = answering("query", self.query, [self._norm()])
+        sensitivity: float = getattr(query, self._norm())(relation)
         return sensitivity / Relation(relation).multiple
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy."""
+        """Return the privacy event of one release."""
+        check_fields("mechanism", self)
         noise = multiplier(self.scale, self._moved(relation))
         return self._event(noise, relation) if noise < math.inf else NoOpDpEvent()
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import shown
+from privopt.arguments import positive_number, real, shown
 from privopt.mechanisms.round_off import UNIT, sum_error
 from privopt.privacy import round_up
 from privopt.spec import Relation
@@ -51,7 +51,11 @@ class BoundedMean(NamedTuple):
 
         Round-off adds ``2.1 2^-23 h``: 12 per cent at ``n = 10^6``.
         """
-        multiple, share = Relation(relation).multiple, self.bounds.half_width / self.size
+        width = real("half_width", self.bounds.half_width)
+        if not 0.0 <= width < math.inf:
+            raise ValueError(f"half_width must be non-negative and finite, got {shown(width)}")
+        share = width / positive_number("size", self.size)
+        multiple = Relation(relation).multiple
         if share == 0.0:
             return 0.0
         error = share * (sum_error(self.size) + self.size * UNIT)  # of the sum, of its product

@@ -11,7 +11,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import positive_number, shown
+from privopt.arguments import check_fields, positive_number, shown
 from privopt.mechanisms.calibration import check_calibration, drawable, require_public_size
 from privopt.privacy import approximate_event, round_up
 from privopt.release import release
@@ -94,7 +94,8 @@ class ProposeTestRelease(NamedTuple):
         return cls(query, bound, scale, round_up(bound * scale), round_up(threshold))
 
     def event(self, relation: Relation) -> DpEvent:
-        """What test and release do to privacy together."""
+        """Return the privacy event of test and release together."""
+        check_fields("mechanism", self)
         require_public_size(relation, "propose-test-release")
         if not (self.distance_scale > 0.0 and self.answer_scale > 0.0):
             return pure_release(math.inf)

@@ -13,7 +13,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import real, shown
+from privopt.arguments import check_fields, real, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.privacy import BoundedRangeDpEvent, round_up
 from privopt.records import check_answer
@@ -116,7 +116,8 @@ class ExponentialMechanism(NamedTuple):
         return cls(query, round_up(scores / resolvable(budget.epsilon)))
 
     def loss(self, relation: Relation) -> float:
-        """``epsilon = r/b`` of one selection, rounded up."""
+        """Return ``epsilon = r/b`` of one selection, rounded up."""
+        check_fields("mechanism", self)
         scores = self.query.score_range(relation)
         if scores == 0.0:
             return 0.0

@@ -21,7 +21,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import shown
+from privopt.arguments import check_fields, shown
 from privopt.mechanisms.calibration import check_calibration, drawable, require_public_size
 from privopt.privacy import approximate_event, round_down, round_up
 from privopt.release import release
@@ -100,7 +100,8 @@ class SmoothLaplaceMechanism(NamedTuple):
         return cls(query, round_down(smoothness), scale)
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy; nothing is claimed of ``c < 2``."""
+        """Return the privacy event of one release; none is private for ``c < 2``."""
+        check_fields("mechanism", self)
         require_public_size(relation, "smooth sensitivity")
         if self.scale < 2.0 * _ROUND_OFF:
             return pure_release(math.inf)

@@ -11,7 +11,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import count, shown
+from privopt.arguments import check_fields, count, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
 from privopt.privacy import round_up
@@ -89,7 +89,8 @@ class SparseVector(NamedTuple):
         return cls(query, float(answers), round_up(threshold * moved), round_up(question * moved))
 
     def loss(self, relation: Relation) -> float:
-        """``epsilon`` of the whole interaction, rounded up."""
+        """Return ``epsilon`` of the whole interaction, rounded up."""
+        check_fields("mechanism", self)
         moved = self.query.l1_sensitivity(relation)
         if moved == 0.0:
             return 0.0

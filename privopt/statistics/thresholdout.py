@@ -11,7 +11,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import count, positive_number
+from privopt.arguments import check_fields, count, positive_number
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_up
@@ -35,9 +35,9 @@ class MeanGap(NamedTuple):
     query: BoundedMean
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """That of the mean, and the round-off of a difference of at most ``2 h`` on both sides."""
-        width = 2.0 * self.query.bounds.half_width
-        return self.query.l1_sensitivity(relation) + 2.1 * UNIT * width
+        """Return that of the mean plus the round-off of two differences of at most ``2 h``."""
+        sensitivity = self.query.l1_sensitivity(relation)
+        return sensitivity + 2.1 * UNIT * 2.0 * self.query.bounds.half_width
 
     def answer(self, training: Array, holdout: Array) -> Array:
         """Shape ``()``, of the values of one function there, shapes ``(m,)`` and ``(n,)``."""
@@ -110,7 +110,8 @@ class Thresholdout(NamedTuple):
         return self.gap.query
 
     def event(self, relation: Relation) -> DpEvent:
-        """What all answers together do to the privacy of the holdout."""
+        """Return the privacy event of all answers together, for the holdout."""
+        check_fields("mechanism", self)
         moved = self.gap.l1_sensitivity(relation)
         if moved > 0.0 and not self.answer_scale > 0.0:
             return pure_release(math.inf)
