@@ -267,7 +267,7 @@ def test_the_end_of_the_tails_leaves_the_claim_of_dp_gd_true(epsilon, delta, ste
     plan = planned(epsilon, delta, steps)
     mechanism = plan.params.mechanism
     shift = mechanism.query.sensitivity(Relation.REPLACE_ONE) / mechanism.scale
-    ideal = gaussian_delta(epsilon, shift * math.sqrt(steps)).upper
+    ideal = gaussian_delta(epsilon, mu=shift * math.sqrt(steps)).upper
 
     def least(reach):
         """Outcomes that one of the neighbours cannot have, in any step: for every epsilon."""

@@ -78,7 +78,7 @@ def tables(profile):
     for run in RUNS:
         step = PoissonSampledDpEvent(run.rate, GaussianDpEvent(run.noise))
         mu = sqrt(run.steps) * CLT().mu(step, RELATION).value
-        clt = gaussian_epsilon(run.delta, mu).upper
+        clt = gaussian_epsilon(run.delta, mu=mu).upper
         proved = certified(run.noise, run.rate, run.steps, run.delta)
         nearest = proved.lower if clt < proved.lower else proved.upper
         short = run.clt < proved.lower

@@ -37,7 +37,7 @@ CONTESTS = {
 
 def place(n, dim, epsilon):
     """Problem class and budget there."""
-    delta = privopt.privacy.gaussian_delta(epsilon, epsilon / EPSILON_OVER_MU).upper
+    delta = privopt.privacy.gaussian_delta(epsilon, mu=epsilon / EPSILON_OVER_MU).upper
     return (
         privopt.ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=1.0),
         privopt.Budget(epsilon=epsilon, delta=delta, relation="replace_one"),

@@ -32,7 +32,7 @@ def mu(ratio):
 def planned(method, kind, ratio, problem_class):
     """A plan of one of ``KINDS``."""
     epsilon = OVER_MU * mu(ratio)
-    delta = privopt.privacy.gaussian_delta(epsilon, mu(ratio)).upper
+    delta = privopt.privacy.gaussian_delta(epsilon, mu=mu(ratio)).upper
     budget = privopt.Budget(epsilon=epsilon, delta=delta, relation=RELATION)
     choices = {} if kind == "theory" else FIXED[method]
     return privopt.ALGORITHMS[method].plan(problem_class, budget, **choices)

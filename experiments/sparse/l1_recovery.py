@@ -79,7 +79,7 @@ NAMES = {"wider": "n, d = 27 n", "wide": "n, d = 8,192", "epsilon": "ε, n = 306
 
 def budget(epsilon):
     """The point at this epsilon of a Gaussian curve, mu in proportion to it."""
-    delta = privopt.privacy.gaussian_delta(epsilon, MU * epsilon).upper
+    delta = privopt.privacy.gaussian_delta(epsilon, mu=MU * epsilon).upper
     return privopt.Budget(epsilon=epsilon, delta=delta, relation="replace_one")
 
 

@@ -126,7 +126,7 @@ def hardest(n, dim, sparsity):
 def measured(n, dim, sparsity):
     """The mean excess risk of runs there, give or take three standard errors."""
     _, strength, regularisation = hardest(n, dim, sparsity)
-    delta = privopt.privacy.gaussian_delta(1.0, MU).upper
+    delta = privopt.privacy.gaussian_delta(1.0, mu=MU).upper
     budget = privopt.Budget(epsilon=1.0, delta=delta, relation="replace_one")
     ratio = math.sqrt(dim) / (n * MU)
     where = family("sparse_linear").build(

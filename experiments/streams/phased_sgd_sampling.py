@@ -38,7 +38,7 @@ def measured(profile):
     """Bounds, and risks of every run at every pull: shapes (sizes,) and (sizes, pulls, runs)."""
     budget = privopt.Budget(
         epsilon=5.0 * MU,
-        delta=privopt.privacy.gaussian_delta(5.0 * MU, MU).upper,
+        delta=privopt.privacy.gaussian_delta(5.0 * MU, mu=MU).upper,
         relation="replace_one",
     )
     runs = 1500 if profile == "quick" else 4000

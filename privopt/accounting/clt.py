@@ -79,11 +79,11 @@ class CLT:
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Approximation:
         mu = self.mu(event, relation).value
-        return Approximation(gaussian_epsilon(delta, mu).upper, self.name)
+        return Approximation(gaussian_epsilon(delta, mu=mu).upper, self.name)
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Approximation:
         mu = self.mu(event, relation).value
-        return Approximation(gaussian_delta(epsilon, mu).upper, self.name)
+        return Approximation(gaussian_delta(epsilon, mu=mu).upper, self.name)
 
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]

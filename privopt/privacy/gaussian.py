@@ -43,7 +43,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
 
 
-def gaussian_delta(epsilon: float, mu: float) -> Interval:
+def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
     """``delta(epsilon; mu)`` of ``N(0, 1)`` against ``N(mu, 1)``.
 
     Parameters
@@ -62,12 +62,12 @@ def gaussian_delta(epsilon: float, mu: float) -> Interval:
 
     Examples
     --------
-    >>> round(gaussian_delta(1.0, 1.0).upper, 6)
+    >>> round(gaussian_delta(1.0, mu=1.0).upper, 6)
     0.126937
     """
     epsilon, mu = real("epsilon", epsilon), check_mu(mu)
     if epsilon < 0.0:  # both orders of the pair have the same curve
-        rest = gaussian_delta(-epsilon, mu)
+        rest = gaussian_delta(-epsilon, mu=mu)
         gap, ratio = -math.expm1(epsilon), math.exp(epsilon)
         return Interval(
             (gap + ratio * rest.lower) * (1.0 - 8 * _U),
@@ -84,7 +84,7 @@ def gaussian_delta(epsilon: float, mu: float) -> Interval:
     )
 
 
-def gaussian_epsilon(delta: float, mu: float) -> Interval:
+def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     """The smallest ``epsilon >= 0`` with ``delta(epsilon; mu) <= delta``.
 
     Exactly zero once ``delta`` reaches the total variation distance ``delta(0; mu)``; infinite
@@ -93,7 +93,7 @@ def gaussian_epsilon(delta: float, mu: float) -> Interval:
 
     Examples
     --------
-    >>> round(gaussian_epsilon(1e-6, 1.0).upper, 4)
+    >>> round(gaussian_epsilon(1e-6, mu=1.0).upper, 4)
     4.8866
     """
     delta, mu = check_delta(delta), check_mu(mu)
@@ -128,7 +128,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     Formal guarantee
     ----------------
-    ``gaussian_delta(epsilon, mu).upper <= delta`` for the number returned.
+    ``gaussian_delta(epsilon, mu=mu).upper <= delta`` for the number returned.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def _largest_mu(epsilon: float, delta: float) -> float:
     """At a positive ``delta``; every plan of a budget asks for it."""
 
     def allowed(mu: float) -> bool:
-        return gaussian_delta(epsilon, mu).upper <= delta
+        return gaussian_delta(epsilon, mu=mu).upper <= delta
 
     # delta(epsilon; mu) is at most mu / 2, and at most exp(-a^2 / 2).
     tail = math.sqrt(-2.0 * math.log(delta))

@@ -67,7 +67,8 @@ def check_supported(
         who = f"{asked[0].name} does not support" if len(asked) == 1 else "no accountant supports"
         culprit = first_unsupported(event, known)
         reason = f": {flaw(culprit)}" if flaw(culprit) else ""
-        raise UnsupportedEventError(f"{who} {shown(culprit)} under {relation.value}{reason}")
+        kind = type(culprit).__name__
+        raise UnsupportedEventError(f"{who} {kind} under {relation.value}{reason}")
     return ends
 
 

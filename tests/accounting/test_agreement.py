@@ -254,7 +254,7 @@ def test_a_null_record_is_as_good_as_none(name):
 def test_the_exact_gaussian_is_inside_every_interval(z, count, log10_delta, relation):
     target = 10.0**log10_delta
     event = Times(Gaussian(z), count)
-    exact = gaussian_epsilon(target, relation.multiple * math.sqrt(count) / z)
+    exact = gaussian_epsilon(target, mu=relation.multiple * math.sqrt(count) / z)
     for accountant in supporting(event, relation):
         lower, upper = accountant.epsilon(event, relation, target)
         assert lower <= exact.upper * (1 + 1e-12)

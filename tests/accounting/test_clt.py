@@ -35,8 +35,8 @@ def test_the_printed_columns_are_reproduced(row):
     ours = each * math.sqrt(epochs / rate)  # the tables do not round the number of steps
     assert ours == pytest.approx(mu, abs=0.01)
     assert ours == pytest.approx(exact_mu, abs=1e-5)
-    assert gaussian_epsilon(delta, ours).upper == pytest.approx(epsilon, abs=0.01)
-    assert gaussian_epsilon(delta, ours).upper == pytest.approx(exact_epsilon, abs=1e-4)
+    assert gaussian_epsilon(delta, mu=ours).upper == pytest.approx(epsilon, abs=0.01)
+    assert gaussian_epsilon(delta, mu=ours).upper == pytest.approx(exact_epsilon, abs=1e-4)
     event = sgd(z, rate, round(epochs / rate))
     assert CLT().mu(event, ADD).value == pytest.approx(mu, abs=0.01)
     assert CLT().epsilon(event, ADD, delta).value == pytest.approx(epsilon, abs=0.015)
@@ -101,7 +101,7 @@ def test_the_limit_is_reached():
     """Fixed ``q sqrt(T)``: the estimate approaches the certified value."""
     event = sgd(2.0, 1e-3, 10**6)
     mu = math.sqrt(math.expm1(0.25))
-    exact = gaussian_epsilon(1e-5, mu).upper
+    exact = gaussian_epsilon(1e-5, mu=mu).upper
     assert CLT().epsilon(event, ADD, 1e-5).value == pytest.approx(exact, rel=2e-3)
 
 
@@ -110,7 +110,7 @@ def test_what_is_not_sampled_is_exact(relation):
     event = Together([Gaussian(4.0), Poisson(1.0, Gaussian(3.0))])
     mu = relation.multiple * math.hypot(1 / 4, 1 / 3)
     for delta in (1e-2, 1e-8):
-        exact = gaussian_epsilon(delta, mu).upper
+        exact = gaussian_epsilon(delta, mu=mu).upper
         assert CLT().epsilon(event, relation, delta).value == pytest.approx(exact, rel=1e-8)
     assert CLT().delta(event, relation, 1.0).value == pytest.approx(
         norm.cdf(mu / 2 - 1 / mu) - math.e * norm.cdf(-mu / 2 - 1 / mu), rel=1e-9

@@ -102,7 +102,7 @@ def test_edges_of_the_optimum():
 @pytest.mark.parametrize(("z", "k"), [(0.5, 2), (8.0, 50), (100.0, 10**6)])
 def test_equal_releases_share_equally(relation, z, k):
     for delta in (1e-12, 1e-5, 0.1):
-        single = gaussian_epsilon(delta / k, relation.multiple / z)
+        single = gaussian_epsilon(delta / k, mu=relation.multiple / z)
         upper = Basic().epsilon(gaussian(z, k), relation, delta).upper
         assert upper == pytest.approx(k * single.upper, rel=1e-9, abs=1e-12)
         assert upper >= k * single.lower * (1 - 1e-14)
@@ -114,7 +114,9 @@ def test_unequal_releases_against_a_naive_twin():
 
     event = dp.ComposedDpEvent([gaussian(2.0, 3), laplace(5.0, 2), gaussian(7.0), laplace(2.0)])
     delta = 1e-5
-    exempt = 3 * gaussian_epsilon(delta / 4, 0.5).upper + gaussian_epsilon(delta / 4, 1 / 7).upper
+    exempt = (
+        3 * gaussian_epsilon(delta / 4, mu=0.5).upper + gaussian_epsilon(delta / 4, mu=1 / 7).upper
+    )
     exempt += 2 / 5 + 1 / 2
     assert Basic().epsilon(event, ADD, delta).upper == pytest.approx(exempt, rel=1e-12)
 
@@ -137,7 +139,7 @@ def test_between_the_truth_and_basic_composition(relation, form):
         event = gaussian(relation.multiple / mu, k)
         for delta in (1e-10, 1e-5, 0.1):
             lower, upper = Advanced(form).epsilon(event, relation, delta)
-            assert lower <= gaussian_epsilon(delta, 0.5).upper <= upper
+            assert lower <= gaussian_epsilon(delta, mu=0.5).upper <= upper
             assert upper <= Basic().epsilon(event, relation, delta).upper
     assert upper < 0.1 * Basic().epsilon(event, relation, 1e-5).upper
 

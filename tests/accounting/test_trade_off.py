@@ -195,8 +195,10 @@ def test_the_polygon_of_a_curve_is_below_and_close(mu):
         assert np.min(gap) > -1e-12
         assert np.max(gap) < 5e-4
     for loss in (0.0, 0.1, 1.0, 3.0):
-        assert gaussian_delta(loss, mu).lower <= gaussian(mu).delta(loss)
-        assert gaussian(mu).delta(loss) == pytest.approx(gaussian_delta(loss, mu).upper, abs=2e-4)
+        assert gaussian_delta(loss, mu=mu).lower <= gaussian(mu).delta(loss)
+        assert gaussian(mu).delta(loss) == pytest.approx(
+            gaussian_delta(loss, mu=mu).upper, abs=2e-4
+        )
 
 
 def test_epsilon_delta_by_its_definition():

@@ -98,7 +98,7 @@ def test_an_attack_finds_what_is_claimed_and_no_more(budget):
         hits = [np.mean(each.sum(axis=1) > 0.0) for each in released]
         mu = stats.norm.ppf(hits[0]) - stats.norm.ppf(hits[1])
         error = math.sqrt(2.0 * math.pi / 2.0 / runs)
-        low, high = (gaussian_epsilon(budget.delta, mu + 4 * e).upper for e in (-error, error))
+        low, high = (gaussian_epsilon(budget.delta, mu=mu + 4 * e).upper for e in (-error, error))
         assert mu == pytest.approx(gaussian_mu(1.0, 1e-6), rel=0.2)
     else:
         centre = 1.0 / (0.5 * 20) * 0.5  # of the four coordinates of the first minimiser

@@ -286,8 +286,8 @@ def test_second_noise_is_for_twice_the_distance():
     planned = near_plan_of(NEAR, BUDGET, relative_error=0.1)
     error, scale = planned.params.mechanism.tilt.query.error, planned.params.mechanism.finish_scale
     assert error == pytest.approx(0.1 / (planned.params.mechanism.tilt.query.regularisation * 200))
-    assert gaussian_delta(0.01, 2 * error / scale).upper <= 1e-7
-    assert gaussian_delta(0.01, 2 * error / (0.5 * scale)).lower > 1e-7
+    assert gaussian_delta(0.01, mu=2 * error / scale).upper <= 1e-7
+    assert gaussian_delta(0.01, mu=2 * error / (0.5 * scale)).lower > 1e-7
     finish = planned.guarantee.event.events[1]
     assert isinstance(finish, dp.GaussianDpEvent)
     assert finish.noise_multiplier <= 2 * scale / (2 * error)

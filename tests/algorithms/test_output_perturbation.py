@@ -141,7 +141,7 @@ BASE = {"n": 16_000, "dim": 64, "epsilon": 2.0}
 
 
 def budget(epsilon, relation="replace_one"):
-    delta = privopt.privacy.gaussian_delta(epsilon, epsilon / RATIO).upper
+    delta = privopt.privacy.gaussian_delta(epsilon, mu=epsilon / RATIO).upper
     return privopt.Budget(epsilon=epsilon, delta=delta, relation=relation)
 
 

@@ -211,7 +211,7 @@ def test_step_size_is_the_best_that_smoothness_allows(smoothness):
 def at(mu, relation="replace_one"):
     """A budget of that Gaussian parameter."""
     epsilon = 5.0 * mu
-    delta = privopt.privacy.gaussian_delta(epsilon, mu).upper
+    delta = privopt.privacy.gaussian_delta(epsilon, mu=mu).upper
     return privopt.Budget(epsilon=epsilon, delta=delta, relation=relation)
 
 

@@ -118,8 +118,8 @@ def test_an_attack_on_whole_transcripts_finds_what_is_claimed_and_no_more(
     mu, error = separation(*found)
     assert 0.9 * claimed < mu < claimed + 5.0 * error
     epsilon = privopt.Guarantee(oracle_of.event(relation), relation).epsilon(DELTA).upper
-    assert epsilon == pytest.approx(gaussian_epsilon(DELTA, claimed).upper, rel=1e-3)
-    least = 0.75 * gaussian_epsilon(DELTA, mu).upper
+    assert epsilon == pytest.approx(gaussian_epsilon(DELTA, mu=claimed).upper, rel=1e-3)
+    least = 0.75 * gaussian_epsilon(DELTA, mu=mu).upper
     assert least < epsilon_lower_bound(*found, DELTA) <= epsilon
 
 

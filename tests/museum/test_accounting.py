@@ -51,7 +51,7 @@ def test_a_replaced_record_moves_a_sum_twice(claimed):
     """Divergences of noise that forget that a record goes *and* comes: the exact curve, doubled."""
     for noise in (0.5, 1.0, 4.0):
         for relation in (ADD, REPLACE):
-            exact = gaussian_epsilon(1e-5, relation.multiple / noise)
+            exact = gaussian_epsilon(1e-5, mu=relation.multiple / noise)
             assert claimed(noise, relation) >= exact.lower
         assert claimed(2.0 * noise, REPLACE) == pytest.approx(claimed(noise, ADD), rel=1e-9)
 
@@ -212,7 +212,7 @@ def test_composition_is_no_better_than_the_optimum(composed):
 def test_a_delta_of_concentrated_privacy_is_an_upper_bound(delta_of):
     """A tail about 0 of a loss whose mean is not: Gaussian noise, of that privacy, exactly."""
     for rho, target in ((0.005, 0.3), (0.5, 3.0), (50.0, 60.0)):
-        assert delta_of(rho, target) >= gaussian_delta(target, math.sqrt(2.0 * rho)).lower
+        assert delta_of(rho, target) >= gaussian_delta(target, mu=math.sqrt(2.0 * rho)).lower
 
 
 class Unscaled:
@@ -262,7 +262,7 @@ def by_convolution(delta):
 def test_a_tiny_delta_is_not_rounded_away(claimed):
     """A delta below the round-off of a transform, where epsilon jumps: the exact curve."""
     for delta in (1e-6, 1e-10, 1e-14, 1e-18, 1e-22):
-        assert claimed(delta) == pytest.approx(gaussian_epsilon(delta, 1.0).upper, rel=0.02)
+        assert claimed(delta) == pytest.approx(gaussian_epsilon(delta, mu=1.0).upper, rel=0.02)
 
 
 def halved(make_event, budget):
@@ -347,7 +347,7 @@ def test_reading_does_not_write(begun):
 def test_steps_are_counted_and_not_their_entries(ledger):
     """A counter of entries where equal steps share one: noise over the root of the count."""
     spent = Guarantee(ledger(4.0, 15).event, ADD).epsilon(1e-5)
-    assert spent.upper >= gaussian_epsilon(1e-5, math.sqrt(16.0) / 4.0).lower
+    assert spent.upper >= gaussian_epsilon(1e-5, mu=math.sqrt(16.0) / 4.0).lower
 
 
 @exhibit(

@@ -106,10 +106,10 @@ def test_a_record_added_to_a_subset_of_fixed_size_costs_two_steps():
     rate = m / n
     epsilon = 1.0
     for mu in (0.3, 1.0):
-        delta = gaussian_delta(epsilon, mu).upper
+        delta = gaussian_delta(epsilon, mu=mu).upper
         gamma = math.exp(2.0 * epsilon)  # what two steps allow
-        truth = rate * gaussian_delta(math.log((gamma - 1 + rate) / rate), 2 * mu).lower
-        one_step = rate * gaussian_delta(math.log((math.e - 1 + rate) / rate), 2 * mu).lower
+        truth = rate * gaussian_delta(math.log((gamma - 1 + rate) / rate), mu=2 * mu).lower
+        one_step = rate * gaussian_delta(math.log((math.e - 1 + rate) / rate), mu=2 * mu).lower
         assert one_step > delta  # the pair without amplification would be wrong
         result = subsample(epsilon, delta, rate, sampler=FIXED, relation=ADD)
         assert result.epsilon >= 2.0 * epsilon
@@ -182,8 +182,8 @@ def test_group_edges():
 
 def test_a_group_of_gaussian_is_below_the_general_rule():
     for epsilon in (0.1, 0.5):
-        general = group_privacy(epsilon, gaussian_delta(epsilon, 0.3).upper, 3)
-        assert gaussian_delta(general[0], 3 * 0.3).upper <= general[1]
+        general = group_privacy(epsilon, gaussian_delta(epsilon, mu=0.3).upper, 3)
+        assert gaussian_delta(general[0], mu=3 * 0.3).upper <= general[1]
 
 
 test_bad_arguments_are_named = refused(

@@ -145,7 +145,7 @@ def test_a_composition_against_sampling():
     count, m, noise, epsilon = 5, 2, 6.0, 1.0
     random = np.random.default_rng(5)
     square = random.chisquare(m, (200_000, count)).sum(axis=1) / m
-    deltas = [gaussian_delta(epsilon, x).upper for x in np.sqrt(square[:4000]) / noise]
+    deltas = [gaussian_delta(epsilon, mu=x).upper for x in np.sqrt(square[:4000]) / noise]
     error = np.std(deltas) / math.sqrt(len(deltas))
     found = Fourier().delta(Times(Compressed(noise, m), count), OUT, epsilon)
     assert found.upper == pytest.approx(np.mean(deltas), abs=5.0 * error)

@@ -313,7 +313,7 @@ def test_adaptive_gaussian_noise_stays_within_the_gaussian_filter():
             mu = second(y)
             # E_P (1 - e^(eps - L - l))_+ is the curve of the second at eps - L
             left = b.epsilon - loss
-            curve = gaussian_delta(left, mu).upper if mu else max(0.0, -math.expm1(left))
+            curve = gaussian_delta(left, mu=mu).upper if mu else max(0.0, -math.expm1(left))
             return density * curve
 
         return integrate.quad(integrand, -12, 12, points=[0.0, 1.0, 3.0], limit=400)[0]

@@ -79,7 +79,7 @@ def log_delta(law, steps, epsilon):
 def test_the_oracle_knows_the_gaussian(epsilon):
     x = np.linspace(-40.0, 41.0, 20_001)
     law = -0.5 * (x - 1.0) ** 2 - 0.5 * math.log(2.0 * math.pi) + math.log(x[1] - x[0]), x - 0.5
-    exact = math.log(gaussian_delta(epsilon, 2.0).upper)
+    exact = math.log(gaussian_delta(epsilon, mu=2.0).upper)
     assert log_delta(law, 4, epsilon) == pytest.approx(exact, abs=REACH)
 
 

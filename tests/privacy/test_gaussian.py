@@ -44,7 +44,7 @@ def holds(interval, exact):
 
 def test_the_classic_noise_is_not_enough_at_large_epsilon():
     classic = math.sqrt(2.0 * math.log(1.25e5)) / 10.0
-    assert gaussian_delta(10.0, 1.0 / classic).lower == pytest.approx(2.265374e-5, rel=1e-6)
+    assert gaussian_delta(10.0, mu=1.0 / classic).lower == pytest.approx(2.265374e-5, rel=1e-6)
     assert 1.0 / classic > gaussian_mu(10.0, 1e-5)
 
 
@@ -52,7 +52,7 @@ def test_the_classic_noise_is_not_enough_at_large_epsilon():
 def test_delta_interval_holds_the_exact_value(log_mu, a):
     mu = 10.0**log_mu
     epsilon = mu * max(0.0, a + mu / 2)
-    interval, exact = gaussian_delta(epsilon, mu), exact_delta(epsilon, mu)
+    interval, exact = gaussian_delta(epsilon, mu=mu), exact_delta(epsilon, mu)
     assert holds(interval, exact)
     if interval.lower > 1e-300:
         assert interval.upper <= interval.lower * (1.0 + 1e-10)
@@ -61,7 +61,7 @@ def test_delta_interval_holds_the_exact_value(log_mu, a):
 @given(st.floats(-8.0, 3.0), st.floats(-690.0, -1e-3))
 def test_epsilon_interval_holds_the_exact_value(log_mu, log_delta):
     mu, delta = 10.0**log_mu, math.exp(log_delta)
-    lower, upper = gaussian_epsilon(delta, mu)
+    lower, upper = gaussian_epsilon(delta, mu=mu)
     assert exact_log_delta(upper, mu) <= mpmath.log(delta)
     assert lower == 0.0 or exact_log_delta(lower, mu) >= mpmath.log(delta)
     assert upper - lower <= 1e-9 * max(mu, upper)
@@ -71,60 +71,60 @@ def test_epsilon_interval_holds_the_exact_value(log_mu, log_delta):
 def test_mu_is_safe_and_tight(log_epsilon, log_delta):
     epsilon, delta = 10.0**log_epsilon, math.exp(log_delta)
     mu = gaussian_mu(epsilon, delta)
-    assert gaussian_delta(epsilon, mu).upper <= delta
+    assert gaussian_delta(epsilon, mu=mu).upper <= delta
     assert exact_delta(epsilon, mu) <= mpmath.mpf(delta) < exact_delta(epsilon, mu * (1 + 1e-9))
 
 
 @given(st.floats(0.0, 40.0), st.floats(-3.0, 1.0))
 def test_negative_epsilon_holds_the_exact_value(epsilon, log_mu):
     mu = 10.0**log_mu
-    assert holds(gaussian_delta(-epsilon, mu), exact_delta(-epsilon, mu))
+    assert holds(gaussian_delta(-epsilon, mu=mu), exact_delta(-epsilon, mu))
 
 
 def test_no_shift_costs_nothing():
-    assert tuple(gaussian_delta(0.0, 0.0)) == (0.0, 0.0)
-    assert tuple(gaussian_epsilon(0.0, 0.0)) == (0.0, 0.0)
+    assert tuple(gaussian_delta(0.0, mu=0.0)) == (0.0, 0.0)
+    assert tuple(gaussian_epsilon(0.0, mu=0.0)) == (0.0, 0.0)
 
 
 def test_no_noise_costs_everything():
-    assert tuple(gaussian_delta(5.0, math.inf)) == (1.0, 1.0)
-    assert tuple(gaussian_epsilon(0.999, math.inf)) == (math.inf, math.inf)
+    assert tuple(gaussian_delta(5.0, mu=math.inf)) == (1.0, 1.0)
+    assert tuple(gaussian_epsilon(0.999, mu=math.inf)) == (math.inf, math.inf)
 
 
 def test_pure_privacy_is_out_of_reach_of_gaussian_noise():
-    assert tuple(gaussian_epsilon(0.0, 1e-8)) == (math.inf, math.inf)
+    assert tuple(gaussian_epsilon(0.0, mu=1e-8)) == (math.inf, math.inf)
     assert gaussian_mu(1.0, 0.0) == 0.0
 
 
 def test_epsilon_is_exactly_zero_from_the_total_variation_on():
     for mu in (1e-8, 0.3, 5.0):
-        distance = gaussian_delta(0.0, mu).upper
-        assert tuple(gaussian_epsilon(distance * (1 + 1e-10), mu)) == (0.0, 0.0)
-        assert gaussian_epsilon(distance * (1 - 1e-10), mu).upper > 0.0
+        distance = gaussian_delta(0.0, mu=mu).upper
+        assert tuple(gaussian_epsilon(distance * (1 + 1e-10), mu=mu)) == (0.0, 0.0)
+        assert gaussian_epsilon(distance * (1 - 1e-10), mu=mu).upper > 0.0
 
 
 def test_underflowing_delta_keeps_a_positive_upper_end():
-    assert tuple(gaussian_delta(1e4, 1.0)) == (0.0, TINIEST)
-    assert tuple(gaussian_delta(1e10, 1e-308)) == (0.0, TINIEST)
+    assert tuple(gaussian_delta(1e4, mu=1.0)) == (0.0, TINIEST)
+    assert tuple(gaussian_delta(1e10, mu=1e-308)) == (0.0, TINIEST)
 
 
 def test_smallest_deltas_are_answered():
     for delta in (1e-300, TINIEST):
-        lower, upper = gaussian_epsilon(delta, 1.0)
+        lower, upper = gaussian_epsilon(delta, mu=1.0)
         assert 37.0 < lower <= upper < 39.5
         assert upper - lower < 1e-9
 
 
 def test_delta_near_one_is_answered():
     for mu in (1e-3, 1.0, 100.0):
-        lower, upper = gaussian_epsilon(math.nextafter(1.0, 0.0), mu)
+        lower, upper = gaussian_epsilon(math.nextafter(1.0, 0.0), mu=mu)
         assert 0.0 <= lower <= upper < math.inf
 
 
 def test_numbers_beyond_the_stated_range_fail_safe():
-    lower, upper = gaussian_delta(5e33, 1e17)  # a = 0 up to a rounding error above one
+    lower, upper = gaussian_delta(5e33, mu=1e17)  # a = 0 up to a rounding error above one
     assert (lower, upper) == (0.0, 1.0)
-    assert gaussian_epsilon(1e-6, 1e200).upper == math.inf
+    assert gaussian_epsilon(1e-6, mu=1e200).upper == math.inf
 
 
 @pytest.mark.parametrize("mu", [0.0, 1e-8, 0.5, 3.0, 37.0, 1e3])
@@ -158,9 +158,9 @@ def test_trade_off_at_infinity_and_its_minimal_error_sum():
 
 
 test_bad_arguments_are_named = refused(
-    (lambda: gaussian_delta(math.nan, 1.0), "epsilon must be a real number, got nan"),
-    (lambda: gaussian_delta(1.0, -1.0), "mu must be non-negative, got -1.0"),
-    (lambda: gaussian_epsilon(1.0, 1.0), r"delta must lie in \[0, 1\), got 1.0"),
+    (lambda: gaussian_delta(math.nan, mu=1.0), "epsilon must be a real number, got nan"),
+    (lambda: gaussian_delta(1.0, mu=-1.0), "mu must be non-negative, got -1.0"),
+    (lambda: gaussian_epsilon(1.0, mu=1.0), r"delta must lie in \[0, 1\), got 1.0"),
     (lambda: gaussian_mu(-1.0, 0.1), "epsilon must be non-negative and finite, got -1.0"),
     (lambda: gaussian_trade_off([0.5, 1.5], 1.0), r"alpha must lie in \[0, 1\]"),
 )

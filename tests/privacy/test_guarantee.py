@@ -27,7 +27,7 @@ def test_gaussian_composition_is_pythagorean_however_nested():
     nested = gaussian(3.0).then(gaussian(4.0).times(2)).times(3).then(gaussian(5.0))
     mu = math.sqrt(3 * (1 / 9 + 2 / 16) + 1 / 25)
     for delta in (1e-3, 1e-15, 1e-300):
-        ours, exact = nested.epsilon(delta), gaussian_epsilon(delta, mu)
+        ours, exact = nested.epsilon(delta), gaussian_epsilon(delta, mu=mu)
         assert ours.lower <= exact.lower <= exact.upper <= ours.upper
         assert ours.upper == pytest.approx(exact.upper, rel=1e-10)
 

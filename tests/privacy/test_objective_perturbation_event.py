@@ -184,7 +184,7 @@ def test_its_lower_ends_are_a_linear_loss():
     """For ``f = L x w`` the release is a Gaussian mechanism, which no proof can improve on."""
     assert ObjectivePair(0.3, 0.1).attained == GaussianPair(0.3)
     both = Guarantee(event(5.0), REPLACE).delta(1.0)
-    assert both.lower == pytest.approx(gaussian_delta(1.0, 2.0 / 5.0).upper, rel=2e-3)
+    assert both.lower == pytest.approx(gaussian_delta(1.0, mu=2.0 / 5.0).upper, rel=2e-3)
     assert both.lower <= both.upper
 
 

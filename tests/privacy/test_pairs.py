@@ -190,7 +190,7 @@ def test_a_fixed_batch_has_the_curve_of_the_closed_form(n, m, noise):
 
     def curve(epsilon):
         whole = math.log1p(math.expm1(epsilon) * n / m)
-        return m / n * gaussian_delta(whole, 2.0 / noise).upper
+        return m / n * gaussian_delta(whole, mu=2.0 / noise).upper
 
     for epsilon in (0.0, 1e-3, 0.1, 1.0, 4.0):
         bins = pair.bins(np.array([epsilon]))

@@ -54,7 +54,8 @@ def multilevel(size, base, noise):
 def test_one_mixture_has_the_mean_of_the_profiles(epsilon):
     sides, law = (Gaussian(2.0), Gaussian(0.5), Gaussian(40.0)), (0.6, 0.1, 0.3)
     exact = sum(
-        p * gaussian_delta(epsilon, 1.0 / z).upper for p, z in zip(law, (2, 0.5, 40), strict=True)
+        p * gaussian_delta(epsilon, mu=1.0 / z).upper
+        for p, z in zip(law, (2, 0.5, 40), strict=True)
     )
     event = Coin(sides, law)
     for accountant in (Mixture(), Fourier(1e-6)):
@@ -223,7 +224,7 @@ def test_coins_that_are_none_are_supported_by_nobody(accountant):
 def test_full_batches_and_extreme_noise():
     assert dominating_pairs(multilevel(16, 16, 2.0), REPLACE) is None  # no level fits
     full = Coin((FixedSize(8, 8, Gaussian(2.0)), FixedSize(8, 4, Gaussian(2.0))), (0.5, 0.5))
-    exact = 0.5 * gaussian_delta(0.5, 1.0).upper
+    exact = 0.5 * gaussian_delta(0.5, mu=1.0).upper
     assert exact < Guarantee(full, REPLACE).delta(0.5).upper < 2.0 * exact
     for noise, bound in ((1e12, 1e-9), (math.inf, 0.0)):
         assert (

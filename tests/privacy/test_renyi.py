@@ -149,7 +149,7 @@ def test_fixed_size_bound_holds_what_the_subsampled_profile_implies(q, s, order)
     """``D_alpha`` is an integral of the hockey-stick curve, the curve is known (Balle et al.)."""
 
     def above(gamma):  # H_gamma, gamma >= 1
-        return q * gaussian_delta(math.log1p((gamma - 1) / q), s).upper
+        return q * gaussian_delta(math.log1p((gamma - 1) / q), mu=s).upper
 
     def weight(gamma):
         return order * (order - 1) * gamma ** (order - 2)

@@ -117,7 +117,7 @@ def test_the_radius_by_epsilon_is_the_last_of_its_condition_and_below_that_by_f_
         return any(
             lower
             > math.exp(2.0 * e) * upper
-            + (1.0 + math.exp(e)) * gaussian_delta(e, radius / 0.25).upper
+            + (1.0 + math.exp(e)) * gaussian_delta(e, mu=radius / 0.25).upper
             for e in epsilons
         )
 

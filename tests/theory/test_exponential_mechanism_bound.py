@@ -98,7 +98,7 @@ def test_regularised_privacy_by_quadrature(name, k, m):
     for other in (LINE, -LINE, np.abs(LINE)):
         q = density(energy + k * shift * other)
         for epsilon in (0.0, 0.1, 0.5, 1.0):
-            bound = gaussian_delta(epsilon, mu).upper + 1e-7  # the grid's error
+            bound = gaussian_delta(epsilon, mu=mu).upper + 1e-7  # the grid's error
             assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= bound
 
 
@@ -109,7 +109,7 @@ def test_unconstrained_linear_shift_is_attained_and_double_k_is_not_private():
     quadratic = 0.5 * m * LINE**2
     p, q = density(k * quadratic), density(k * (quadratic + shift * LINE))
     for epsilon in (0.0, 0.5, 1.0, 3.0):
-        exact = gaussian_delta(epsilon, mu).upper
+        exact = gaussian_delta(epsilon, mu=mu).upper
         assert hockey_stick(p, q, epsilon) == pytest.approx(exact, rel=1e-4)
     p, q = density(2 * k * quadratic), density(2 * k * (quadratic + shift * LINE))
-    assert hockey_stick(p, q, 1.0) > 1.2 * gaussian_delta(1.0, mu).upper
+    assert hockey_stick(p, q, 1.0) > 1.2 * gaussian_delta(1.0, mu=mu).upper

@@ -56,7 +56,9 @@ def uncapped(case, **changes):
     if "epsilon" in changes:  # at its ratio to mu
         epsilon = changes.pop("epsilon")
         mu = privopt.privacy.gaussian_mu(budget.epsilon, budget.delta) if budget.delta else 1.0
-        delta = privopt.privacy.gaussian_delta(epsilon, mu * epsilon).upper if budget.delta else 0.0
+        delta = (
+            privopt.privacy.gaussian_delta(epsilon, mu=mu * epsilon).upper if budget.delta else 0.0
+        )
         budget = dataclasses.replace(budget, epsilon=epsilon, delta=delta)
     rate = plan_of(dataclasses.replace(facts, **changes), budget, **choices).rate
     return rate.uncapped, rate

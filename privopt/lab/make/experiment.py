@@ -204,7 +204,7 @@ class Experiment:
         delta = self.delta
         if delta is None:
             assert self.epsilon_over_mu is not None
-            delta = gaussian_delta(epsilon, epsilon / self.epsilon_over_mu).upper
+            delta = gaussian_delta(epsilon, mu=epsilon / self.epsilon_over_mu).upper
         return Budget(epsilon=epsilon, delta=delta, relation=self.relation)
 
 

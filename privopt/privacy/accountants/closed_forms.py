@@ -107,13 +107,13 @@ class GaussianDP:
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         mu = self.distance(event, relation)
         return Interval(
-            gaussian_epsilon(delta, mu.lower).lower, gaussian_epsilon(delta, mu.upper).upper
+            gaussian_epsilon(delta, mu=mu.lower).lower, gaussian_epsilon(delta, mu=mu.upper).upper
         )
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
         mu = self.distance(event, relation)
         return Interval(
-            gaussian_delta(epsilon, mu.lower).lower, gaussian_delta(epsilon, mu.upper).upper
+            gaussian_delta(epsilon, mu=mu.lower).lower, gaussian_delta(epsilon, mu=mu.upper).upper
         )
 
     def trade_off(
