@@ -217,6 +217,25 @@ def test_keys_of_rbg_draw_the_same_law():
     assert np.mean(np.isin(*drawn)) < 1e-2
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+def test_an_order_is_a_permutation_with_or_without_float64(n):
+    key = jax.random.key(5)
+    with jax.enable_x64(True):
+        wide = np.asarray(draws.order(key, n))
+    with jax.enable_x64(False):
+        narrow = np.asarray(draws.order(key, n))
+    np.testing.assert_array_equal(wide, narrow)
+    np.testing.assert_array_equal(np.sort(wide), np.arange(n))
+
+
+def test_all_orders_are_equally_likely():
+    keys = jax.random.split(jax.random.key(6), 24_000)
+    orders = np.asarray(jax.vmap(lambda key: draws.order(key, 4))(keys))
+    _, counts = np.unique(orders @ [64, 16, 4, 1], return_counts=True)
+    assert counts.size == 24
+    assert stats.chisquare(counts).pvalue > LEVEL
+
+
 def test_no_draw_is_so_large_that_words_would_repeat():
     with pytest.raises(ValueError, match=r"shape must need at most 2\^32 pairs of words, got "):
         draws.exponential(jax.random.key(0), (2**16, 2**15 + 1), np.float32)

@@ -6,7 +6,7 @@ import pytest
 
 from privopt import draws
 from privopt.core import replicates
-from privopt.streams import STREAMS, stream
+from privopt.streams import STREAMS, as_key, stream
 
 
 def words(keys):
@@ -44,6 +44,47 @@ def test_streams_under_vmap_are_those_of_each_key():
     keys = jax.random.split(jax.random.key(3), 4)
     mapped = jax.vmap(lambda key: stream(key, "noise"))(keys)
     np.testing.assert_array_equal(words(mapped), [words(stream(key, "noise"))[0] for key in keys])
+
+
+def test_keys_of_threefry_enter_as_they_are_and_those_of_rbg_by_their_words():
+    key = jax.random.key(3)
+    assert as_key(key) is key
+    many = jax.random.split(jax.random.key(3, impl="rbg"), 4)
+    entered = as_key(many, ndim=1)
+    assert str(jax.random.key_impl(entered)) == "threefry2x32"
+    each = [words(as_key(key))[0] for key in many]
+    np.testing.assert_array_equal(words(entered), each)
+    np.testing.assert_array_equal(words(jax.vmap(as_key)(many)), each)
+    assert len(set(each)) == 4
+    raw = np.array([1, 2, 3, 4], np.uint32)  # all four words count
+    ways = [raw, *(np.where(np.arange(4) == i, 9, raw).astype(np.uint32) for i in range(4))]
+    keys = [as_key(jax.random.wrap_key_data(way, impl="rbg")) for way in ways]
+    assert len({words(key)[0] for key in keys}) == 5
+
+
+def test_the_children_of_unsafe_rbg_commute_and_are_refused():
+    """Its streams share noise: step 1 of restart 2 would draw that of step 2 of restart 1."""
+    key, fold = jax.random.key(91827364, impl="unsafe_rbg"), jax.random.fold_in
+    one, two = fold(fold(key, 1), 2), fold(fold(key, 2), 1)
+    assert np.array_equal(*map(jax.random.key_data, (one, two)))
+    for use in (as_key, lambda key: stream(key, "noise"), lambda key: draws.normal(key, (), "f4")):
+        with pytest.raises(ValueError, match=r"key must be of the generator .* got unsafe_rbg"):
+            use(key)
+
+
+@pytest.mark.parametrize(
+    "key", [None, 0, 1.5, jax.random.PRNGKey(91827364), np.zeros(2, np.uint32), "key", object()]
+)
+def test_other_keys_are_refused_without_being_printed(key):
+    for use in (as_key, lambda key: stream(key, "noise"), lambda key: draws.normal(key, (), "f4")):
+        with pytest.raises(ValueError, match="key must be a single typed key made by ") as refusal:
+            use(key)
+        assert "91827364" not in str(refusal.value)
+    for many in (jax.random.key(0), jax.random.split(jax.random.key(0), 4).reshape(2, 2)):
+        with pytest.raises(ValueError, match=r"keys must be a vector of .* got keys of shape \("):
+            as_key(many, "keys", ndim=1)
+    with pytest.raises(ValueError, match=r"a list of keys; write jnp.stack\(keys\)"):
+        as_key([jax.random.key(0)], "keys", ndim=1)
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known():

@@ -250,7 +250,7 @@ def _run_many(
             return over(members)(params, keys)
 
         derive = jax.vmap(jax.vmap(public_key, in_axes=(0, None)), in_axes=(None, 0))
-        public_keys = derive(groups[:, 0], streams)
+        public_keys = derive(jax.random.clone(groups)[:, 0], streams)
 
         def grouped(params: Parameters, keys: ReplicateKeys, public_keys: Array) -> Run:
             def group(keys: ReplicateKeys, key: Array) -> Run:

@@ -109,10 +109,35 @@ class ProblemOptions(TypedDict, total=False):
 def declared_function(
     name: str, signature: str, function: Callable[..., Array]
 ) -> Callable[..., Array]:
-    """``function`` if it is a pytree itself, else as a constant of the program."""
+    """Return ``function`` if it is a pytree itself, else as a constant of the program."""
     if isinstance(function, type) or not callable(function):
         raise ValueError(f"{name} must be a function {signature}, got {described(function)}")
     return Partial(function) if jax.tree_util.all_leaves([function]) else function
+
+
+def check_scalar(name: str, signature: str, function: Callable[..., Array], *args: Pytree) -> None:
+    """Check that a function can be traced by JAX and returns a floating-point scalar.
+
+    Only shapes and types of ``args`` are used. The program is traced once for each of them.
+    """
+    try:
+        result = _called.eval_shape(function, *args)
+    except Exception as error:
+        reason = str(error).split("\n", 1)[0]
+        raise ValueError(
+            f"{name} must be a function {signature} written in JAX, got one that raises "
+            f"{type(error).__name__}: {reason}"
+        ) from error
+    leaves = jax.tree.leaves(result)
+    shapes = ", ".join(f"{leaf.dtype} of shape {leaf.shape}" for leaf in leaves) or "none"
+    scalar = leaves == [result] and result.shape == ()
+    if not (scalar and jnp.issubdtype(result.dtype, jnp.floating)):
+        raise ValueError(f"{name} must return a floating-point scalar, got {shapes}")
+
+
+@jax.jit
+def _called(function: Callable[..., Pytree], *args: Pytree) -> Pytree:
+    return function(*args)
 
 
 def declared_constraint(

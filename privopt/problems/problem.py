@@ -30,6 +30,7 @@ from privopt.problems.declaration import (
     Shaped,
     array_rows,
     check_origin,
+    check_scalar,
     check_shape,
     declared_constraint,
     declared_function,
@@ -157,12 +158,23 @@ class Problem:
             if self.shape is not None:
                 raise ValueError("shape must be left out where start has one, got both")
             risk = replace(risk, origin=check_origin(self.start, self.problem_class.dim, risk))
+        self._check_functions(risk)
         object.__setattr__(self, "constraint", constraint)
         object.__setattr__(self, "objective", risk)
         drawn = self.probabilities is not None
         object.__setattr__(
             self, "source", Population(risk, self.problem_class.n) if drawn else risk
         )
+
+    def _check_functions(self, risk: EmpiricalRisk) -> None:
+        """Check the signatures of ``loss`` and ``public`` on shapes, never on records."""
+        point = risk.start(self.problem_class.dim)
+        record = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), risk.data
+        )
+        check_scalar("loss", "loss(w, x) -> scalar", risk.loss, point, record)
+        if risk.public is not None:
+            check_scalar("public", "r(w) -> scalar", risk.public, point)
 
     def __repr__(self) -> str:
         facts = self.problem_class

@@ -180,6 +180,28 @@ def test_data_enter_a_release_through_its_noisy_answers_alone(name):
     assert replay(pair, key=jax.random.key(1)) == ()
 
 
+def test_no_key_is_consumed_twice(name):
+    """The checker of JAX reads the programs, which are not compiled."""
+    plans, where = [plan(name), plan(name, BUDGETS[1])], problem(name)
+    key, keys = (jax.ShapeDtypeStruct(shape, jax.random.key(0).dtype) for shape in ((), (4,)))
+
+    def in_steps(key):
+        s = privopt.stepper(plans[0], where)
+        return s.released(s.step(s.init(key)))
+
+    with jax.debug_key_reuse(True):
+        for mode in ("together", "in_turn"):
+            run_many = functools.partial(privopt.run_many, plans, where)
+            run_many = functools.partial(run_many, execution=Execution(replicates=mode))
+            jax.eval_shape(run_many, keys)
+            jax.eval_shape(functools.partial(run_many, group=2, common_random_numbers=True), keys)
+        jax.eval_shape(functools.partial(privopt.run, plans[0], where), key)
+        if privopt.ALGORITHMS[name].steps:
+            jax.eval_shape(in_steps, key)
+        with pytest.raises(jax.errors.KeyReuseError):  # the checker sees what it is there for
+            jax.eval_shape(lambda key: (jax.random.split(key), jax.random.split(key)), key)
+
+
 def test_many_equals_loop_over_seeds_and_numbers(name):
     """And the loop is one program for all numbers, budgets, data and seeds."""
     plans = [
