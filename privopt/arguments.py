@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Sized
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from dataclasses import is_dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import cache
+from functools import cache, wraps
+from inspect import Parameter, signature, unwrap
 from numbers import Integral, Real
 from types import UnionType
 from typing import (
@@ -36,6 +37,7 @@ __all__ = [
     "answering",
     "check_fields",
     "check_type",
+    "checked",
     "count",
     "described",
     "instance",
@@ -48,9 +50,12 @@ __all__ = [
 ]
 
 _INT32_MAX = 2**31 - 1
+_ARGS, _KWARGS = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
+_ARRAYS = ("jax", "jaxlib", "numpy")  # packages whose objects are arrays
 _LONGEST_SHOWN = 60  # characters
 
 Kind = TypeVar("Kind")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Catalogue(dict[str, Kind]):
@@ -203,6 +208,34 @@ def check_fields(name: str, record: Any) -> None:
         check_fields(path, value)
 
 
+def checked(function: Function) -> Function:
+    """Decorate a public function: check arguments against their annotations before the call.
+
+    ``ValueError`` with the name of the argument, the type and what was received, in the place of an
+    error from the middle of a computation, which may contain the argument.
+
+    Examples
+    --------
+    >>> @checked
+    ... def half(size: float) -> float:
+    ...     return size / 2
+    >>> half([1.0])
+    Traceback (most recent call last):
+    ValueError: size must be float, got an object of type list and length 1
+    """
+    parameters = signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        types = _annotations(unwrap(function))
+        for name, value in parameters.bind(*args, **kwargs).arguments.items():
+            if parameters.parameters[name].kind not in (_ARGS, _KWARGS):
+                check_type(name, value, types.get(name, Any))
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
 def check_type(name: str, value: object, hint: Any) -> None:
     """Check that ``value`` has the type ``hint``, which may be generic: ``Mechanism[Query]``."""
     if not _has_type(value, hint):
@@ -211,13 +244,16 @@ def check_type(name: str, value: object, hint: Any) -> None:
         raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
 
 
-@cache
 def _field_types(kind: Any) -> dict[str, Any]:
     """Return the types of the fields of a record; none for other types."""
-    if not (is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))):
-        return {}
+    record = is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+    return _annotations(kind) if record else {}
+
+
+@cache
+def _annotations(annotated: Any) -> dict[str, Any]:
     try:
-        return get_type_hints(kind)
+        return get_type_hints(annotated)
     except NameError:  # annotations that cannot be looked up here
         return {}
 
@@ -235,8 +271,14 @@ def _has_type(value: object, hint: Any) -> bool:
         return _is_real(value) if kind is float else _is_whole(value)
     if kind is Callable:
         return callable(value)
+    if getattr(kind, "__name__", "") == "Array":  # of JAX; NumPy's arrays and numbers will do
+        return _is_real(value) or _is_array(value)
+    if kind in (Sequence, Iterable) and _is_array(value):
+        return True
     if not isinstance(kind, type) or kind in (Any, object, Hashable):
         return True
+    if issubclass(kind, Names) and isinstance(value, str):
+        return value in list(kind)  # by its name
     if getattr(kind, "_is_protocol", False):
         return not isinstance(value, type) and all(hasattr(value, m) for m in _members(kind))
     if kind is tuple and options and isinstance(value, tuple):
@@ -257,6 +299,10 @@ def _members(protocol: type) -> tuple[str, ...]:
         name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", ()))
     }
     return tuple(name for name in names if not name.startswith("_"))
+
+
+def _is_array(value: object) -> bool:
+    return type(value).__module__.split(".")[0] in _ARRAYS
 
 
 def _is_real(value: object) -> TypeGuard[Real]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.arguments import count
+from privopt.arguments import checked, count
 
 MAX_ENUMERATED = 50_000  # patterns
 
@@ -38,6 +38,7 @@ class Patterns(NamedTuple):
         return range(min(steps, max(self.gap, steps - (self.times - 1) * self.gap)))
 
 
+@checked
 def patterns(steps: int, epochs: int, gap: int | None, even: bool = False) -> Patterns:
     """At most ``epochs`` of ``steps``, ``gap`` apart; by default as far as epochs of one order are.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.arguments import count, member, shown
+from privopt.arguments import checked, count, member, shown
 from privopt.factorisations.buffers import buffered
 from privopt.factorisations.dense import optimal
 from privopt.factorisations.factorisation import Factorisation
@@ -45,6 +45,7 @@ def _whole(steps: int) -> NDArray[np.float64]:
     return square_root(steps)
 
 
+@checked
 def factorise(
     name: str, steps: int, band: int | None = None, optimise: bool = False
 ) -> Factorisation:

@@ -12,6 +12,7 @@ from scipy.linalg import toeplitz
 from scipy.optimize import minimize
 from scipy.signal import fftconvolve, lfilter
 
+from privopt.arguments import checked
 from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
 
 MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
@@ -23,6 +24,7 @@ _ROUND_OFF = 1e-9
 _Floats = NDArray[np.float64]
 
 
+@checked
 def square_root(steps: int) -> _Floats:
     """The coefficients of ``(1 - x)^(-1/2)``, of the square root of ``A``: ``binom(2k, k)/4^k``.
 
@@ -37,6 +39,7 @@ def square_root(steps: int) -> _Floats:
     return np.cumprod(np.concatenate([[1.0], 1.0 - 0.5 / k]))
 
 
+@checked
 def inverse_square_root(steps: int) -> _Floats:
     """The coefficients of ``(1 - x)^(1/2)``."""
     k = np.arange(1, steps)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from privopt.arguments import checked
 from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
 
 MAX_DENSE = 512  # steps up to which patterns are looked at one by one
@@ -16,6 +17,7 @@ _AT_ONCE = 2**20
 _Floats = NDArray[np.float64]
 
 
+@checked
 def tree_height(steps: int) -> int:
     """``floor(log2 T) + 1``: in so many complete blocks a step lies at most."""
     return steps.bit_length()

@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.rate import (
@@ -50,6 +51,7 @@ _SOURCE = (
 )
 
 
+@checked
 def biased_descent_step_size(
     problem_class: ProblemClass, *, steps: int, second_moment: float, gap: float | None = None
 ) -> float:
@@ -65,6 +67,7 @@ def biased_descent_step_size(
     return math.sqrt(2.0 * gap / (smoothness * steps * second_moment))
 
 
+@checked
 def biased_descent_rate(
     problem_class: ProblemClass,
     *,
@@ -116,6 +119,7 @@ def biased_descent_rate(
     return _rate(facts, [shift, *first], gap, moved, theorem)
 
 
+@checked
 def inexact_descent_step_size(
     problem_class: ProblemClass, *, steps: int, error: float, gap: float | None = None
 ) -> float:
@@ -218,6 +222,7 @@ class BiasedMoments(NamedTuple):
     second: Term
 
 
+@checked
 def bias_reduced_moments(
     problem_class: ProblemClass,
     *,
@@ -284,6 +289,7 @@ def bias_reduced_moments(
     return BiasedMoments(Term("bias", largest, 0.5 * shrinks), Term("second moment", total, moves))
 
 
+@checked
 def bias_reduced_steps(problem_class: ProblemClass, *, delta: float, base: int) -> int:
     """``T = ceil(2 n/(b_0 ln(4/delta)))``: what the published stopping rule takes on average.
 

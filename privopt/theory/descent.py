@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.rate import (
     FIXED,
@@ -140,6 +141,7 @@ class Descent(NamedTuple):
         return f"at default steps{sampled}, where the rest moves like the noise"
 
 
+@checked
 def descent_rate(
     problem_class: ProblemClass,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.descent import Descent, covering, settled
 from privopt.theory.rate import FIXED, Powers
@@ -29,6 +30,7 @@ class DescentNumbers(NamedTuple):
     output: OutputRule
 
 
+@checked
 def descent_steps(
     problem_class: ProblemClass,
     *,
@@ -80,6 +82,7 @@ def _curved_steps(facts: ProblemClass, noise: float) -> tuple[float, Powers]:
     return min(convex, (curved, 0.5 * slope * _TO_BALANCE_NOISE), key=lambda each: each[0])
 
 
+@checked
 def descent_batch(problem_class: ProblemClass, *, one_step_noise: float) -> float:
     """``b = L^2/(H R sqrt(d) sigma_1)``: batches then ask for as many steps as curvature does.
 
@@ -93,6 +96,7 @@ def descent_batch(problem_class: ProblemClass, *, one_step_noise: float) -> floa
     return (facts.lipschitz / noise) ** 2 / (2.0 * _SMOOTH_SLACK * max(curved, 1.0))
 
 
+@checked
 def descent_numbers(
     problem_class: ProblemClass,
     *,

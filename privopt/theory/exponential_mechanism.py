@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
 
+@checked
 def exponential_mechanism_regularisation(
     problem_class: ProblemClass, *, sensitivity: float, mu: float
 ) -> float:
@@ -18,6 +20,7 @@ def exponential_mechanism_regularisation(
     return 2.0 * sensitivity * math.sqrt(problem_class.dim) / (mu * problem_class.radius)
 
 
+@checked
 def exponential_mechanism_rate(
     problem_class: ProblemClass,
     *,

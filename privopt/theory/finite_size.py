@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import integrate, special
 
-from privopt.arguments import shown
+from privopt.arguments import checked, shown
 
 _LATE = 1e-9  # chance of a projection that is left out of account
 _RESOLUTION = 1e-3  # of a law: what is not known of it is a smaller part
@@ -40,6 +40,7 @@ class RadialLoss(NamedTuple):
         return self.slope * moment(1) + 0.5 * self.curvature * moment(2)
 
 
+@checked
 def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
     """``E F(Proj(z))``, ``z ~ N(0, sigma^2 I)``: output perturbation, the minimiser at 0.
 
@@ -55,6 +56,7 @@ def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
     return loss.expected(_capped(0.5 * dim, 0.5, math.sqrt(2.0) * scale, half, loss.radius))
 
 
+@checked
 def norm_laplace_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
     """``E F(Proj(z))``, the density of ``z`` proportional to ``exp(-|z|/beta)``.
 
@@ -80,6 +82,7 @@ def _capped(shape: float, root: float, unit: float, end: float, radius: float) -
     return moment
 
 
+@checked
 def gibbs_draw(
     loss: RadialLoss, *, dim: int, temperature: float, regularisation: float = 0.0
 ) -> float:
@@ -113,6 +116,7 @@ def gibbs_draw(
     return loss.expected(lambda power: integral(power) / total)
 
 
+@checked
 def noisy_descent_on_squares(
     loss: RadialLoss,
     *,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.descent import root_and_last
 from privopt.theory.rate import (
@@ -45,6 +46,7 @@ class PrefixError(NamedTuple):
     restarted: float = 0.0
 
 
+@checked
 def local_exponent(error: Callable[[int], float], steps: int) -> float:
     """``d log error / d log T`` of ``T -> error(T)``, between half and twice as many steps.
 
@@ -55,6 +57,7 @@ def local_exponent(error: Callable[[int], float], steps: int) -> float:
     return math.log(high / low) / math.log(ends[1] / ends[0])
 
 
+@checked
 def ftrl_regularisation(
     problem_class: ProblemClass,
     *,
@@ -76,6 +79,7 @@ def ftrl_regularisation(
     return math.sqrt(2.0 * costs.inverse) / problem_class.radius
 
 
+@checked
 def ftrl_batch(problem_class: ProblemClass, *, unit_noise: float) -> int:
     """``b = sqrt(d) u/L``, with ``u/b`` the noise that a batch of ``b`` needs if asked once.
 
@@ -86,6 +90,7 @@ def ftrl_batch(problem_class: ProblemClass, *, unit_noise: float) -> int:
     return max(1, min(problem_class.n, math.ceil(best)))
 
 
+@checked
 def ftrl_rate(
     problem_class: ProblemClass,
     *,

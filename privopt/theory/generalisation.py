@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 
+from privopt.arguments import checked
 
+
+@checked
 def expected_generalisation(epsilon: float, delta: float, *, spread: float) -> float:
     """``|E R - E R_S| <= spread (e^epsilon - 1 + delta)`` under ``replace_one``, or ``spread``.
 
@@ -28,6 +31,7 @@ def expected_generalisation(epsilon: float, delta: float, *, spread: float) -> f
     return spread * min(1.0, math.expm1(min(epsilon, 1.0)) + delta)
 
 
+@checked
 def information_generalisation(information: float, *, n: int, spread: float) -> float:
     """``|E R - E R_S| <= spread sqrt(I/(2 n))``, ``I`` the information of the records in ``w``.
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from scipy.optimize import brentq
 from scipy.special import polygamma
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, largest_excess, no_rate
@@ -35,6 +36,7 @@ class PerturbationCost(NamedTuple):
     power: float = 1.0
 
 
+@checked
 def perturbation_cost(
     problem_class: ProblemClass,
     *,
@@ -107,6 +109,7 @@ def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost
     )
 
 
+@checked
 def minimiser_stability(problem_class: ProblemClass) -> float:
     """``2 L^2/n``: over ``lambda``, how much better a minimiser fits its own records than others.
 
@@ -126,6 +129,7 @@ class BalancedMinimiser(NamedTuple):
     power: float
 
 
+@checked
 def balanced_minimiser(
     *, linear: float, curved: float = 0.0, order: float = 1.5, distance: float, share: float = 0.25
 ) -> BalancedMinimiser:
@@ -150,6 +154,7 @@ def balanced_minimiser(
     return BalancedMinimiser(best, 0.0, noise / (noise + stiff * best))
 
 
+@checked
 def ball_balanced_minimiser(
     problem_class: ProblemClass, *, unit: float, glm: bool, distance: float
 ) -> BalancedMinimiser:
@@ -175,6 +180,7 @@ def ball_balanced_minimiser(
     return BalancedMinimiser(best, 0.0, 1.0 / (1.0 + power))
 
 
+@checked
 def pure_balanced_minimiser(
     problem_class: ProblemClass,
     *,
@@ -212,6 +218,7 @@ def pure_balanced_minimiser(
     return min(sparse, dense, key=lambda each: each.regularisation / (1.0 - each.power))
 
 
+@checked
 def smoothed_pure_balanced_minimiser(
     problem_class: ProblemClass, *, unit: float, cost: float, distance: float
 ) -> BalancedMinimiser:
@@ -227,6 +234,7 @@ def smoothed_pure_balanced_minimiser(
     return BalancedMinimiser(best.regularisation, width, best.power * parts.power)
 
 
+@checked
 def smoothing_width(
     problem_class: ProblemClass, regularisation: float, *, unit: float, cost: float
 ) -> float:
@@ -256,6 +264,7 @@ def _smoothed(problem_class: ProblemClass, unit: float, cost: float) -> _Smoothe
     return min(sparse, dense, key=lambda each: each.noise + each.blur)
 
 
+@checked
 def linf_output_perturbation_rate(
     problem_class: ProblemClass,
     *,

@@ -26,6 +26,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from privopt.arguments import checked
 from privopt.spec import Budget, ProblemClass
 from privopt.theory.advantage import Advantage, ApproximateAdvantage
 from privopt.theory.hard_data import (
@@ -193,6 +194,7 @@ def _hindsight(facts: ProblemClass) -> float:
     return (1.0 - 1e-9) * largest * max(middle, spread)
 
 
+@checked
 def lower_bound(
     problem_class: ProblemClass,
     guarantee: Advantage,

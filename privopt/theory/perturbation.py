@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, largest_excess
 
@@ -49,6 +50,7 @@ def _stationary(
     return rise, share and bias * share, bias
 
 
+@checked
 def perturbed_minimiser_regularisation(
     problem_class: ProblemClass, *, unit_noise_norm: float
 ) -> float:
@@ -60,6 +62,7 @@ def perturbed_minimiser_regularisation(
     return 2.0 * math.sqrt(problem_class.lipschitz * unit_noise_norm) / problem_class.radius
 
 
+@checked
 def output_perturbation_rate(
     problem_class: ProblemClass,
     *,
@@ -162,6 +165,7 @@ def _bias(problem_class: ProblemClass, regularisation: float) -> float:
     return 0.25 * regularisation * problem_class.radius**2 if regularisation > 0.0 else 0.0
 
 
+@checked
 def perturbed_objective_regularisation(
     problem_class: ProblemClass, second_moment: Callable[[float], float], *, least: float = 0.0
 ) -> float:
@@ -190,6 +194,7 @@ def perturbed_objective_regularisation(
     return float(min(grid, key=bound))
 
 
+@checked
 def objective_perturbation_rate(
     problem_class: ProblemClass,
     *,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.rate import Powers, Quantity, Rate, Term, add, largest_excess
 
 
+@checked
 def phase_sizes(n: int) -> tuple[int, ...]:
     """``n_i = floor(n / 2^i)`` for ``i = 1..floor(log2 n)``: ``>= 1`` each, ``< n`` in all.
 
@@ -16,6 +18,7 @@ def phase_sizes(n: int) -> tuple[int, ...]:
     return tuple(n >> i for i in range(1, n.bit_length())) or (n,)
 
 
+@checked
 def phased_descent_step_size(problem_class: ProblemClass, *, unit_noise_std: float) -> float:
     """The ``eta_1 <= 2/H`` at which the bound is least, where ``sigma_1 = unit * eta_1``.
 
@@ -26,6 +29,7 @@ def phased_descent_step_size(problem_class: ProblemClass, *, unit_noise_std: flo
     return min(best, 2.0 / smoothness) if smoothness else best
 
 
+@checked
 def phased_rate(problem_class: ProblemClass, *, step_size: float, noise_std: float) -> Rate:
     """Excess population risk of phased SGD, every term with its constant.
 

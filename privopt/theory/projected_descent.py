@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.biased_descent import biased_descent_rate, inexact_descent_rate
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
@@ -15,6 +16,7 @@ from privopt.theory.sparse_means import Body, projected_error
 MAX_STEPS = 10**4
 
 
+@checked
 def projected_gradient(
     problem_class: ProblemClass,
     *,
@@ -37,6 +39,7 @@ def projected_gradient(
     return Term("error", least.value, moved), Term("second moment", clip**2, FIXED)
 
 
+@checked
 def projected_descent_rate(
     problem_class: ProblemClass,
     *,
@@ -84,6 +87,7 @@ def projected_descent_rate(
     )
 
 
+@checked
 def projected_descent_steps(
     problem_class: ProblemClass,
     *,

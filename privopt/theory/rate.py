@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from privopt.arguments import Names, shown
+from privopt.arguments import Names, checked, shown
 from privopt.spec import ProblemClass
 
 
@@ -249,6 +249,7 @@ def _product(powers: Mapping[str, float]) -> str:
     return " ".join(f"{axis}^{power:.4g}" for axis, power in powers.items() if power) or "1"
 
 
+@checked
 def no_rate(
     reason: str, *, quantity: Quantity = Quantity.EMPIRICAL_RISK, whole_class: bool = True
 ) -> Rate:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import brentq
 
-from privopt.arguments import member, positive_number
+from privopt.arguments import checked, member, positive_number
 from privopt.spec import Budget, ProblemClass
 from privopt.theory.rate import Powers, Rate
 
@@ -53,6 +53,7 @@ class Setting:
 Law = Callable[[Setting], Rate]
 
 
+@checked
 def crossovers(
     first: Law, second: Law, setting: Setting, axis: str, low: float, high: float
 ) -> tuple[float, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from privopt.arguments import checked
 from privopt.theory.rate import Quantity, Rate, Term
 from privopt.theory.setting import Law, Order, Setting
 from privopt.theory.sparse_means import projection_mechanism_rate
@@ -160,6 +161,7 @@ one holds with constant probability.
 """
 
 
+@checked
 def only(law: Law, term: str) -> Law:
     """A law with one of its terms alone: for the crossovers of its regimes."""
 

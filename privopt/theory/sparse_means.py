@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from scipy.optimize import minimize_scalar
 
-from privopt.arguments import Names
+from privopt.arguments import Names, checked
 from privopt.spec import ProblemClass
 from privopt.theory.noise_norms import NoiseKind, NoiseVector
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, no_rate
@@ -125,6 +125,7 @@ def _widest(body: Body, clip: float, sparsity: int) -> Term:
     return Term("constant", (clip * (1.0 + root)) ** 2, Powers(sparsity=root / (1.0 + root)))
 
 
+@checked
 def projection_mechanism_rate(
     problem_class: ProblemClass,
     *,
@@ -194,6 +195,7 @@ def _declared(powers: Powers, problem_class: ProblemClass) -> Powers:
     return powers + Powers(dim=powers.sparsity, sparsity=-powers.sparsity)
 
 
+@checked
 def l1_recovery_rate(problem_class: ProblemClass, *, clip: float) -> Rate:
     """The rate of a mean that is recovered from noisy Gaussian measurements and then projected.
 

@@ -6,12 +6,13 @@ import math
 
 from scipy.stats import binom
 
-from privopt.arguments import shown
+from privopt.arguments import checked, shown
 from privopt.spec import ProblemClass
 from privopt.theory.rate import GIVEN_STEPS, Powers, Quantity, Rate, Term, add, largest_excess
 from privopt.theory.steps import ALL_RECORDS, Moments, batch_moments
 
 
+@checked
 def generalisation_gap(
     problem_class: ProblemClass,
     *,
@@ -78,6 +79,7 @@ def generalisation_gap(
     return gap
 
 
+@checked
 def descent_population_step_size(
     problem_class: ProblemClass,
     *,
@@ -98,6 +100,7 @@ def descent_population_step_size(
     return min(best, most / smoothness) if smoothness else best
 
 
+@checked
 def descent_population_rate(
     problem_class: ProblemClass,
     *,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import Names
+from privopt.arguments import Names, checked
 
 
 class Moments(NamedTuple):
@@ -20,6 +20,7 @@ class Moments(NamedTuple):
 ALL_RECORDS = Moments(1.0, 0.0)
 
 
+@checked
 def batch_moments(sampler: str, *, n: int, batch_size: float) -> Moments | None:
     """The moments of a batch of ``b`` out of ``n`` gradients ``g_i`` of norm at most ``L``.
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from scipy.optimize import minimize_scalar
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, largest_excess, no_rate
 
 
+@checked
 def sufficient_statistics_rate(
     problem_class: ProblemClass,
     *,
@@ -87,6 +89,7 @@ def sufficient_statistics_rate(
     )
 
 
+@checked
 def sufficient_statistics_weight(
     sensitivity: Callable[[float], float],
     *,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.rate import (
     GIVEN_STEPS,
@@ -24,6 +25,7 @@ from privopt.theory.steps import OutputRule, StepRule
 _UNCLIPPED = 1.0 - 1e-6  # a clip norm this close to its bound changes nothing but round-off
 
 
+@checked
 def gradient_difference(problem_class: ProblemClass) -> float:
     """``min(2 L, 2 H R)``: no two gradients of one record's loss on the set are farther apart."""
     smoothness = problem_class.smoothness
@@ -31,6 +33,7 @@ def gradient_difference(problem_class: ProblemClass) -> float:
     return min(2.0 * problem_class.lipschitz, far)
 
 
+@checked
 def variance_reduced_step_size(
     problem_class: ProblemClass,
     *,
@@ -51,6 +54,7 @@ def variance_reduced_step_size(
     return problem_class.radius / math.sqrt(moment * (steps + 1.0))
 
 
+@checked
 def variance_reduced_period(
     problem_class: ProblemClass, *, steps: int, one_step_noise: float, most: int
 ) -> int:
@@ -112,6 +116,7 @@ def _late(steps: int, period: int) -> tuple[float, float]:
     return float(excess.sum() / (steps + 1.0)), float(excess @ (since - 1.0) / (steps + 1.0))
 
 
+@checked
 def variance_reduced_rate(
     problem_class: ProblemClass,
     *,
