@@ -56,7 +56,7 @@ ROOMS = {
     "problems":   Room(4, GROUND, f"{DEVICE} sklearn"),
     "discrete":    Room(4, "arguments spec privacy mechanisms", "dp_accounting numpy opendp"),
     "reading":    Room(5, LIBRARY, DEVICE),
-    "tables":     Room(5, "arguments mechanisms problems spec statistics", "jax numpy scipy"),
+    "tables":     Room(5, "arguments core mechanisms problems spec statistics", "jax numpy scipy"),
     "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),
     "recommendation": Room(6, f"{LIBRARY} tuning", "pyarrow"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX

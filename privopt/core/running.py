@@ -240,5 +240,5 @@ def check_key(key: object, name: str, ndim: int) -> None:
     if not typed or getattr(key, "ndim", None) != ndim:
         shape = "a single typed key" if ndim == 0 else "a vector of typed keys"
         listed = isinstance(key, list | tuple)
-        got = "a list of keys; write jnp.stack(keys)" if listed and key else repr(key)
+        got = "a list of keys; write jnp.stack(keys)" if listed and key else described(key)
         raise ValueError(f"{name} must be {shape} made by jax.random.key (and split), got {got}")
