@@ -166,8 +166,10 @@ def audit(
         progress(place + 1, len(arguments))
     one, two, again, *weakened = samples[:5]
     forgotten = (_mixed(one, samples[5]), _mixed(two, samples[6]))
-    controls = ((one, two), (one, again), weakened, forgotten)
-    attack, same, less, none = (finding(*both, guarantee, failure) for both in controls)
+    attack, same, less, none = (
+        finding(first, second, guarantee, failure)
+        for first, second in ((one, two), (one, again), weakened, forgotten)
+    )
     share = attacked.control
     return Audit(attacked.name, guarantee, attack, same, less, none, share, runs, failure)
 

@@ -235,8 +235,7 @@ def check_stream(stream: int) -> None:
 
 def check_key(key: object, name: str, ndim: int) -> None:
     """ValueError unless it is a typed key (``ndim=0``) or a vector of them."""
-    dtype = getattr(key, "dtype", None)
-    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    typed = isinstance(key, Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed or getattr(key, "ndim", None) != ndim:
         shape = "a single typed key" if ndim == 0 else "a vector of typed keys"
         listed = isinstance(key, list | tuple)

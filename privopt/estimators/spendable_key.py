@@ -137,14 +137,18 @@ def _drawn() -> Array:
 
 def _statement(plans: tuple[Plan, ...], pickles: int) -> str:
     """State the guarantee of all fits together, as if they had the same data."""
-    first = f"key has been used by {len(plans)} fits, whose guarantees compose: "
+    composed = " and ".join(_composed(plans))
     if len(plans) == 1:
-        first = "key has been used by this fit: "
-    message = first + "on the same data it is " + " and ".join(_composed(plans))
+        message = f"this fit satisfies {composed}"
+    else:
+        message = (
+            f"key has been used by {len(plans)} fits: on the same data they satisfy {composed} "
+            "together"
+        )
     if pickles:
         message += (
-            f". It has also been pickled {pickles} times; the fits of these copies, in other "
-            "processes, compose as well and are not counted"
+            f". key has been pickled {pickles} times: the fits of these copies, in other "
+            "processes, compose with it and are not counted"
         )
     return message + ". Use another key for other data"
 

@@ -83,7 +83,7 @@ def features_of(X: Any) -> Any:
     entry of objects or of nested lists that is not a number becomes NaN. Numbers of 32 bits keep
     their type.
     """
-    features = X if scipy.sparse.issparse(X) else _array_of(X)
+    features = scipy.sparse.csr_array(X) if scipy.sparse.issparse(X) else _array_of(X)
     if len(features.shape) != 2:
         raise ValueError(f"X must have 2 axes, got shape {features.shape}. Reshape your data")
     if 0 in features.shape:
@@ -108,9 +108,12 @@ def _array_of(X: Any) -> np.ndarray:
         return np.stack([numbers_of(column, "X") for column in columns], axis=1).astype(dtype)
     if is_untyped(X):
         return as_numbers(_rows_of(X), column_type(X), "X")
-    if not hasattr(X, "__array__"):
-        raise ValueError(f"X must be an array, got {described(X)}")
-    array = np.asanyarray(X)
+    try:
+        array = np.asanyarray(X if hasattr(X, "__array__") else None)
+    except (TypeError, ValueError):
+        raise ValueError(f"X must be an array, got {described(X)}") from None
+    if array.ndim == 0:
+        raise ValueError(f"X must be an array of 2 axes, got {described(X)}. Reshape your data")
     numbers = as_numbers(array, column_type(array), "X")
     return numbers.astype(np.float32) if array.dtype == np.float32 else numbers
 
