@@ -114,3 +114,18 @@ def test_one_entry_of_an_untyped_column_is_no_error(entry):
     """Its record is in at most one bin, and the bounds are those of the other records."""
     columns, _ = approximate_bounds({"x": [3.0] * 99 + [entry]}, ["x"], BUDGET, KEY)
     assert columns == approximate_bounds({"x": [3.0] * 99}, ["x"], BUDGET, KEY)[0]
+
+
+def test_equal_columns_have_noise_of_their_own(monkeypatch):
+    """With one noise, the difference of two noisy histograms of equal columns would be 0."""
+    noisy, add = [], LaplaceMechanism.add_noise
+
+    def kept(mechanism, key, answer):
+        noisy.append(np.asarray(add(mechanism, key, answer)))
+        return jnp.asarray(noisy[-1])
+
+    monkeypatch.setattr(LaplaceMechanism, "add_noise", kept)
+    frame = {name: np.arange(50.0) for name in "abc"}
+    approximate_bounds(frame, list("abc"), BUDGET, KEY)
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        assert np.all(noisy[one] != noisy[two])
