@@ -219,9 +219,9 @@ def finding(one: FloatArray, two: FloatArray, guarantee: Guarantee, failure: flo
         ratios = np.full(len(usable), -math.inf)
         allowed = _allowed(guarantee, alphas[usable])
         ratios[usable] = _distance(alphas[usable], powers[usable]) / allowed
-        chosen = int(np.argmax(ratios))
-        if best is None or ratios[chosen] > best[0]:
-            best = float(ratios[chosen]), name, score, float(thresholds[chosen]), thresholds
+        place = int(np.argmax(ratios))
+        if best is None or ratios[place] > best[0]:
+            best = float(ratios[place]), name, score, float(thresholds[place]), thresholds
     assert best is not None
     _, name, score, threshold, thresholds = best
     tested = np.sort([score(each[half:]) for each in (one, two)])
@@ -229,9 +229,9 @@ def finding(one: FloatArray, two: FloatArray, guarantee: Guarantee, failure: flo
     cautious = _bounds(tested, thresholds, failure)
     generous = _bounds(tested[::-1], thresholds, failure)[::-1]
     band = np.array([cautious, generous])
-    found = max(0.0, float(_distance(alpha, power))) if alpha < 1.0 else 0.0
+    distance = max(0.0, float(_distance(alpha, power))) if alpha < 1.0 else 0.0
     claimed = float(_allowed(guarantee, np.array([alpha]))[0])
-    return Finding(float(alpha), float(power), found, claimed, name, threshold, band)
+    return Finding(float(alpha), float(power), distance, claimed, name, threshold, band)
 
 
 def _distance(alpha: npt.ArrayLike, power: npt.ArrayLike) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +24,7 @@ from privopt.core.running import check_key
 from privopt.privacy.numbers import check_count, check_delta
 from privopt.spec import Budget, Relation
 
-_START = 2.0**-10  # the first upper end of a search, which is doubled
+_ENDS = (0.0, *(2.0**power for power in range(-10, 8)))  # of intervals that are searched
 
 
 class OneRun(NamedTuple):
@@ -237,10 +238,10 @@ def _root(excess: Callable[[float], float]) -> float:
     """Compute the end of the interval from 0 on which ``excess`` is positive; 0 if it is empty."""
     if excess(0.0) <= 0.0:
         return 0.0
-    low, high = 0.0, _START
-    while excess(high) > 0.0:
-        low, high = high, 2.0 * high
-    return float(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
+    for low, high in pairwise(_ENDS):
+        if excess(high) <= 0.0:
+            return float(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
+    return _ENDS[-1]
 
 
 def _check_counts(canaries: object, guesses: object, right: object) -> tuple[int, int, int]:

@@ -68,17 +68,17 @@ def _innovations(spread: FloatArray) -> FloatArray:
     that a number that is determined by those before it is left out.
     """
     size = len(spread)
-    kept: list[int] = []
+    places: list[int] = []
     factor = np.zeros((size, size))
     for i in range(size):
-        count = len(kept)
-        row = solve_triangular(factor[:count, :count], spread[kept, i], lower=True)
+        count = len(places)
+        row = solve_triangular(factor[:count, :count], spread[places, i], lower=True)
         variance = spread[i, i] - row @ row
         if variance > _NEW * spread[i, i]:
             factor[count, :count], factor[count, count] = row, np.sqrt(variance)
-            kept.append(i)
-    factor = factor[: len(kept), : len(kept)]
-    weights = np.zeros((size, len(kept)))
-    scaled = np.diag(factor)[:, None] * solve_triangular(factor, np.eye(len(kept)), lower=True)
-    weights[kept] = scaled.T
+            places.append(i)
+    factor = factor[: len(places), : len(places)]
+    weights = np.zeros((size, len(places)))
+    scaled = np.diag(factor)[:, None] * solve_triangular(factor, np.eye(len(places)), lower=True)
+    weights[places] = scaled.T
     return weights

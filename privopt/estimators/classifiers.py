@@ -25,12 +25,12 @@ class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     classes: Sequence[Hashable] | None = None
 
     def _answers(self, y: Any) -> np.ndarray:
-        known = self._named(y)
-        places = places_of(y, known, "y")
-        self.classes_ = np.array(known)
-        return np.where((places >= 0) & (places < len(known)), places, math.nan)
+        classes = self._classes_of(y)
+        places = places_of(y, classes, "y")
+        self.classes_ = np.array(classes)
+        return np.where((places >= 0) & (places < len(classes)), places, math.nan)
 
-    def _named(self, y: Any) -> tuple[Hashable, ...]:
+    def _classes_of(self, y: Any) -> tuple[Hashable, ...]:
         """Return the public classes, in order; False and True for ``y`` of a boolean type."""
         if self.classes is None:
             if column_type(y) == BOOLEANS:
@@ -65,14 +65,14 @@ class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
 class _Binary(_Classifier):
     """Classifier with two classes; ``coef_`` has shape ``(1, columns)``."""
 
-    def _named(self, y: Any) -> tuple[Hashable, ...]:
-        named = super()._named(y)
-        if len(named) != 2:
+    def _classes_of(self, y: Any) -> tuple[Hashable, ...]:
+        classes = super()._classes_of(y)
+        if len(classes) != 2:
             raise ValueError(
-                f"classes must be two for {type(self).__name__}, got {shown(named)}; Only binary "
+                f"classes must be two for {type(self).__name__}, got {shown(classes)}; Only binary "
                 "classification is supported, and MultinomialRegression is for more"
             )
-        return named
+        return classes
 
     def _in_units(self, coefficients: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
         return coefficients[None], np.atleast_1d(intercept)

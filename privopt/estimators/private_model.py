@@ -158,8 +158,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _radius(self) -> float:
-        given = self.default_radius if self.radius is None else self.radius
-        return positive_number("radius", given)
+        radius = self.default_radius if self.radius is None else self.radius
+        return positive_number("radius", radius)
 
     def _records(self, rows: int) -> int:
         """Return the public ``n``."""

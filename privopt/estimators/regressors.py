@@ -38,11 +38,11 @@ class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
 
     @property
     def _bounds(self) -> tuple[float, float]:
-        given = self.target_bounds
-        pair = isinstance(given, tuple | list) and len(given) == 2
-        if not (pair and all(isinstance(bound, Real) for bound in given)):
-            raise ValueError(f"target_bounds must be a pair of public numbers, got {shown(given)}")
-        lower, upper = (real("target_bounds", bound) for bound in given)
+        bounds = self.target_bounds
+        pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+        if not (pair and all(isinstance(bound, Real) for bound in bounds)):
+            raise ValueError(f"target_bounds must be a pair of public numbers, got {shown(bounds)}")
+        lower, upper = (real("target_bounds", bound) for bound in bounds)
         if not -_EXTREME <= lower < upper <= _EXTREME:
             raise ValueError(
                 "target_bounds must be finite, the lower first, and within 1e30 of 0, got "

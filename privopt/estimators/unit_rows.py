@@ -50,17 +50,17 @@ class UnitRows:
     def of(self, features: Any) -> Any:
         """Return the rows, in the dtype of ``features``."""
         sparse = scipy.sparse.issparse(features)
-        given = scipy.sparse.csr_array(features) if sparse else features
+        table = scipy.sparse.csr_array(features) if sparse else features
         with np.errstate(over="ignore", invalid="ignore"):
-            wide = given.astype(np.float64)
+            wide = table.astype(np.float64)
             norms = np.sqrt((wide * wide).sum(axis=1))
             within = 1.0 / np.maximum(norms, self.norm) / self.divisor
             factors = np.where(np.isfinite(norms), within, 0.0)
-            along = np.repeat(factors, np.diff(given.indptr)) if sparse else factors[:, None]
-            scaled = np.where(along > 0.0, (given.data if sparse else given) * along, 0.0)
+            along = np.repeat(factors, np.diff(table.indptr)) if sparse else factors[:, None]
+            scaled = np.where(along > 0.0, (table.data if sparse else table) * along, 0.0)
         rows = scaled
         if sparse:
-            rows = scipy.sparse.csr_array((scaled, given.indices, given.indptr), given.shape)
+            rows = scipy.sparse.csr_array((scaled, table.indices, table.indptr), table.shape)
         if self.intercept:
             constant = np.where(factors > 0.0, 1.0 / self.divisor, 0.0)[:, None]
             stack = scipy.sparse.hstack if sparse else np.hstack
@@ -94,8 +94,8 @@ def features_of(X: Any) -> Any:
         )
     if features.dtype.kind not in "biuf" or features.dtype.itemsize > 8:
         raise ValueError(f"X must be numeric, got dtype {features.dtype.type.__name__}")
-    kept = features.dtype in (np.float32, np.float64)
-    return features if kept else features.astype(np.float64)
+    single = features.dtype == np.float32
+    return features if single else features.astype(np.float64, copy=False)
 
 
 def _array_of(X: Any) -> np.ndarray:

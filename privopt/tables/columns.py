@@ -153,11 +153,11 @@ class Category:
 
     def block(self, values: Any, name: str) -> scipy.sparse.csr_array:
         """Return the features of a column, shape ``(records, places)``, at most one 1 per row."""
-        known = public_values(f"categories of column {shown(name)}", self.categories)
-        places = places_of(values, known, f"column {shown(name)}", strict=False)
-        width = len(known) + self.other
-        kept = (places >= 0) & (places < width)
+        categories = public_values(f"categories of column {shown(name)}", self.categories)
+        places = places_of(values, categories, f"column {shown(name)}", strict=False)
+        width = len(categories) + self.other
+        usable = (places >= 0) & (places < width)
         return scipy.sparse.csr_array(
-            (np.ones(int(kept.sum())), (np.flatnonzero(kept), places[kept])),
+            (np.ones(int(usable.sum())), (np.flatnonzero(usable), places[usable])),
             shape=(len(places), width),
         )

@@ -95,13 +95,13 @@ def places_of(
     Traceback (most recent call last):
     ValueError: y must hold texts, as its public values are, got numbers
     """
-    array, given = _column(values, name)
-    wanted = TEXTS if _kind(known[0]) == TEXTS else NUMBERS
-    accepted = {wanted, OBJECTS} | ({BOOLEANS} if wanted == NUMBERS else set())
+    array, kind = _column(values, name)
+    expected = TEXTS if _kind(known[0]) == TEXTS else NUMBERS
+    accepted = {expected, OBJECTS} | ({BOOLEANS} if expected == NUMBERS else set())
     accepted |= set() if strict else {NUMBERS}
-    if given not in accepted:
-        raise ValueError(f"{name} must hold {wanted}, as its public values are, got {given}")
-    dtype = _short_dtype(values) if wanted == NUMBERS else None
+    if kind not in accepted:
+        raise ValueError(f"{name} must hold {expected}, as its public values are, got {kind}")
+    dtype = _short_dtype(values) if expected == NUMBERS else None
     if dtype is not None and not all(_is_held(value, dtype) for value in known):
         raise ValueError(
             f"{name} must be of a type that can hold all of its public values, got dtype {dtype}"
@@ -124,14 +124,14 @@ def numbers_of(values: Any, name: str) -> NDArray[np.float64]:
     Traceback (most recent call last):
     ValueError: age must be numeric, got texts
     """
-    array, given = _column(values, name)
-    return as_numbers(array, given, name)
+    array, kind = _column(values, name)
+    return as_numbers(array, kind, name)
 
 
-def as_numbers(array: NDArray[Any], given: str, name: str) -> NDArray[np.float64]:
-    """Return an array of any shape, whose column type is ``given``, as float64; see above."""
-    if given not in (BOOLEANS, NUMBERS, OBJECTS):
-        raise ValueError(f"{name} must be numeric, got {given}")
+def as_numbers(array: NDArray[Any], kind: str, name: str) -> NDArray[np.float64]:
+    """Return an array of any shape, whose column type is ``kind``, as float64; see above."""
+    if kind not in (BOOLEANS, NUMBERS, OBJECTS):
+        raise ValueError(f"{name} must be numeric, got {kind}")
     if array.dtype.kind not in "biufO":  # such as times of pyarrow
         raise ValueError(f"{name} must be numeric, got {array.dtype.type.__name__}")
     if array.dtype == object:
@@ -152,8 +152,8 @@ def _dtype(values: Any) -> Any:
     """Return the dtype of an array or a column, or the type of a column of pyarrow."""
     if is_untyped(values):
         return np.dtype(object)
-    given = getattr(values, "dtype", getattr(values, "type", None))
-    return np.asanyarray(values).dtype if given is None else given
+    dtype = getattr(values, "dtype", getattr(values, "type", None))
+    return np.asanyarray(values).dtype if dtype is None else dtype
 
 
 def _column(values: Any, name: str) -> tuple[NDArray[Any], str]:
