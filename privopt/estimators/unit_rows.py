@@ -54,8 +54,7 @@ class UnitRows:
         with np.errstate(over="ignore", invalid="ignore"):
             wide = table.astype(np.float64)
             norms = np.sqrt((wide * wide).sum(axis=1))
-            within = 1.0 / np.maximum(norms, self.norm) / self.divisor
-            factors = np.where(np.isfinite(norms), within, 0.0)
+            factors = 1.0 / np.maximum(norms, self.norm) / self.divisor  # 0 or NaN if not finite
             along = np.repeat(factors, np.diff(table.indptr)) if sparse else factors[:, None]
             scaled = np.where(along > 0.0, (table.data if sparse else table) * along, 0.0)
         rows = scaled
