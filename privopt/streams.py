@@ -60,8 +60,7 @@ def as_key(key: Any, name: str = "key", *, ndim: int = 0) -> Array:
     Traceback (most recent call last):
     ValueError: key must be of the generator threefry2x32 or rbg, got unsafe_rbg
     """
-    dtype = getattr(key, "dtype", None)
-    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    typed = isinstance(key, Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed or key.ndim != ndim:
         wanted = "a single typed key" if ndim == 0 else "a vector of typed keys"
         got = f"keys of shape {key.shape}" if typed else described(key)

@@ -56,7 +56,7 @@ ROOMS = {
     "problems":   Room(6, GROUND, f"{DEVICE} sklearn"),
     "discrete":    Room(6, "arguments spec privacy mechanisms", "dp_accounting numpy opendp"),
     "reading":    Room(7, LIBRARY, DEVICE),
-    "tables":     Room(7, "arguments mechanisms records spec statistics", "jax numpy scipy"),
+    "tables":     Room(7, f"{ROOTS} mechanisms records spec statistics", "jax numpy scipy"),
     "tuning":     Room(7, LIBRARY, f"{DEVICE} {HOST}"),
     "recommendation": Room(8, f"{LIBRARY} tuning", "pyarrow"),
     "accounting": Room(5, "arguments spec privacy", HOST),   # never JAX

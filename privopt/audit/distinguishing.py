@@ -1,4 +1,4 @@
-"""The attack: a statistic and a threshold are learned on half of the runs, judged on the other."""
+"""Distinguishing attack: learn a statistic and a threshold on half of the runs, test on others."""
 
 from __future__ import annotations
 
@@ -14,47 +14,51 @@ from jax import Array
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from privopt.arguments import positive_integer, shown
+from privopt.arguments import answering, described, instance, positive_integer
+from privopt.audit.rules import LEAST_RUNS, check_failure, check_samples
 from privopt.audit.scores import SCORES, FloatArray, Score
 from privopt.privacy import Guarantee
 from privopt.statistics import clopper_pearson
+from privopt.streams import as_key
 
-_SHARES = ndtr(np.linspace(-3.3, 3.3, 200))  # of the scores that lie below a threshold
-_FORGOTTEN = 0.95  # the share of runs without noise in another one
-_QUIET = 0.01  # what these have left: some mechanisms refuse none
+_SHARES = ndtr(np.linspace(-3.3, 3.3, 200))  # of the scores below a threshold
+_FORGOTTEN = 0.95  # share of the runs whose noise is omitted in the second defect
+_QUIET = 0.01  # factor of their noise: some mechanisms refuse 0
+_MEMBERS = ("name", "guarantee", "control", "check", "sample")
 
 
 class Releases(Protocol):
-    """Whatever can be attacked: a complete algorithm, or one mechanism, on two neighbours."""
+    """Interface of an attacked object: a complete algorithm or one mechanism on two neighbours."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for tables and figures."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is claimed."""
+        """Claimed guarantee."""
 
     @property
     def control(self) -> float:
-        """With which share of its noise an attack must refute the claim: half, or less."""
+        """Factor of the noise, 1/2 or less, at which an attack must refute the claim."""
 
     def check(self) -> None:
-        """ValueError where the two are no neighbours."""
+        """Raise ``ValueError`` unless the two data sets are neighbours."""
 
     def sample(self, second: bool, noise: float, key: Array, runs: int) -> FloatArray:
-        """What so many runs release on either, shape ``(runs, numbers)``, at a share of noise."""
+        """Return releases on one data set with scaled noise, shape ``(runs, numbers)``."""
 
 
 class Finding(NamedTuple):
-    """What a test on fresh runs proves: error rates, and how far apart two normals have them.
+    """Error rates of a test on fresh runs, and the distance of two normals with these rates.
 
-    ``alpha`` is at least the false-positive rate, ``power`` at most the true-positive rate, both
-    by Clopper and Pearson. ``found = Phi^-1(power) - Phi^-1(alpha)``, 0 where that is negative;
-    ``claimed`` is the same of the power that the guarantee allows at ``alpha``. ``score`` names the
-    statistic, ``threshold`` that above which it guesses the first data set. ``band`` has
-    ``alpha`` and ``power`` at many thresholds, each by itself: first these bounds, then those on
-    the other side, shape ``(2, 2, thresholds)``.
+    ``alpha`` is an upper bound on the false-positive rate and ``power`` a lower bound on the
+    true-positive rate, both by Clopper and Pearson.
+    ``found = max(0, Phi^-1(power) - Phi^-1(alpha))``, and ``claimed`` is the same number for the
+    power that the guarantee allows at ``alpha``. The test guesses the first data set if the
+    statistic ``score`` is above ``threshold``. ``band`` contains ``alpha`` and ``power`` at many
+    thresholds, each valid by itself: these bounds first, then the bounds on the other side, shape
+    ``(2, 2, thresholds)``.
     """
 
     alpha: float
@@ -67,18 +71,18 @@ class Finding(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """``found/claimed``: above 1 the guarantee is refuted."""
+        """Ratio ``found/claimed``; above 1 the guarantee is refuted."""
         return self.found / self.claimed if self.found > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
 class Audit:
-    """An attack beside its three controls.
+    """Result of an attack and of its three control attacks.
 
-    ``identical`` is the same attack on two samples of one data set, where nothing may be found.
-    Two defects are planted, and judged by the guarantee of the whole: ``weakened`` has the share
-    ``control`` of the noise in all runs, ``forgotten`` has next to none in 19 runs of 20.
-    ``failure`` bounds the probability of calling something refuted that keeps its guarantee.
+    ``identical`` attacks two samples of one data set and must not find a difference. Two defects
+    are planted and compared with the full guarantee: ``weakened`` multiplies the noise of all runs
+    by ``control``, and ``forgotten`` omits nearly all noise in 19 of 20 runs. ``failure`` bounds
+    the probability that a correct guarantee is called refuted.
     """
 
     name: str
@@ -93,7 +97,7 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """``"kept"``, ``"refuted"``, or ``"blind"`` where a control fails: then nothing is said."""
+        """Verdict ``"kept"`` or ``"refuted"``, or ``"blind"`` if a control attack fails."""
         seen = min(self.weakened.ratio, self.forgotten.ratio) > 1.0
         if self.identical.found > 0.0 or not seen:
             return "blind"
@@ -108,113 +112,147 @@ def audit(
     failure: float = 1e-3,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Audit:
-    """An attack by ``runs`` runs on each of two data sets, with its controls.
+    """Attack ``attacked`` by ``runs`` runs on each of two data sets, with controls.
 
-    On a quarter of the runs two statistics of what is released are learned: the direction of
-    Fisher's discriminant, and a sum of log-likelihood ratios. On the next quarter the better one
-    is chosen, with the threshold of the best bound. The other half is judged: with probability ``1
-    - failure`` or more, the true error rates are on the safe side of the :class:`Finding`.
-    ``progress`` is told the samples that are drawn, of seven.
+    On a quarter of the runs two statistics of the releases are learned: the direction of Fisher's
+    discriminant, and a sum of log-likelihood ratios. On the next quarter the better one is chosen,
+    with the threshold of the best bound. The other half is used for the test: with probability
+    ``1 - failure`` or more, the true error rates are on the safe side of the :class:`Finding`.
+
+    Parameters
+    ----------
+    attacked : Releases
+        A :class:`Pair`, a :class:`MechanismPair`, or an object with the same members.
+    key : Array
+        Typed key of JAX.
+    runs : int
+        Number of runs on each data set, at least ``least_runs(attacked.guarantee, failure)``.
+    failure : float
+        Probability, in (0, 1), that a correct guarantee is refuted.
+    progress : callable
+        Called with the number of samples that have been drawn and their total, seven.
 
     Examples
     --------
     >>> from privopt import Budget
     >>> from privopt.audit import worst_pair
     >>> budget = Budget(epsilon=4.0, delta=1e-5, relation="replace_one")
-    >>> found = audit(worst_pair("output_perturbation", budget), key=jax.random.key(0), runs=4000)
-    >>> found.verdict, 0.7 < found.attack.ratio < 1.0
+    >>> result = audit(worst_pair("output_perturbation", budget), key=jax.random.key(0), runs=4000)
+    >>> result.verdict, 0.7 < result.attack.ratio < 1.0
     ('kept', True)
     """
-    attacked.check()
+    answering("attacked", attacked, _MEMBERS)
+    key = as_key(key)
     positive_integer("runs", runs)
-    if not 0.0 < failure < 1.0:
-        raise ValueError(f"failure must be above 0 and below 1, got {shown(failure)}")
+    failure = check_failure(failure)
+    if not callable(progress):
+        raise ValueError(
+            f"progress must be a function (done, total) -> None, got {described(progress)}"
+        )
+    attacked.check()
     guarantee, least = attacked.guarantee, least_runs(attacked.guarantee, failure)
     if runs < least:
         raise ValueError(f"runs must be at least {least} to see half of the noise, got {runs}")
-    asked = [(False, 1.0), (True, 1.0), (False, 1.0)]
-    asked += [(second, noise) for noise in (attacked.control, _QUIET) for second in (False, True)]
-    drawn = []
-    for place, (second, noise) in enumerate(asked):
-        found = attacked.sample(second, noise, jax.random.fold_in(key, place), runs)
-        if not np.isfinite(found).all():
+    arguments = [(False, 1.0), (True, 1.0), (False, 1.0)]
+    arguments += [
+        (second, noise) for noise in (attacked.control, _QUIET) for second in (False, True)
+    ]
+    samples = []
+    for place, (second, noise) in enumerate(arguments):
+        sample = attacked.sample(second, noise, jax.random.fold_in(key, place), runs)
+        if not np.isfinite(sample).all():
             raise ValueError(f"{attacked.name} must release numbers, got NaN or infinity")
-        drawn.append(found)
-        progress(place + 1, len(asked))
-    one, two, again, *weakened = drawn[:5]
-    forgotten = (_mixed(one, drawn[5]), _mixed(two, drawn[6]))
+        samples.append(sample)
+        progress(place + 1, len(arguments))
+    one, two, again, *weakened = samples[:5]
+    forgotten = (_mixed(one, samples[5]), _mixed(two, samples[6]))
     attack, same, less, none = (
-        finding(here, there, guarantee, failure)
-        for here, there in ((one, two), (one, again), weakened, forgotten)
+        finding(first, second, guarantee, failure)
+        for first, second in ((one, two), (one, again), weakened, forgotten)
     )
     share = attacked.control
     return Audit(attacked.name, guarantee, attack, same, less, none, share, runs, failure)
 
 
 def _mixed(many: FloatArray, quiet: FloatArray) -> FloatArray:
-    """``many``, of which evenly spread ones are ``quiet``."""
-    found, few = many.copy(), math.ceil(_FORGOTTEN * len(many))
-    found[np.linspace(0, len(many) - 1, few).round().astype(int)] = quiet[:few]
-    return found
+    """Return ``many`` with evenly spaced rows replaced by rows of ``quiet``."""
+    mixture, few = many.copy(), math.ceil(_FORGOTTEN * len(many))
+    mixture[np.linspace(0, len(many) - 1, few).round().astype(int)] = quiet[:few]
+    return mixture
 
 
 def least_runs(guarantee: Guarantee, failure: float) -> int:
-    """Runs a side with which the best attack catches halved noise, by the normal approximation.
+    """Compute the runs per side with which the best attack detects halved noise.
 
-    Two unit normals ``2 mu`` apart are told apart at both error rates ``Phi(-mu)``; the rates of
-    half of the runs must be known so well that ``Phi^-1`` of them is known to ``mu/2`` each.
+    By the normal approximation: a test between two unit normals at distance ``2 mu`` has both error
+    rates ``Phi(-mu)``. The rates are estimated on half of the runs, so accurately that
+    ``Phi^-1`` of each has error at most ``mu/2``.
     """
-    middle = 0.5
-    mu = float(norm.isf(guarantee.trade_off(np.array([middle]))[0]))
+    failure, middle = check_failure(failure), 0.5
+    trade_off = instance("guarantee", guarantee, Guarantee).trade_off(np.array([middle]))
+    mu = float(norm.isf(trade_off[0]))
     if not 0.0 < mu < math.inf:
-        return 2
+        return LEAST_RUNS
     rate, reach = norm.sf(mu), float(norm.isf(0.5 * failure)) / (0.5 * mu * norm.pdf(mu))
-    return 2 * math.ceil(rate * (1.0 - rate) * reach**2)
+    return max(LEAST_RUNS, 2 * math.ceil(rate * (1.0 - rate) * reach**2))
 
 
 def finding(one: FloatArray, two: FloatArray, guarantee: Guarantee, failure: float) -> Finding:
-    """What tells samples of two laws apart, shapes ``(runs, numbers)``, beside what is claimed.
+    """Learn a test between samples of two laws on their first halves; evaluate it on the second.
 
-    Of equally many runs. The first half is learned from, the second judged.
+    ``one`` and ``two`` have one shape ``(runs, numbers)``. ``guarantee`` is the claim with which
+    the test is compared, and ``failure`` the probability, in (0, 1), that a bound is wrong.
     """
+    one, two = check_samples("one", one), check_samples("two", two)
+    if one.shape != two.shape:
+        raise ValueError(f"two must have the shape of one, {one.shape}, got {two.shape}")
+    instance("guarantee", guarantee, Guarantee)
+    failure = check_failure(failure)
     half, quarter = len(one) // 2, len(one) // 4
     best: tuple[float, str, Score, float, FloatArray] | None = None
     for name, learn in SCORES.items():
         score = learn(one[:quarter], two[:quarter])
         learned = np.sort([score(each[quarter:half]) for each in (one, two)])
         thresholds = np.unique(np.quantile(learned, _SHARES))
-        alphas, powers = np.array([_bounds(learned, each, failure) for each in thresholds]).T
-        seen = (alphas < 1.0) & (powers > 0.0)
-        ratios = np.full(len(seen), -math.inf)
-        ratios[seen] = _apart(alphas[seen], powers[seen]) / _allowed(guarantee, alphas[seen])
-        chosen = int(np.argmax(ratios))
-        if best is None or ratios[chosen] > best[0]:
-            best = float(ratios[chosen]), name, score, float(thresholds[chosen]), thresholds
+        alphas, powers = _bounds(learned, thresholds, failure)
+        usable = (alphas < 1.0) & (powers > 0.0)
+        ratios = np.full(len(usable), -math.inf)
+        allowed = _allowed(guarantee, alphas[usable])
+        ratios[usable] = _distance(alphas[usable], powers[usable]) / allowed
+        place = int(np.argmax(ratios))
+        if best is None or ratios[place] > best[0]:
+            best = float(ratios[place]), name, score, float(thresholds[place]), thresholds
     assert best is not None
     _, name, score, threshold, thresholds = best
-    judged = np.sort([score(each[half:]) for each in (one, two)])
-    alpha, power = _bounds(judged, threshold, failure)
-    cautious = np.array([_bounds(judged, each, failure) for each in thresholds])
-    generous = np.array([_bounds(judged[::-1], each, failure)[::-1] for each in thresholds])
-    band = np.array([cautious.T, generous.T])
-    found = max(0.0, float(_apart(alpha, power))) if alpha < 1.0 else 0.0
+    tested = np.sort([score(each[half:]) for each in (one, two)])
+    (alpha,), (power,) = _bounds(tested, np.array([threshold]), failure)
+    cautious = _bounds(tested, thresholds, failure)
+    generous = _bounds(tested[::-1], thresholds, failure)[::-1]
+    band = np.array([cautious, generous])
+    distance = max(0.0, float(_distance(alpha, power))) if alpha < 1.0 else 0.0
     claimed = float(_allowed(guarantee, np.array([alpha]))[0])
-    return Finding(alpha, power, found, claimed, name, threshold, band)
+    return Finding(float(alpha), float(power), distance, claimed, name, threshold, band)
 
 
-def _apart(alpha: npt.ArrayLike, power: npt.ArrayLike) -> FloatArray:
-    """How far apart two unit normals have these error rates."""
+def _distance(alpha: npt.ArrayLike, power: npt.ArrayLike) -> FloatArray:
+    """Compute the distance of two unit normals between which a test has these error rates."""
     return np.asarray(norm.ppf(power) - norm.ppf(alpha))
 
 
 def _allowed(guarantee: Guarantee, alphas: FloatArray) -> FloatArray:
-    """The same of what the guarantee allows."""
-    return _apart(alphas, 1.0 - guarantee.trade_off(alphas))
+    """Compute the distance for the largest power that the guarantee allows."""
+    return _distance(alphas, 1.0 - guarantee.trade_off(alphas))
 
 
-def _bounds(scores: FloatArray, threshold: float, failure: float) -> tuple[float, float]:
-    """``alpha`` of sorted scores of the second data set above it, and power of the first's."""
+def _bounds(
+    scores: FloatArray, thresholds: FloatArray, failure: float
+) -> tuple[FloatArray, FloatArray]:
+    """Bound the error rates of the test ``score > threshold`` on two rows of sorted scores.
+
+    Returns an upper bound of ``alpha``, from the second row, and a lower bound of the power, from
+    the first, for each threshold.
+    """
     size = scores.shape[1]
-    hits = [size - int(np.searchsorted(each, threshold, side="right")) for each in scores]
+    hits = np.array([size - np.searchsorted(each, thresholds, side="right") for each in scores])
     lowers, uppers = clopper_pearson(hits, size, 0.5 * failure)
-    return float(uppers[1]), float(lowers[0])
+    return uppers[1], lowers[0]

@@ -1,4 +1,4 @@
-"""Audits as pictures: a row an algorithm, or the error rates of each beside its claimed curve."""
+"""Figures of audits: one row per algorithm, or error rates with the claimed trade-off curve."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privopt.arguments import described, instance
 from privopt.audit.distinguishing import Audit
 from privopt.audit.scores import FloatArray
 
@@ -21,7 +22,7 @@ _ALPHAS = np.linspace(0.0, 1.0, 401)
 
 
 def picture(audits: Sequence[Audit], title: str) -> Figure:
-    """A figure: dots are attacks, rings the same attacks where the noise is halved.
+    """Plot ``found/claimed`` of each audit: dots are attacks, rings the attacks on halved noise.
 
     It needs Matplotlib, of the extra ``lab``.
     """
@@ -29,7 +30,7 @@ def picture(audits: Sequence[Audit], title: str) -> Figure:
 
 
 def curves(audits: Sequence[Audit], title: str) -> Figure:
-    """A figure: for each audit the power that is claimed at most, and what the attacks have.
+    """Plot the largest power that is claimed and the power of the attacks, for each audit.
 
     It needs Matplotlib, of the extra ``lab``.
     """
@@ -37,16 +38,24 @@ def curves(audits: Sequence[Audit], title: str) -> Figure:
 
 
 def write_picture(audits: Sequence[Audit], title: str, stem: Path) -> None:
-    """``stem`` with the ending .png; curves where the audits are few."""
+    """Write a figure to ``stem`` with the ending .png; :func:`curves` for a few audits."""
     from privopt.lab.draw.style import save
 
-    drawn = curves if len(audits) <= 2 * _COLUMNS else picture
-    save(lambda: drawn(audits, title), stem, formats=(".png",))
+    plot = curves if len(audits) <= 2 * _COLUMNS else picture
+    save(lambda: plot(audits, title), stem, formats=(".png",))
 
 
 def _with_look(
     draw: Callable[[Sequence[Audit], str], Figure], audits: Sequence[Audit], title: str
 ) -> Figure:
+    if not isinstance(audits, Sequence) or not audits:
+        raise ValueError(
+            f"audits must be a sequence of at least one Audit, got {described(audits)}"
+        )
+    for each in audits:
+        instance("audits", each, Audit)
+    if not isinstance(title, str):
+        raise ValueError(f"title must be a text, got {described(title)}")
     from matplotlib import rc_context
 
     from privopt.lab.draw.sheet import LOOK

@@ -1,4 +1,4 @@
-"""Record and replay: whether a run sees the data through its releases, and through nothing else."""
+"""Record and replay: check that a run depends on the data through its releases only."""
 
 from __future__ import annotations
 
@@ -13,35 +13,44 @@ from privopt.arguments import instance
 from privopt.audit.pairs import Pair
 from privopt.core import Plan, Run, run
 from privopt.release import Pytree, Released, Replay, Tape
+from privopt.streams import as_key
 
 _COVERED = ("answer", "selection")  # by the guarantee; batches and noise are only compared
 
 
-class _Told(NamedTuple):
-    """A run, and what it handed to :func:`privopt.release.release`."""
+class _Record(NamedTuple):
+    """A run and its calls of :func:`privopt.release.release`."""
 
     run: Run
     released: list[Released]
 
-    def of(self, name: str) -> list[Pytree]:
+    def values(self, name: str) -> list[Pytree]:
         return [entry.value for entry in self.released if entry.name == name]
 
 
 def replay(pair: Pair, *, key: Array) -> tuple[str, ...]:
-    """What a run takes from the data beside its noisy answers, each in words; empty where nothing.
+    """Return the ways in which a run uses the data besides its noisy answers, as sentences.
 
-    ``pair.plan`` runs on ``pair.one`` and is recorded. With its answers and selections frozen to
-    the recorded ones, it runs twice again:
+    The result is empty if there are none. ``pair.plan`` runs on ``pair.one`` and is recorded. With
+    its answers and selections replaced by the recorded ones, it runs twice more:
 
-    - on ``pair.two``. All else must agree in every bit: the released point, the path, the noise,
-      the batches, and how many releases there are. So a step size, a stopping rule or a branch that
-      looks at the data is found.
-    - on ``pair.one`` with its noise off (where the noise is a law, with another key). Every answer
-      that it would have given must differ from the recorded one, or it has no noise.
+    - on ``pair.two``. Everything else must agree in every bit: the released point, the path, the
+      noise, the batches and the number of releases. This detects a step size, a stopping rule or a
+      branch that depends on the data.
+    - on ``pair.one`` without noise (with another key if the noise is a law). Every answer must
+      differ from the recorded one; otherwise it has no noise.
 
-    Nothing is compiled, so a plan should have few steps. The data sets need not be neighbours; a
-    leak by something that both have in common, such as the size of a record, is not seen. What is
-    released and never handed to :func:`privopt.release.release` cannot be frozen, and is found.
+    Nothing is compiled, so a plan should have few steps. The data sets need not be neighbours. A
+    leak of a property that both data sets share, such as the norm of a record, is not detected. A
+    value that is released without a call of :func:`privopt.release.release` cannot be replaced, and
+    is detected.
+
+    Parameters
+    ----------
+    pair : Pair
+        A plan and two problems.
+    key : Array
+        Typed key of JAX.
 
     Examples
     --------
@@ -51,53 +60,56 @@ def replay(pair: Pair, *, key: Array) -> tuple[str, ...]:
     >>> replay(worst_pair("output_perturbation", budget), key=jax.random.key(0))
     ()
     """
-    plan, one, two = pair.plan, pair.one, pair.two
+    plan, one, two = instance("pair", pair, Pair)[:3]
+    key = as_key(key)
     tape, law = Tape(), instance("plan", plan, Plan).algorithm.noise == "law"
     with tape:
-        found = run(plan, one, key)
-    told = _Told(found, tape.released)
-    frozen = {name: told.of(name) for name in _COVERED}
-    silent = {} if law else {"noise": [jax.tree.map(np.zeros_like, z) for z in told.of("noise")]}
+        result = run(plan, one, key)
+    record = _Record(result, tape.released)
+    frozen = {name: record.values(name) for name in _COVERED}
+    zeros = [jax.tree.map(np.zeros_like, noise) for noise in record.values("noise")]
+    silent = {} if law else {"noise": zeros}
     other = jax.random.fold_in(key, 1) if law else key
-    asked = (
+    repetitions = (
         (_differences, "on the other data set", (two, key), (Tape(), Replay(**frozen))),
         (_bare, "without noise", (one, other), (Replay(**frozen), Tape(), Replay(**silent))),
     )
     faults: list[str] = []
-    for compared, where, given, contexts in asked:
+    for compare, condition, arguments, contexts in repetitions:
         try:
             with ExitStack() as stack:
-                for context in reversed(contexts):  # the outermost hears first
+                for context in reversed(contexts):  # the outermost is called first
                     stack.enter_context(context)
-                found = run(plan, *given)
+                result = run(plan, *arguments)
         except ValueError as error:  # a refusal that depends on data is a release too
-            faults.append(f"{where} it fails: {error}")
+            faults.append(f"{condition} it fails: {error}")
             continue
-        (heard,) = (each.released for each in contexts if isinstance(each, Tape))
-        faults += [f"{where} {each}" for each in compared(told, _Told(found, heard))]
+        (released,) = (each.released for each in contexts if isinstance(each, Tape))
+        faults += [f"{condition} {each}" for each in compare(record, _Record(result, released))]
     return tuple(faults)
 
 
-def _differences(told: _Told, again: _Told) -> list[str]:
-    """Between two runs with the same answers."""
-    compared = {
-        "the released point": [each.run.released for each in (told, again)],
-        "the path": [each.run.path for each in (told, again)],
-        "the order of releases": [[e.name for e in each.released] for each in (told, again)],
-        "a batch": [each.of("batch") for each in (told, again)],
-        "the noise": [each.of("noise") for each in (told, again)],
+def _differences(first: _Record, second: _Record) -> list[str]:
+    """Return the differences of two runs with the same answers."""
+    both = (first, second)
+    values = {
+        "the released point": [each.run.released for each in both],
+        "the path": [each.run.path for each in both],
+        "the order of releases": [[e.name for e in each.released] for each in both],
+        "a batch": [each.values("batch") for each in both],
+        "the noise": [each.values("noise") for each in both],
     }
-    return [f"{what} differs" for what, both in compared.items() if not _same(*both)]
+    return [f"{name} differs" for name, pair in values.items() if not _same(*pair)]
 
 
-def _bare(told: _Told, again: _Told) -> list[str]:
-    """Answers that are what they were, although the noise is not."""
-    answers = zip(told.of("answer"), again.of("answer"), strict=True)
-    return [f"answer {i} stays as it is" for i, both in enumerate(answers) if _same(*both)]
+def _bare(first: _Record, second: _Record) -> list[str]:
+    """Return the answers that do not change although the noise does."""
+    answers = zip(first.values("answer"), second.values("answer"), strict=True)
+    return [f"answer {i} stays as it is" for i, pair in enumerate(answers) if _same(*pair)]
 
 
 def _same(one: Pytree, two: Pytree) -> bool:
-    """In structure, and bit for bit."""
+    """Return True if two pytrees agree in structure and in every bit."""
     parts: list[tuple[object, list[bytes]]] = [
         (jax.tree.structure(each), [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(each)])
         for each in (one, two)

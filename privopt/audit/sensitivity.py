@@ -1,4 +1,4 @@
-"""Search for neighbours that move the answer of a bounded query further than it claims."""
+"""Search for neighbours whose answers differ by more than the claimed sensitivity."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array
 
-from privopt.arguments import positive_integer, positive_number
+from privopt.arguments import described, positive_integer, positive_number, real, shown
 from privopt.audit.scores import FloatArray
+from privopt.privacy.numbers import check_count
 from privopt.spec import Norm, Relation
 
 Records = npt.NDArray[Any]
 
-_PAIRS = 256  # that are looked at together
+_PAIRS = 256  # pairs of one round
 _MOVES = 9
 _STRANGE = (0.0, 1e-45, -1e-45, 1e-38, 1.2e-38, -1e-30, 1.0, 1e14, 1e30, -1e38, 3e38)
 _NOT_FINITE = (np.inf, -np.inf, np.nan)
 
 
 class Furthest(NamedTuple):
-    """Two neighbours, and how far apart their answers are, in claimed sensitivities.
+    """Two neighbours and the distance of their answers, in claimed sensitivities.
 
-    ``one`` and ``two`` are what the query was asked, ``(records, present)``; the same ``seed``
-    finds them again. ``ratio`` is infinite where an answer is not a number. ``tried`` counts pairs.
+    ``one`` and ``two`` are the arguments ``(records, present)`` of the query; the same ``seed``
+    gives them again. ``ratio`` is infinite if an answer is not finite. ``tried`` counts pairs.
     """
 
     ratio: float
@@ -48,18 +49,35 @@ def furthest_neighbours(
     rounds: int = 40,
     seed: int = 0,
 ) -> Furthest:
-    """The pair with the largest ``|q(D) - q(D')| / claimed`` that a climb of so many rounds finds.
+    """Search for the pair of neighbours with the largest ``|q(D) - q(D')| / claimed``.
 
-    ``answer(records, present)`` is a pure function of arrays of shapes ``(n, ...)`` and ``(n,)``;
-    ``present`` holds ones, and under ``add_or_remove_one`` and ``zero_out`` a 0 for the record that
-    only one of the two has. ``start`` is a data set of the shape and dtype asked for. ``length``
-    measures differences, of shape ``(pairs, numbers)``: a norm, or a function of its own. Records
-    may take any value, with those of ``special`` (bounds, say) tried most; ``finite`` keeps
-    infinities and NaN away.
+    Each round keeps the quarter of the pairs with the largest ratios and derives the others from
+    them: a coordinate, a record, a column or all records are scaled by powers of ten from 1e-45 to
+    1e38, change sign, copy another record, are perturbed, or take an extreme value. Differences are
+    those of the computed answers, in float64.
 
-    A quarter of the pairs, the furthest apart, beget the others: a coordinate, a record, a column
-    or all records are scaled by powers of ten from 1e-45 to 1e38, change sign, copy another record,
-    are nudged, or take a strange value. Differences are those of the computed answers, in float64.
+    Parameters
+    ----------
+    answer : callable
+        ``answer(records, present)``, a pure function of arrays of shapes ``(n, ...)`` and ``(n,)``.
+        ``present`` contains ones, and under ``add_or_remove_one`` and ``zero_out`` a 0 for the
+        record that only one of the two data sets contains.
+    claimed : float
+        Claimed sensitivity.
+    start : array
+        Data set of the shape and the floating dtype of the records.
+    relation : Relation or str
+        Neighbouring relation.
+    length : Norm, str or callable
+        Norm of differences, or a function of differences of shape ``(pairs, numbers)``.
+    special : sequence of float
+        Values that are tried often, such as bounds.
+    finite : bool
+        If True, infinities and NaN are left out.
+    rounds : int
+        Number of rounds.
+    seed : int
+        Seed of NumPy's generator.
 
     Examples
     --------
@@ -67,38 +85,71 @@ def furthest_neighbours(
     >>> def halved(records, present):
     ...     return jnp.clip(records, -1.0, 1.0) @ present
     >>> claimed = 1.0  # of a sum that a replaced record moves by 2
-    >>> asked = {"relation": "replace_one", "finite": True}
-    >>> round(furthest_neighbours(halved, claimed, np.zeros(4), **asked).ratio, 6)
+    >>> options = {"relation": "replace_one", "finite": True}
+    >>> round(furthest_neighbours(halved, claimed, np.zeros(4), **options).ratio, 6)
     2.0
     """
-    positive_number("claimed", claimed)
+    if not callable(answer):
+        raise ValueError(
+            f"answer must be a function (records, present) -> array, got {described(answer)}"
+        )
+    claimed = positive_number("claimed", claimed)
+    start = _check_start(start)
+    replaced = Relation.named("relation", relation) is Relation.REPLACE_ONE
+    length = length if callable(length) else Norm.named("length", length)
+    extremes = _check_special(special)
+    if not isinstance(finite, bool):
+        raise ValueError(f"finite must be True or False, got {shown(finite)}")
     positive_integer("rounds", rounds)
-    replaced = Relation(relation) is Relation.REPLACE_ONE
-    rng, start = np.random.default_rng(seed), np.asarray(start)
-    values = np.array([*special, *(-x for x in special), *_STRANGE])
+    rng = np.random.default_rng(check_count("seed", seed))
+    values = np.array([*extremes, *(-x for x in extremes), *_STRANGE])
     values = values if finite else np.append(values, _NOT_FINITE)
     present = np.ones((2, len(start)), start.dtype)
     present[1, 0] = replaced
     distances = _distances(answer, present, length)
     # Row 0 is the record in question, the last row what replaces it.
     pairs = np.repeat(np.concatenate([start, -start[:1]])[None], _PAIRS, axis=0)
-    found = distances(pairs)
+    lengths = distances(pairs)
     for _ in range(rounds):
-        keep = np.argsort(-found)[: _PAIRS // 4]
+        keep = np.argsort(-lengths)[: _PAIRS // 4]
         children = _moved(rng, np.tile(pairs[keep], (4, *[1] * start.ndim)), values)
         children = _moved(rng, children, values, rng.random(_PAIRS) < 0.5)
         if finite:
             children = np.nan_to_num(children, nan=0.0)
         pairs = np.concatenate([pairs[keep], children])[:_PAIRS]
-        found = np.concatenate([found[keep], distances(children)])[:_PAIRS]
-    best = int(np.argmax(found))
+        lengths = np.concatenate([lengths[keep], distances(children)])[:_PAIRS]
+    best = int(np.argmax(lengths))
     one, two = _both(pairs[best : best + 1])
-    given = ((one[0], present[0]), (two[0], present[1]))
-    return Furthest(float(found[best]) / claimed, *given, seed, _PAIRS * (rounds + 1))
+    data_sets = ((one[0], present[0]), (two[0], present[1]))
+    return Furthest(float(lengths[best]) / claimed, *data_sets, seed, _PAIRS * (rounds + 1))
+
+
+def _check_start(start: object) -> Records:
+    """Return ``start`` as an array, or raise ``ValueError`` unless it contains floating records."""
+    try:
+        records = np.asarray(start)
+    except ValueError:
+        raise ValueError("start must be an array, got rows of different shapes") from None
+    if records.dtype.kind != "f" or records.ndim == 0 or records.size == 0:
+        raise ValueError(
+            "start must be an array of floating numbers with at least one record, got dtype "
+            f"{records.dtype.type.__name__} and shape {records.shape}"
+        )
+    return records
+
+
+def _check_special(special: object) -> list[float]:
+    """Return ``special`` as floats, or raise ``ValueError`` unless it is a sequence of numbers."""
+    if isinstance(special, str) or not isinstance(special, Sequence | np.ndarray):
+        raise ValueError(f"special must be a sequence of numbers, got {described(special)}")
+    values = [each.item() if isinstance(each, np.generic) else each for each in special]
+    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
+        raise ValueError(f"special must be a sequence of numbers, got {shown(special)}")
+    return [real("special", each) for each in values]
 
 
 def _both(pairs: Records) -> tuple[Records, Records]:
-    """The two data sets of each pair."""
+    """Return the two data sets of each pair."""
     one = pairs[:, :-1]
     return one, np.concatenate([pairs[:, -1:], one[:, 1:]], axis=1)
 
@@ -106,26 +157,26 @@ def _both(pairs: Records) -> tuple[Records, Records]:
 def _distances(
     answer: Callable[[Array, Array], Array],
     present: Records,
-    length: Callable[[FloatArray], FloatArray] | Norm | str,
+    length: Callable[[FloatArray], FloatArray] | Norm,
 ) -> Callable[[Records], FloatArray]:
-    """``pairs -> lengths`` of the differences of answers, infinite for no number."""
+    """Return ``pairs -> lengths`` of the differences of answers, infinite if one is not finite."""
     answers = jax.jit(jax.vmap(answer, (0, None)))
 
-    def norms(moved: FloatArray) -> FloatArray:
-        order = Norm.named("length", length).order
-        largest = np.maximum(np.abs(moved).max(axis=1), np.finfo(float).tiny)
-        return largest * np.linalg.norm(moved / largest[:, None], ord=order, axis=1)
+    def norms(differences: FloatArray) -> FloatArray:
+        assert isinstance(length, Norm)
+        largest = np.maximum(np.abs(differences).max(axis=1), np.finfo(float).tiny)
+        return largest * np.linalg.norm(differences / largest[:, None], ord=length.order, axis=1)
 
-    measure = length if callable(length) else norms
+    measure = norms if isinstance(length, Norm) else length
 
     def distances(pairs: Records) -> FloatArray:
-        told = [
-            np.asarray(answers(each, there), np.float64).reshape(len(pairs), -1)
-            for each, there in zip(_both(pairs), present, strict=True)
+        values = [
+            np.asarray(answers(each, mask), np.float64).reshape(len(pairs), -1)
+            for each, mask in zip(_both(pairs), present, strict=True)
         ]
-        usable = np.asarray(np.isfinite(np.hstack(told)).all(axis=1))
-        moved = np.where(usable[:, None], np.subtract(*np.nan_to_num(told)), 0.0)
-        return np.where(usable, measure(moved), np.inf)
+        usable = np.asarray(np.isfinite(np.hstack(values)).all(axis=1))
+        differences = np.where(usable[:, None], np.subtract(*np.nan_to_num(values)), 0.0)
+        return np.where(usable, measure(differences), np.inf)
 
     return distances
 
@@ -136,7 +187,7 @@ def _moved(
     values: FloatArray,
     chosen: npt.NDArray[np.bool_] | None = None,
 ) -> Records:
-    """Each pair changed in one way at one place, if ``chosen``."""
+    """Return the pairs with one change at one place in those that are ``chosen``."""
     count, rows, shape = len(pairs), pairs.shape[1], pairs.shape[2:]
     flat = pairs.reshape(count, rows, -1)
     columns = flat.shape[2]

@@ -14,41 +14,44 @@ from sklearn.base import ClassifierMixin
 from privopt.arguments import shown
 from privopt.estimators.private_model import PrivateModel
 from privopt.problems import Problem, hinge, logistic, multinomial
+from privopt.records import BOOLEANS, column_type, places_of, public_values
 from privopt.spec import ProblemClass
-from privopt.tables.entries import places_of, public_values
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
-    """Of public classes; a label that is none of them makes its record null."""
+    """Classifier with public classes; a label that is not one of them makes its record null."""
 
     classes: Sequence[Hashable] | None = None
 
     def _answers(self, y: Any) -> np.ndarray:
-        known = self._named(y)
-        places = places_of(y, known, "y")
-        self.classes_ = np.array(known)
-        return np.where((places >= 0) & (places < len(known)), places, math.nan)
+        classes = self._classes_of(y)
+        places = places_of(y, classes, "y")
+        self.classes_ = np.array(classes)
+        return np.where((places >= 0) & (places < len(classes)), places, math.nan)
 
-    def _named(self, y: Any) -> tuple[Hashable, ...]:
-        """The public classes, in order; False and True for ``y`` of booleans."""
+    def _classes_of(self, y: Any) -> tuple[Hashable, ...]:
+        """Return the public classes, in order; False and True for ``y`` of a boolean type."""
         if self.classes is None:
-            if np.asanyarray(y).dtype.kind == "b":
+            if column_type(y) == BOOLEANS:
                 return False, True
             raise ValueError(
                 "classes must be given, as they are public and not read from y: (0, 1), ('no', "
-                "'yes'); got None, which stands for y of booleans alone"
+                "'yes'); got None, which is allowed for an array or a column of a boolean type only"
             )
         return public_values("classes", self.classes, least=2)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest class of each row."""
+        """Return the most probable class of each row; ``ValueError`` if a row is not finite."""
         scores = self.decision_function(X)
         places = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(int)
         return np.asarray(self.classes_[places])
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """``<x, w> + b`` of each row: positive for the second of two classes, or one a class."""
+        """Return ``<x, w> + b`` of each row; ``ValueError`` if a row is not finite.
+
+        The score is positive for the second of two classes; for more there is one per class.
+        """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -60,16 +63,16 @@ class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Binary(_Classifier):
-    """Of two classes; ``coef_`` has shape ``(1, columns)``."""
+    """Classifier with two classes; ``coef_`` has shape ``(1, columns)``."""
 
-    def _named(self, y: Any) -> tuple[Hashable, ...]:
-        named = super()._named(y)
-        if len(named) != 2:
+    def _classes_of(self, y: Any) -> tuple[Hashable, ...]:
+        classes = super()._classes_of(y)
+        if len(classes) != 2:
             raise ValueError(
-                f"classes must be two for {type(self).__name__}, got {shown(named)}; Only binary "
+                f"classes must be two for {type(self).__name__}, got {shown(classes)}; Only binary "
                 "classification is supported, and MultinomialRegression is for more"
             )
-        return named
+        return classes
 
     def _in_units(self, coefficients: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
         return coefficients[None], np.atleast_1d(intercept)
@@ -84,8 +87,9 @@ class _Binary(_Classifier):
 class LogisticRegression(_Binary):
     """Private logistic regression of two public classes.
 
-    The arguments are those of :class:`PrivateModel`, and ``classes``: the two labels, the negative
-    one first, which are public and never read from ``y``. They may be left out for booleans.
+    The parameters are those of :class:`PrivateModel`, and ``classes``: the two labels, the negative
+    one first, which are public and never read from ``y``. They may be omitted if ``y`` is an array
+    or a column of a boolean type.
 
     Examples
     --------
@@ -103,12 +107,12 @@ class LogisticRegression(_Binary):
     preferred: ClassVar[str] = "objective_perturbation"
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, shape ``(records, 2)``."""
+        """Return the probability of each class, shape ``(records, 2)``."""
         scores = self.decision_function(X)
         return np.asarray(expit(np.stack([-scores, scores], axis=1)))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """The logarithm of each probability."""
+        """Return the logarithm of each probability."""
         scores = self.decision_function(X)
         return -np.logaddexp(0.0, np.stack([scores, -scores], axis=1))
 
@@ -126,11 +130,11 @@ class LogisticRegression(_Binary):
 class LinearSVC(_Binary):
     """Private linear support vector machine of two public classes.
 
-    Its loss is the hinge, rounded: 0 from a margin of 1 on, ``(1 - m)^2/2`` for margins ``m`` from
-    0 to 1, ``1/2 - m`` below. Being smooth it can be minimised with its objective perturbed; the
-    plain hinge has noisy descent, whose error is above that of a public constant by default.
+    The loss is the smoothed hinge: 0 for margins ``m >= 1``, ``(1 - m)^2/2`` for ``0 <= m <= 1``,
+    and ``1/2 - m`` below. Objective perturbation needs a smooth loss; noisy descent on the plain
+    hinge has by default a larger error than a public constant.
 
-    The arguments are those of :class:`LogisticRegression`.
+    The parameters are those of :class:`LogisticRegression`.
 
     Examples
     --------
@@ -159,7 +163,7 @@ class LinearSVC(_Binary):
 class MultinomialRegression(_Classifier):
     """Private softmax regression of any number of public classes.
 
-    The arguments are those of :class:`PrivateModel`, and ``classes``: the labels, which are public
+    The parameters are those of :class:`PrivateModel`, and ``classes``: the labels, which are public
     and never read from ``y``.
 
     Examples
@@ -179,7 +183,7 @@ class MultinomialRegression(_Classifier):
     preferred: ClassVar[str] = "dp_gd"
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, shape ``(records, classes)``."""
+        """Return the probability of each class, shape ``(records, classes)``."""
         return np.asarray(softmax(self._scores(X), axis=1))
 
     def _facts(self, n: int, columns: int) -> ProblemClass:

@@ -1,4 +1,4 @@
-"""What every private model has in common: from arguments and records to coefficients."""
+"""Base class of private models: from parameters and records to coefficients."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from jax import Array
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privopt.arguments import instance, positive_number, shown
+from privopt.arguments import instance, positive_integer, positive_number
 from privopt.core import Algorithm, Plan, run
+from privopt.core.fitting import check_problem
 from privopt.estimators.recommended import planned
-from privopt.estimators.secret import Secret
+from privopt.estimators.spendable_key import SpendableKey
 from privopt.estimators.unit_rows import UnitRows, features_of
 from privopt.privacy import Guarantee
 from privopt.problems import Problem
@@ -26,50 +28,67 @@ from privopt.spec import Budget, ProblemClass, Relation
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateModel(BaseEstimator):  # type: ignore[misc]
-    """A linear model that is fitted privately; the models of this room are its kinds.
+    """Linear model that is fitted privately; base class of the models of this package.
 
     Parameters
     ----------
     budget : Budget
-        What one ``fit`` may spend. Required.
+        Privacy budget of one ``fit``. Required.
     data_norm : float
-        A public bound on the Euclidean norm of every row of ``X``, never measured on the data;
+        Public bound on the Euclidean norm of every row of ``X``, never computed from the data;
         ``Table.norm`` is one. Longer rows are scaled down to it. Required.
-    key : Array
-        A key of JAX, such as ``jax.random.key(0)``, from which the noise comes. Required. Two fits
-        with one key share their noise: on equal data they release the same, and on different data
-        what both release together is **not private**. Who knows the key can take the noise off, so
-        a model is printed without it, and pickled without it once fitted.
+    key : Array, optional
+        Typed key of JAX, such as ``jax.random.key(0)``, from which the noise is drawn. By default
+        it is drawn from the entropy of the operating system. Keep it secret: the key removes the
+        noise.
     n : int, optional
-        The public number of records by which sums are divided; default the number of rows. Under
-        ``add_or_remove_one`` the number of rows is private, so it must be given.
+        Public number of records by which sums are divided; default the number of rows. Required
+        under ``add_or_remove_one``, where the number of rows is private.
     fit_intercept : bool
-        Whether there is an intercept: a constant column, as long as ``data_norm``.
+        If True, there is an intercept: a constant column, as long as ``data_norm``.
     radius : float, optional
-        Of the ball that holds the parameter, in units in which rows, with the constant column,
-        have norm at most 1; public. Default: the class's ``default_radius``, 50 of classifiers, 20
-        of ``LinearSVC`` and 10 of regressions, chosen by held-out accuracies on public sets at
-        epsilon .1 to 10. A larger one lets the model follow the data closer, for more noise.
+        Public radius of the ball of parameters, in units in which rows, with the constant column,
+        have norm at most 1. Default: ``default_radius`` of the class, which is 50 for classifiers,
+        20 for ``LinearSVC`` and 10 for regressors, chosen by held-out accuracies on public sets at
+        epsilon .1 to 10. A larger radius allows a closer fit and needs more noise.
     algorithm : str or Algorithm
-        One of ``ALGORITHMS``, or an algorithm of your own. By default the class's ``preferred``, of
-        at most 300 steps; where ``delta = 0``, a pure method in the place of ``dp_gd``.
+        Name in ``ALGORITHMS``, or an algorithm. Default: ``preferred`` of the class, with at most
+        300 steps; if ``delta = 0``, a pure method instead of ``dp_gd``.
     options : dict, optional
-        Choices for the plan, such as ``{"steps": 200}``.
+        Choices of the plan, such as ``{"steps": 200}``.
 
     Attributes
     ----------
     coef_, intercept_ : array
-        In the units of ``X``.
+        Coefficients and intercept, in the units of ``X``.
     plan_ : Plan
-        What was run.
+        Plan of the last fit.
     guarantee_ : Guarantee
-        Of all that ``fit`` leaves behind: ``plan_.guarantee``.
+        Guarantee of the last fit alone: ``plan_.guarantee``.
 
     Notes
     -----
-    A row with a number that is missing or not finite makes its record null. No error and no
-    warning depends on a value of the data; types and, but under ``add_or_remove_one``, the number
-    of rows are public. A table without rows is refused. Predictions read ``X`` as it is.
+    **Data.** A row with a number that is missing or not finite makes its record null, as does a
+    target that is missing. No error and no warning of ``fit`` depends on a value of the data; types
+    of columns and, except under ``add_or_remove_one``, the number of rows are public. A table
+    without rows is refused. The rows of a *prediction* are read as they are: they are not covered
+    by the guarantee, and a row that is not finite raises ``ValueError``.
+
+    **Keys.** The first fit uses ``key`` itself, with the same result each time. After it the model
+    holds the child of the key (stream 1 of :func:`privopt.run`) for the next fit, and so on. Clones
+    and copies of a model share the sequence, so the fits inside ``GridSearchCV``,
+    ``OneVsRestClassifier`` or ``MultiOutputRegressor`` have independent noise. Every fit after the
+    first one warns with the guarantee of all fits so far, as for the same data. Two models that are
+    constructed from one JAX key share their noise: on different data their difference is **not
+    private**.
+
+    **Pickles.** No pickle contains a key. A fitted model from a pickle predicts, and needs a new
+    ``key`` to be fitted again. A model that is pickled before its first fit draws a new key
+    wherever it is unpickled, so worker processes (``n_jobs=2``) have independent noise, are not
+    reproducible, and are not counted by the warning of the original.
+
+    **scikit-learn.** Only ``fit`` of this model is private. See :mod:`privopt.estimators` for
+    scaling, scores, cross-validation and ensembles.
     """
 
     default_radius: ClassVar[float]
@@ -77,7 +96,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
 
     budget: Budget
     data_norm: float
-    key: Array | Secret
+    key: Array | SpendableKey | None = None
     n: int | None = None
     fit_intercept: bool = True
     radius: float | None = None
@@ -85,7 +104,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
     options: Mapping[str, Any] | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to rows ``X`` of shape ``(records, columns)`` and answers ``y``."""
+        """Fit the model to rows ``X`` of shape ``(records, columns)`` and targets ``y``."""
         budget = instance("budget", self.budget, Budget)
         if y is None:
             raise ValueError(
@@ -105,52 +124,52 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         plan = planned(self.algorithm, self.options, facts, budget, self.preferred)
         _remark(plan, self._constant_risk())
         problem = self._problem(features, answers, replace(facts, n=features.shape[0]))
-        key = self.key.key if isinstance(self.key, Secret) else self.key
-        released = np.asarray(run(plan, problem, key).released)
+        check_problem(plan, problem)  # before a key is spent
+        released = np.asarray(run(plan, problem, self._keys.take(plan)).released)
         self.coef_, self.intercept_ = self._in_units(*rows.coefficients(released))
         self.plan_: Plan = plan
         return self
 
     @property
     def guarantee_(self) -> Guarantee:
-        """Of the fitted model."""
+        """Guarantee of the last fit alone."""
         check_is_fitted(self)
         return self.plan_.guarantee
 
     @abstractmethod
     def _answers(self, y: Any) -> np.ndarray:
-        """``y`` as the loss reads it; NaN, or no class, makes a record null."""
+        """Return ``y`` in the form of the loss; NaN makes a record null."""
 
     @abstractmethod
     def _facts(self, n: int, columns: int) -> ProblemClass:
-        """The class of the problem, for rows of norm at most 1."""
+        """Return the class of the problem, for rows of norm at most 1."""
 
     @abstractmethod
     def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
-        """The problem of unit rows."""
+        """Return the problem of unit rows."""
 
     @abstractmethod
     def _constant_risk(self) -> float:
-        """The most that the risk of the parameter 0 can be above the least."""
+        """Return an upper bound on the excess risk of the parameter 0."""
 
     def _in_units(self, coefficients: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
-        """Coefficients and intercept in the units of the answers."""
+        """Return coefficients and intercept in the units of the targets."""
         return coefficients, intercept
 
     @property
     def _radius(self) -> float:
-        given = self.default_radius if self.radius is None else self.radius
-        return positive_number("radius", given)
+        radius = self.default_radius if self.radius is None else self.radius
+        return positive_number("radius", radius)
 
     def _records(self, rows: int) -> int:
-        """The public ``n``."""
+        """Return the public ``n``."""
         if self.n is not None:
-            if self.budget.relation is not Relation.ADD_OR_REMOVE_ONE and self.n != rows:
+            n = positive_integer("n", self.n)
+            if self.budget.relation is not Relation.ADD_OR_REMOVE_ONE and n != rows:
                 raise ValueError(
-                    f"n must be the number of rows, {rows}, under {self.budget.relation}, got "
-                    f"{shown(self.n)}"
+                    f"n must be the number of rows, {rows}, under {self.budget.relation}, got {n}"
                 )
-            return self.n
+            return n
         if self.budget.relation is Relation.ADD_OR_REMOVE_ONE:
             raise ValueError(
                 "n must be given under add_or_remove_one, where the number of rows is private: a "
@@ -159,33 +178,38 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         return rows
 
     def _scores(self, X: Any) -> np.ndarray:
-        """``X w + b``, shape ``(records,)`` or ``(records, classes)``."""
+        """Return ``X w + b``, shape ``(records,)`` or ``(records, classes)``."""
         check_is_fitted(self)
         features = features_of(X)
+        if not np.isfinite(features.data if scipy.sparse.issparse(X) else features).all():
+            raise ValueError("X must be finite in a prediction, got NaN or infinity")
         validate_data(self, X, skip_check_array=True, reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        secret = name == "key" and isinstance(value, Array)
-        super().__setattr__(name, Secret(value) if secret else value)
+        if name == "key":
+            self._keys = value if isinstance(value, SpendableKey) else SpendableKey(value)
+            # scikit-learn requires that defaults, and numbers that it tries, are stored unchanged.
+            value = value if value is None or isinstance(value, float) else self._keys
+        super().__setattr__(name, value)
+
+    def __sklearn_clone__(self) -> Self:
+        clone = super().__sklearn_clone__()
+        clone._keys = self._keys  # of None as well: a clone spends from the same sequence
+        return clone
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "plan_")  # a refused fit leaves attributes as well
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the key once there is something to take the noise off."""
-        state: dict[str, Any] = super().__getstate__()
-        return state | {"key": None} if "plan_" in state else state
+        return hasattr(self, "plan_")  # a refused fit sets other attributes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True  # allow_nan is False, since predictions refuse NaN
         tags.target_tags.required = True
         return tags
 
 
 def _remark(plan: Plan, constant: float) -> None:
-    """Say where nothing better than a public constant is promised; public numbers alone."""
+    """Warn if the bound is not below that of a public constant; it contains public numbers only."""
     bound = plan.rate.upper
     if math.isfinite(bound) and bound > constant:
         warnings.warn(

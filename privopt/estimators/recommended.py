@@ -1,4 +1,4 @@
-"""Which algorithm a model takes where its user names none."""
+"""Default algorithms of the models."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from privopt.arguments import described, member
 from privopt.core import Algorithm, Plan
 from privopt.spec import Budget, ProblemClass
 
-MAX_STEPS = 300  # of a recommended method; more cost minutes and change little
+MAX_STEPS = 300  # of a recommended method; more steps take minutes and change little
 
 _PURE = {
     **{name: name for name in ("objective_perturbation", "sufficient_statistics")},
     "dp_gd": "output_perturbation",
 }
-"""What stands for a preferred method where ``delta = 0``."""
+"""Replacement of a preferred method if ``delta = 0``."""
 
 
 def planned(
@@ -26,26 +26,26 @@ def planned(
     budget: Budget,
     preferred: str,
 ) -> Plan:
-    """The plan of the algorithm that is named, or of the one that the model prefers."""
+    """Return the plan of ``algorithm``, or of ``preferred`` if it is ``"recommended"``."""
     if options is not None and not isinstance(options, Mapping):
         raise ValueError(f"options must be a dict of a plan's choices, got {described(options)}")
-    chosen = dict(options or {})
+    choices = dict(options or {})
     if isinstance(algorithm, Algorithm):
-        return algorithm.plan(problem_class, budget, **chosen)
+        return algorithm.plan(problem_class, budget, **choices)
     member("algorithm", algorithm, ("recommended", *ALGORITHMS))
     if algorithm != "recommended":
-        return ALGORITHMS[algorithm].plan(problem_class, budget, **chosen)
+        return ALGORITHMS[algorithm].plan(problem_class, budget, **choices)
     name = _PURE[preferred] if budget.delta == 0.0 else preferred
-    return _held(ALGORITHMS[name], problem_class, budget, chosen)
+    return _limited(ALGORITHMS[name], problem_class, budget, choices)
 
 
-def _held(
-    algorithm: Algorithm, problem_class: ProblemClass, budget: Budget, chosen: dict[str, Any]
+def _limited(
+    algorithm: Algorithm, problem_class: ProblemClass, budget: Budget, choices: dict[str, Any]
 ) -> Plan:
-    """At most so many steps, unless the user says how many."""
-    plan = algorithm.plan(problem_class, budget, **chosen)
+    """Return a plan with at most ``MAX_STEPS`` steps, unless ``choices`` contain their number."""
+    plan = algorithm.plan(problem_class, budget, **choices)
     mechanism: Any = plan.params.mechanism
     steps = getattr(mechanism, "steps", 0)
-    if steps > MAX_STEPS and "steps" not in chosen:
-        return algorithm.plan(problem_class, budget, **{**chosen, "steps": MAX_STEPS})
+    if steps > MAX_STEPS and "steps" not in choices:
+        return algorithm.plan(problem_class, budget, **{**choices, "steps": MAX_STEPS})
     return plan

@@ -1,8 +1,9 @@
-"""Regressions: least squares, and a quantile."""
+"""Regressors: least squares, and a quantile."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,20 +12,23 @@ from sklearn.base import RegressorMixin
 from privopt.arguments import positive_number, real, shown
 from privopt.estimators.private_model import PrivateModel
 from privopt.problems import Problem, quantile, squared
-from privopt.records import as_array as numbers
+from privopt.records import as_column
 from privopt.spec import ProblemClass
 
-_EXTREME = 1e30  # of a bound: numbers of float32 hold what follows from it
+_EXTREME = 1e30  # largest bound: float32 can represent what is computed from it
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
-    """Of answers between public bounds, which the loss sees as numbers from -1 to 1."""
+    """Regressor of targets between public bounds, which are mapped to [-1, 1] for the loss."""
 
     target_bounds: tuple[float, float]
 
     def predict(self, X: Any) -> np.ndarray:
-        """``<x, w> + b`` of each row, clamped to the bounds of the answers."""
+        """Return ``<x, w> + b`` of each row, clamped to the bounds of the targets.
+
+        A row that is not finite raises ``ValueError``.
+        """
         return np.clip(self._scores(X), *self._bounds)
 
     def __sklearn_tags__(self) -> Any:
@@ -34,11 +38,11 @@ class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
 
     @property
     def _bounds(self) -> tuple[float, float]:
-        if not (isinstance(self.target_bounds, tuple | list) and len(self.target_bounds) == 2):
-            raise ValueError(
-                f"target_bounds must be a pair of public numbers, got {shown(self.target_bounds)}"
-            )
-        lower, upper = (real("target_bounds", bound) for bound in self.target_bounds)
+        bounds = self.target_bounds
+        pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+        if not (pair and all(isinstance(bound, Real) for bound in bounds)):
+            raise ValueError(f"target_bounds must be a pair of public numbers, got {shown(bounds)}")
+        lower, upper = (real("target_bounds", bound) for bound in bounds)
         if not -_EXTREME <= lower < upper <= _EXTREME:
             raise ValueError(
                 "target_bounds must be finite, the lower first, and within 1e30 of 0, got "
@@ -48,10 +52,8 @@ class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
 
     def _answers(self, y: Any) -> np.ndarray:
         lower, upper = self._bounds
-        found = np.asarray(numbers(y, "y"), np.float64)
-        if found.ndim != 1:
-            raise ValueError(f"y must have 1 axes, got shape {found.shape}")
-        return 2.0 * (np.clip(found, lower, upper) - lower) / (upper - lower) - 1.0
+        targets = np.clip(as_column(y, "y"), lower, upper)
+        return 2.0 * (targets - lower) / (upper - lower) - 1.0
 
     def _in_units(self, coefficients: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
         lower, upper = self._bounds
@@ -63,8 +65,8 @@ class _Regressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
 class LinearRegression(_Regressor):
     """Private least squares.
 
-    The arguments are those of :class:`PrivateModel`, and ``target_bounds``: the public least and
-    largest answer. Answers are clamped to them, and so are predictions.
+    The parameters are those of :class:`PrivateModel`, and ``target_bounds``: the public smallest
+    and largest target. Targets and predictions are clamped to them.
 
     Examples
     --------
@@ -94,15 +96,16 @@ class LinearRegression(_Regressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileRegression(_Regressor):
-    """Private regression of a quantile: ``level`` of the answers lie below the prediction.
+    """Private quantile regression: a share ``level`` of the targets is below the prediction.
 
-    Its loss is rounded, which a perturbed objective needs; the plain one has noisy descent, of far
-    larger error. At level 1/2 that moves the prediction little, and elsewhere towards the middle:
-    of houses in California .14 lie below at level .1, and .86 at .9. A smaller width moves it less,
-    for more noise.
+    The loss is smoothed, because objective perturbation needs a smooth loss; noisy descent on the
+    plain loss has a much larger error. At level 1/2 smoothing changes the prediction little, and at
+    other levels it moves it towards the median: of houses in California a share .14 is below at
+    level .1, and .86 at .9. A smaller width reduces this effect and needs more noise.
 
-    The arguments are those of :class:`LinearRegression`, ``level``, between 0 and 1, and ``width``,
-    public: over what distance the kink is rounded, with 2 for that of ``target_bounds``.
+    The parameters are those of :class:`LinearRegression`, ``level``, between 0 and 1, and the
+    public ``width`` of the interval in which the kink is smoothed, in units in which
+    ``target_bounds`` are -1 and 1.
 
     Examples
     --------

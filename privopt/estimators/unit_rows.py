@@ -15,16 +15,17 @@ from privopt.records import as_array
 
 @dataclass(frozen=True)
 class UnitRows:
-    """``x -> (x min(1, B/|x|)/B, 1)/sqrt(2)``, of norm at most 1; ``x min(1, B/|x|)/B`` without 1.
+    """The map ``x -> (x min(1, B/|x|)/B, 1)/sqrt(2)``, or ``x min(1, B/|x|)/B`` without intercept.
 
-    A row that is not finite becomes zeros alone, the last number included: its record is null.
+    Its values have norm at most 1. A row that is not finite becomes a row of zeros, including the
+    last number: its record is null.
 
     Parameters
     ----------
     norm : float
-        ``B``, the public bound on norms of rows; longer rows are scaled down to it.
+        Public bound ``B`` on the norms of rows; longer rows are scaled down to it.
     intercept : bool
-        Whether there is a constant column.
+        If True, there is a constant column.
 
     Examples
     --------
@@ -43,35 +44,30 @@ class UnitRows:
 
     @property
     def divisor(self) -> float:
-        """By which rows of norm ``B = 1`` are divided."""
+        """Divisor of rows of norm ``B = 1``."""
         return math.sqrt(2.0) if self.intercept else 1.0
 
     def of(self, features: Any) -> Any:
-        """The rows, in the dtype of ``features``."""
-        found = scipy.sparse.csr_array(features) if scipy.sparse.issparse(features) else features
+        """Return the rows, in the dtype of ``features``."""
+        sparse = scipy.sparse.issparse(features)
+        table = scipy.sparse.csr_array(features) if sparse else features
         with np.errstate(over="ignore", invalid="ignore"):
-            wide = found.astype(np.float64)
+            wide = table.astype(np.float64)
             norms = np.sqrt((wide * wide).sum(axis=1))
-            within = 1.0 / np.maximum(norms, self.norm) / self.divisor
-            factors = np.where(np.isfinite(norms), within, 0.0)
-            along = (
-                np.repeat(factors, np.diff(found.indptr))
-                if scipy.sparse.issparse(found)
-                else factors[:, None]
-            )
-            numbers = found.data if scipy.sparse.issparse(found) else found
-            scaled = np.where(along > 0.0, numbers * along, 0.0)
+            factors = 1.0 / np.maximum(norms, self.norm) / self.divisor  # 0 or NaN if not finite
+            along = np.repeat(factors, np.diff(table.indptr)) if sparse else factors[:, None]
+            scaled = np.where(along > 0.0, (table.data if sparse else table) * along, 0.0)
         rows = scaled
-        if scipy.sparse.issparse(found):
-            rows = scipy.sparse.csr_array((scaled, found.indices, found.indptr), found.shape)
+        if sparse:
+            rows = scipy.sparse.csr_array((scaled, table.indices, table.indptr), table.shape)
         if self.intercept:
             constant = np.where(factors > 0.0, 1.0 / self.divisor, 0.0)[:, None]
-            stack = scipy.sparse.hstack if scipy.sparse.issparse(found) else np.hstack
+            stack = scipy.sparse.hstack if sparse else np.hstack
             rows = stack([rows, constant])
         return rows.astype(features.dtype)
 
     def coefficients(self, parameter: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercept, in the units of the data, of a parameter for unit rows."""
+        """Return coefficients and intercept, in the units of the data, of a parameter."""
         columns = parameter.shape[-1] - self.intercept
         coefficients = parameter[..., :columns] / (self.divisor * self.norm)
         if not self.intercept:
@@ -80,15 +76,24 @@ class UnitRows:
 
 
 def features_of(X: Any) -> Any:
-    """``X`` as an array of two axes or a matrix of ``scipy.sparse``, in float32 or float64."""
-    found = X if scipy.sparse.issparse(X) else np.asarray(as_array(X, "X"))
-    if len(found.shape) != 2:
-        raise ValueError(f"X must have 2 axes, got shape {found.shape}. Reshape your data")
-    if 0 in found.shape:
+    """Return ``X`` as an array of two axes or a matrix of ``scipy.sparse``, in float32 or float64.
+
+    Columns of a data frame must have types of numbers, booleans or objects, and arrays as well. An
+    entry of objects or of nested lists that is not a number becomes NaN. Numbers of 32 bits keep
+    their type.
+    """
+    features = (
+        scipy.sparse.csr_array(X) if scipy.sparse.issparse(X) else np.asarray(as_array(X, "X"))
+    )
+    if len(features.shape) != 2:
+        raise ValueError(f"X must have 2 axes, got shape {features.shape}. Reshape your data")
+    if 0 in features.shape:
         raise ValueError(
-            f"X must have a row and a column at least, got {found.shape[0]} sample(s) and "
-            f"{found.shape[1]} feature(s) (shape={found.shape}) while a minimum of 1 is required."
+            f"X must have a row and a column at least, got {features.shape[0]} sample(s) and "
+            f"{features.shape[1]} feature(s) (shape={features.shape}) while a minimum of 1 is "
+            "required."
         )
-    if found.dtype.kind not in "biuf":
-        raise ValueError(f"X must be numeric, got dtype {found.dtype}")
-    return found if found.dtype in (np.float32, np.float64) else found.astype(np.float64)
+    if features.dtype.kind not in "biuf" or features.dtype.itemsize > 8:
+        raise ValueError(f"X must be numeric, got dtype {features.dtype.type.__name__}")
+    single = features.dtype == np.float32
+    return features if single else features.astype(np.float64, copy=False)

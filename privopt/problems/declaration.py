@@ -32,38 +32,23 @@ from privopt.convex import (
     WholeSpace,
     pytree_dataclass,
 )
-from privopt.records import as_array
+from privopt.records import as_array, places_of, public_values
 from privopt.spec import ProblemClass
 
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
 
 
-def labelled(labels: ArrayLike, classes: Sequence[Hashable]) -> NDArray[np.float64]:
-    """The place of each label in ``classes``, which are public; -1 for one that is none of them.
+def class_places(labels: ArrayLike, classes: Sequence[Hashable]) -> NDArray[np.float64]:
+    """Return the place of each label in the public ``classes``; -1 for a label that is none.
 
     Examples
     --------
-    >>> labelled(["no", "yes", "no"], ("no", "yes")).tolist()
+    >>> class_places(["no", "yes", "no"], ("no", "yes")).tolist()
     [0.0, 1.0, 0.0]
     """
-    if isinstance(classes, str) or not isinstance(classes, Sequence) or len(classes) < 2:
-        raise ValueError(
-            f"classes must be the labels there are, such as range(3) or ('no', 'yes'), got "
-            f"{shown(classes)}"
-        )
-    places = {value: place for place, value in enumerate(classes)}
-    if len(places) < len(classes):
-        raise ValueError(f"classes must be distinct, got {shown(classes)}")
-    given = np.asanyarray(labels)
-    if given.ndim != 1:
-        raise ValueError(f"labels must have 1 axes, got shape {given.shape}")
-    texts = {isinstance(value, str) for value in classes}
-    if given.dtype != object and (given.dtype.kind == "U") not in texts:
-        raise ValueError(
-            f"labels must be of the kind of classes {shown(classes)}, got dtype "
-            f"{given.dtype.type.__name__}"
-        )
-    return np.array([places.get(label, -1.0) for label in given.tolist()], np.float64)
+    known = public_values("classes", classes, least=2)
+    places = places_of(labels, known, "labels")
+    return np.where(places < len(known), places, -1).astype(np.float64)
 
 
 def require_countable(n: int, dtype: DTypeLike) -> None:

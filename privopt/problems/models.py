@@ -31,10 +31,10 @@ from privopt.convex import (
     Squared,
     SquaredDistance,
 )
-from privopt.problems.declaration import ProblemOptions, labelled
+from privopt.problems.declaration import ProblemOptions, class_places
 from privopt.problems.losses import Multinomial, RegularisedDistance
 from privopt.problems.problem import Problem
-from privopt.records import as_floats
+from privopt.records import as_floats, public_values
 from privopt.spec import ProblemClass
 
 _SIGNS = (-1, 1)
@@ -170,7 +170,7 @@ def multinomial(
     is the product, and norms and balls are Frobenius'. ``L = sqrt(2) max |x|``, ``H = max |x|^2 /
     2``; see :class:`Multinomial`.
     """
-    table, places = as_floats(features, "features", ndim=2), labelled(labels, classes)
+    table, places = as_floats(features, "features", ndim=2), class_places(labels, classes)
     instance("problem_class", problem_class, ProblemClass)
     rows = len(classes)
     if rows * table.shape[1] != problem_class.dim:
@@ -256,11 +256,12 @@ def _apart(
 
 def _signed(labels: ArrayLike, classes: Sequence[Hashable]) -> ArrayLike:
     """-1 and 1 for the two classes, NaN for other labels; the labels themselves for ``_SIGNS``."""
-    if classes == _SIGNS:
+    known = public_values("classes", classes, least=2)
+    if known == _SIGNS:
         return labels
-    places = labelled(labels, classes)
-    if len(classes) != 2:
-        raise ValueError(f"classes must be two for this loss, got {shown(classes)}")
+    if len(known) != 2:
+        raise ValueError(f"classes must be two for this loss, got {len(known)}")
+    places = class_places(labels, known)
     return np.where(places < 0.0, math.nan, 2.0 * places - 1.0)
 
 

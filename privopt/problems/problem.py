@@ -169,10 +169,11 @@ class Problem:
     def _check_functions(self, risk: EmpiricalRisk) -> None:
         """Check the signatures of ``loss`` and ``public`` on shapes, never on records."""
         point = risk.start(self.problem_class.dim)
-        record = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), risk.data
-        )
-        check_scalar("loss", "loss(w, x) -> scalar", risk.loss, point, record)
+        if risk.linear is None:  # else a scalar loss may have numbers of its own for each record
+            record = jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), risk.data
+            )
+            check_scalar("loss", "loss(w, x) -> scalar", risk.loss, point, record)
         if risk.public is not None:
             check_scalar("public", "r(w) -> scalar", risk.public, point)
 

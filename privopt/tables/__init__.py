@@ -1,8 +1,8 @@
-"""Tables: columns with public bounds and categories, made features whose norm is certified.
+"""Tables: columns with public bounds and categories, mapped to features of certified norm.
 
-Nothing is estimated from the data, but for bounds that a budget pays for. Every rule looks at one
-record alone, so a changed record changes one row of the features, and the norm holds for every data
-set.
+Nothing is computed from the data, except bounds for which a budget pays. Every rule depends on one
+record only, so that a changed record changes one row of the features, and the norm holds for every
+data set.
 """
 
 from privopt.tables.bounds import approximate_bounds

@@ -1,4 +1,4 @@
-"""Bounds of columns that are found privately, at a share of the budget."""
+"""Private bounds of columns, for a share of the budget."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import described, instance, positive_number, shown
+from privopt.arguments import count, described, instance, positive_number, shown, suggestion
 from privopt.mechanisms import LaplaceMechanism
-from privopt.records import as_array as numbers
+from privopt.records import as_column
 from privopt.spec import Budget
 from privopt.statistics import Histogram
+from privopt.streams import as_key
 from privopt.tables.columns import Number
-from privopt.tables.table import column_of
+from privopt.tables.table import column_of, names_of
 
-_FAILURE = 0.01  # the probability with which some empty bin widens the bounds of a column
-_ROUNDING = 1.0 - 2.0**-40  # of the division and the sum of budgets
+_FAILURE = 0.01  # probability that some empty bin widens the bounds of a column
+_LARGEST = 1e30  # largest edge of a bin
+_ROUNDING = 1.0 - 2.0**-40  # covers rounding in the division and the sum of budgets
 
 
 def approximate_bounds(
@@ -34,34 +36,34 @@ def approximate_bounds(
     smallest: float = 1.0,
     bins: int = 64,
 ) -> tuple[dict[str, Number], Budget]:
-    """Columns with bounds found privately, and the budget that is left for a model.
+    """Return columns with private bounds, and the budget that remains for a model.
 
     Each column is counted in public bins ``[0, s], (s, 2s], (2s, 4s], ...`` and their mirror
-    images, and every count gets Laplace noise of scale ``b``. Its bounds are the outer edges of the
-    outermost bins whose count is above ``b ln(50 K)``, as one of all empty bins is with
-    probability .01; of all bins if none is.
+    images, and every count receives Laplace noise of scale ``b``. The bounds are the outer edges of
+    the outermost bins whose count exceeds ``b ln(50 K)``, which an empty column has in some bin
+    with probability .01; if no count exceeds it, the bounds are those of all bins.
 
     Parameters
     ----------
     frame : data frame or dict
-        What has ``frame[name]`` for each column.
+        Data frame of pandas or polars, table of pyarrow, or dict of arrays.
     names : sequence of str
-        The columns; the others of a table have public bounds or categories.
+        The columns; the other columns of a table have public bounds or categories.
     budget : Budget
-        For bounds and model together.
+        Privacy budget of bounds and model together.
     key : Array
-        A key of JAX, of its own: not that of the model.
+        Typed key of JAX, different from that of the model.
     share : float
-        Of ``epsilon``, for all bounds together, in equal parts.
+        Share of ``epsilon`` for all bounds together, divided equally between the columns.
     smallest : float
-        ``s``, in the units of the columns: what is smaller is not resolved. Public.
+        Public resolution ``s``, in the units of the columns.
     bins : int
-        How many on either side of 0; ``K = 2 bins``.
+        Number of bins on either side of 0; ``K = 2 bins``.
 
     Formal guarantee
     ----------------
-    The bounds are ``share epsilon``-DP. They and anything that meets the budget which is returned
-    meet ``budget`` together, also where the latter depends on the bounds.
+    The bounds are ``share epsilon``-DP. Together with any release that meets the returned budget
+    they meet ``budget``, also if that release depends on the bounds.
 
     Source: Wilson et al., "Differentially private SQL with bounded user contribution", PoPETs 2020.
 
@@ -73,22 +75,36 @@ def approximate_bounds(
     >>> columns["age"].lower, columns["age"].upper, round(rest.epsilon, 6)
     (16.0, 128.0, 0.9)
     """
+    _check_names(names, names_of(frame))
     instance("budget", budget, Budget)
-    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-        raise ValueError(f"names must be a sequence of columns, got {described(names)}")
-    if not positive_number("share", share) < 1.0:
+    key = as_key(key)
+    share = positive_number("share", share)
+    if not share < 1.0:
         raise ValueError(f"share must lie between 0 and 1, got {shown(share)}")
+    smallest, bins = positive_number("smallest", smallest), count("bins", bins)
+    if math.log2(smallest) + bins - 1 > math.log2(_LARGEST):
+        raise ValueError(f"bins must keep the last edge below {_LARGEST:g}, got {shown(bins)}")
     histogram = Histogram.logarithmic(smallest, 2.0, bins, mirrored=True)
     part = share * budget.epsilon / len(names) * _ROUNDING
     mechanism = LaplaceMechanism.calibrated(histogram, replace(budget, epsilon=part, delta=0.0))
     least = mechanism.scale * math.log(histogram.bins / (2.0 * _FAILURE))
     columns = {}
     for place, name in enumerate(names):
-        found = np.asarray(numbers(column_of(frame, name), f"column {shown(name)}"), np.float64)
-        found = found.clip(histogram.edges[0], histogram.edges[-1])  # what float32 can hold
-        counts = histogram.answer(jnp.asarray(found), jnp.asarray(~np.isnan(found)))
+        values = as_column(column_of(frame, name), f"column {shown(name)}")
+        values = values.clip(histogram.edges[0], histogram.edges[-1])  # within float32
+        counts = histogram.answer(jnp.asarray(values), jnp.asarray(~np.isnan(values)))
         noisy = mechanism.add_noise(jax.random.fold_in(key, place), counts)
         full = np.flatnonzero(np.asarray(noisy) > least)
         first, last = (full[0], full[-1]) if full.size else (0, histogram.bins - 1)
         columns[name] = Number(histogram.edges[first], histogram.edges[last + 1])
     return columns, replace(budget, epsilon=(1.0 - share) * budget.epsilon * _ROUNDING)
+
+
+def _check_names(names: object, known: list[Any]) -> None:
+    """Raise ``ValueError`` unless ``names`` are columns; a misplaced column is not printed."""
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise ValueError(f"names must be a sequence of columns, got {described(names)}")
+    for place, name in enumerate(names):
+        if not isinstance(name, str | int) or name not in known:
+            near = suggestion(name, [str(each) for each in known])
+            raise ValueError(f"names must be columns of frame, got none at place {place}{near}")

@@ -1,4 +1,4 @@
-"""What a column may be: a number between public bounds, or one of public categories."""
+"""Declarations of columns: numbers between public bounds, and public categories."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import numpy as np
 import scipy.sparse
 
 from privopt.arguments import real, shown
-from privopt.records import as_array as numbers
-from privopt.tables.entries import places_of, public_values
+from privopt.records import as_column, places_of, public_values
 
 
 @dataclass(frozen=True)
 class Number:
     """A number between public bounds, mapped to ``[-1, 1]``.
 
-    Numbers beyond the bounds are clamped to them. A missing number or NaN takes the place of
-    ``missing``, also public.
+    Numbers beyond the bounds are clamped to them. A missing number, NaN, and an entry of a column
+    of objects that is not a number are replaced by ``missing``.
 
     Parameters
     ----------
     lower, upper : float
-        Public bounds, in the units of the column. They are never taken from the data, but by
-        :func:`approximate_bounds`, at a price.
+        Public bounds, in the units of the column. They must not be computed from the data, except
+        by :func:`approximate_bounds`, which spends a part of the budget.
     log : bool
-        Whether the logarithm is mapped, for numbers of many sizes; ``lower`` is then positive.
+        If True, the logarithm is mapped, for numbers of many magnitudes; ``lower`` must then be
+        positive.
     missing : float, optional
-        What a missing number counts as, in the units of the column; default the middle, mapped
-        to 0.
+        Public replacement of a missing number, in the units of the column; default the middle,
+        which is mapped to 0.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Number:
     missing: float | None = None
 
     def check(self, name: str) -> None:
-        """ValueError, naming the column, unless the declaration can be kept."""
+        """Raise ``ValueError``, naming the column, unless the declaration is valid."""
         if self.lower is None or self.upper is None:
             raise ValueError(
                 f"column {shown(name)} must have public bounds, such as Number(0, 100): bounds "
@@ -83,15 +83,12 @@ class Number:
                 )
 
     def names(self, name: str) -> list[str]:
-        """Of the features it becomes: one, its own."""
+        """Return the names of its features: one, the name of the column."""
         return [name]
 
     def block(self, values: Any, name: str) -> np.ndarray:
-        """The features of a column, shape ``(records, 1)``, from -1 to 1."""
-        found = np.asarray(numbers(values, f"column {shown(name)}"), np.float64)
-        if found.ndim != 1:
-            raise ValueError(f"column {shown(name)} must have 1 axes, got shape {found.shape}")
-        scaled = self._scaled(found)
+        """Return the features of a column, shape ``(records, 1)``, from -1 to 1."""
+        scaled = self._scaled(as_column(values, f"column {shown(name)}"))
         constant = 0.0 if self.missing is None else self._scaled(np.float64(self.missing))
         return np.where(np.isnan(scaled), constant, scaled)[:, None]
 
@@ -121,15 +118,16 @@ class Number:
 class Category:
     """One of public categories: a one in the place of the category, zeros elsewhere.
 
-    A missing entry has zeros alone. So has one that is no category, or it has its one in a last
-    place for all others.
+    A missing entry becomes zeros. An entry that is not a category becomes zeros as well, or with
+    ``other`` a one in an additional last place.
 
     Parameters
     ----------
     categories : sequence
-        The public values, in order: texts, numbers or booleans. They are never read from the data.
+        The public values, in order: texts, or numbers and booleans. They must not be computed from
+        the data.
     other : bool
-        Whether there is a last place for what is none of them.
+        If True, entries that are not a category have a place of their own.
 
     Examples
     --------
@@ -142,7 +140,7 @@ class Category:
     other: bool = False
 
     def check(self, name: str) -> None:
-        """ValueError, naming the column, unless the declaration can be kept."""
+        """Raise ``ValueError``, naming the column, unless the declaration is valid."""
         public_values(f"categories of column {shown(name)}", self.categories)
         if not isinstance(self.other, bool):
             raise ValueError(
@@ -150,15 +148,16 @@ class Category:
             )
 
     def names(self, name: str) -> list[str]:
-        """Of the features it becomes: ``sector=public``."""
+        """Return the names of its features, such as ``sector=public``."""
         return [f"{name}={value}" for value in self.categories] + [f"{name}=*"] * self.other
 
     def block(self, values: Any, name: str) -> scipy.sparse.csr_array:
-        """The features of a column, shape ``(records, places)``, at most one 1 a row."""
-        known = public_values(f"categories of column {shown(name)}", self.categories)
-        places, width = places_of(values, known, f"column {shown(name)}"), len(known) + self.other
-        kept = (places >= 0) & (places < width)
+        """Return the features of a column, shape ``(records, places)``, at most one 1 per row."""
+        categories = public_values(f"categories of column {shown(name)}", self.categories)
+        places = places_of(values, categories, f"column {shown(name)}", strict=False)
+        width = len(categories) + self.other
+        usable = (places >= 0) & (places < width)
         return scipy.sparse.csr_array(
-            (np.ones(int(kept.sum())), (np.flatnonzero(kept), places[kept])),
+            (np.ones(int(usable.sum())), (np.flatnonzero(usable), places[usable])),
             shape=(len(places), width),
         )

@@ -1,10 +1,11 @@
-"""A declaration of columns, and the features that follow from it."""
+"""Declaration of a table, and its features."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,30 +19,30 @@ _ROUNDING = 2.0**-40  # of a norm, for tables of up to a million columns
 
 @dataclass(frozen=True)
 class Table:
-    """Public bounds and categories of columns: what makes a data frame features of known norm.
+    """Public bounds and categories of columns, which map a data frame to features of bounded norm.
 
     Parameters
     ----------
     columns : dict
         Name of each column that is used -> :class:`Number` or :class:`Category`. Other columns of
-        a data frame are left out.
+        a data frame are ignored.
     norm : float, optional
-        A smaller bound on rows: longer ones are scaled down to it. Public; default none.
+        A smaller public bound on the norm of rows: longer rows are scaled down to it.
 
     Attributes
     ----------
     norm : float
-        The certified bound on the Euclidean norm of every row: with one unit a column, ``sqrt`` of
-        the number of columns, or what was asked for if that is less.
+        Certified bound on the Euclidean norm of every row: the square root of the number of
+        columns, or the argument ``norm`` if that is smaller.
     names : tuple of str
-        Of the features.
+        Names of the features.
 
     Formal guarantee
     ----------------
-    Each row of features depends on one record alone, and its norm is at most ``norm``, whatever the
-    data are. Names and types of columns count as public, as the number of rows does where it is
-    not private; no error depends on anything else, and messages hold names, types and rules. (In a
-    column of Python objects the type of an entry counts, so read such data with a fixed type.)
+    Each row of features depends on one record only, and its norm is at most ``norm`` for every data
+    set. Names, types and lengths of columns are public, and errors depend on nothing else. An entry
+    of a list or of a column of objects that cannot be used counts as missing or unknown. Messages
+    contain names, types and rules.
 
     Examples
     --------
@@ -72,7 +73,7 @@ class Table:
                 )
             column.check(name)
         largest = math.sqrt(len(self.columns)) * (1.0 + _ROUNDING)
-        if self.norm != math.inf:
+        if not isinstance(self.norm, Real) or self.norm != math.inf:
             largest = min(positive_number("norm", self.norm), largest)
         names = (each for name, column in self.columns.items() for each in column.names(name))
         object.__setattr__(self, "columns", dict(self.columns))
@@ -80,15 +81,17 @@ class Table:
         object.__setattr__(self, "names", tuple(names))
 
     def features(self, frame: Any, *, sparse: bool = False) -> Any:
-        """The features of a table of records, shape ``(records, len(names))``, in float64.
+        """Return the features of a table of records, shape ``(records, len(names))``, in float64.
 
         Parameters
         ----------
         frame : data frame or dict
-            Of pandas, of polars, or a dict of arrays: what has ``frame[name]`` for each column.
+            Data frame of pandas or polars, table of pyarrow, or dict of arrays.
         sparse : bool
-            Whether to return a ``scipy.sparse.csr_array``, for many categories.
+            If True, return a ``scipy.sparse.csr_array``, for many categories.
         """
+        if not isinstance(sparse, bool):
+            raise ValueError(f"sparse must be True or False, got {shown(sparse)}")
         blocks = [
             column.block(column_of(frame, name), name) for name, column in self.columns.items()
         ]
@@ -104,24 +107,23 @@ class Table:
 
 def column_of(frame: Any, name: str) -> Any:
     """Return one column of ``frame``, or raise ``ValueError`` with the names of its columns."""
-    known = list(frame) if isinstance(frame, Mapping) else _column_names(frame)
-    if known is None:
-        raise ValueError(f"frame must be a data frame or a dict of columns, got {described(frame)}")
-    if name not in known:
-        names = [str(each) for each in known]
+    names = [str(each) for each in names_of(frame)]
+    if name not in names_of(frame):
         near = suggestion(name, names)
         raise ValueError(f"frame must have the column {shown(name)}, got {', '.join(names)}{near}")
     return frame[name]
 
 
-def _column_names(frame: Any) -> list[Any] | None:
-    """Return the column names of a data frame, or None if ``frame`` is not one.
+def names_of(frame: Any) -> list[Any]:
+    """Return the column names of a data frame or a dict, or raise ``ValueError``.
 
     The attribute ``columns`` of a pyarrow table holds the data, and ``column_names`` the names.
     """
-    if isinstance(frame, type) or not hasattr(frame, "__getitem__"):
-        return None
-    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    if isinstance(frame, Mapping):
+        return list(frame)
+    names = None
+    if not isinstance(frame, type) and hasattr(frame, "__getitem__"):
+        names = getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not all(isinstance(name, str | int) for name in names):
-        return None
+        raise ValueError(f"frame must be a data frame or a dict of columns, got {described(frame)}")
     return list(names)

@@ -1,9 +1,13 @@
 """One run: the bound against the published loop, coins of known privacy, complete algorithms."""
 
+import time
+
 import jax
 import numpy as np
 import pytest
-from scipy.stats import binom
+from refusals import refused
+from scipy.special import ndtr, ndtri
+from scipy.stats import beta, binom
 
 import privopt
 from privopt.audit import least_epsilon, least_mu, one_run
@@ -19,6 +23,73 @@ def p_value(m, r, v, eps, delta):
         total += binom.pmf(v - i, r, q)
         alpha = max(alpha, total / i)
     return beta + alpha * delta * 2 * m
+
+
+def mu_is_refuted(mu, m, r, v, failure):
+    """The paper's loop for a trade-off curve, step by step to its end."""
+    correct, wrong = failure * v / m, failure * (r - v) / m
+    for i in range(v - 1, -1, -1):
+        forced = max(0.0, float(ndtr(ndtri(correct) - mu)) - wrong)
+        correct, wrong = correct + forced * i / (r - i), wrong + forced
+    return correct + wrong > r / m
+
+
+def bisected(refuted):
+    """The largest refuted number up to 100, by 60 halvings; 0 if none is."""
+    low, high = 0.0, 100.0
+    if not refuted(low):
+        return 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def counts(rng, largest):
+    """Draw records, guesses, correct guesses and a failure probability."""
+    r = int(rng.integers(1, largest))
+    v = int(rng.integers(r // 3, r + 1))
+    return r * int(rng.choice([1, 2, 10])), r, v, float(rng.choice([0.001, 0.05, 0.3, 0.9]))
+
+
+def test_bounds_are_those_of_the_loops_to_twelve_digits():
+    """300 audits of up to 120 guesses; every step of the published loops, by bisection."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        m, r, v, failure = counts(rng, 120)
+        delta = float(rng.choice([0.0, 1e-8, 1e-5, 1e-3]))
+        mu = bisected(lambda x, a=(m, r, v, failure): mu_is_refuted(x, *a))
+        assert abs(least_mu(m, r, v, failure) - mu) <= 1e-12
+        i = np.arange(1, v + 1)
+
+        def refuted(epsilon, m=m, r=r, v=v, failure=failure, delta=delta, i=i):
+            q = 1.0 / (1.0 + np.exp(-epsilon))
+            at_least = binom.sf(v - 1, r, q)
+            means = (binom.sf(v - i - 1, r, q) - at_least) / i
+            return at_least + 2.0 * m * delta * np.max(means, initial=0.0) <= failure
+
+        assert abs(least_epsilon(m, r, v, delta, failure) - bisected(refuted)) <= 1e-12
+
+
+@pytest.mark.parametrize("right", [500_900, 501_000, 600_000, 990_000, 999_999, 1_000_000])
+def test_a_million_guesses_take_less_than_a_few_seconds(right):
+    """Epsilon at delta 0 is the logit of the lower bound of Clopper and Pearson, in closed form.
+
+    Rounding of the tail, 1e-13, moves a small epsilon by 5e-12. Rounding of the probability of a
+    correct guess, 1e-16, moves a large one by 1e-16/(1 - probability).
+    Mu, by two evaluations of the published loop, is refuted just below and not just above.
+    """
+    n, failure = 10**6, 0.05
+    start = time.process_time()
+    mu, epsilon = least_mu(n, n, right, failure), least_epsilon(n, n, right, 0.0, failure)
+    with_delta = least_epsilon(n, n, right, 1e-9, failure)
+    assert time.process_time() - start < 5.0
+    share = beta.ppf(failure, right, n - right + 1)
+    atol = 5e-12 + 3e-16 / (1.0 - share)
+    np.testing.assert_allclose(epsilon, np.log(share / (1.0 - share)), rtol=1e-12, atol=atol)
+    assert 0.0 < with_delta < epsilon
+    assert mu_is_refuted(mu * (1.0 - 1e-9), n, n, right, failure)
+    assert not mu_is_refuted(mu * (1.0 + 1e-9), n, n, right, failure)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
@@ -98,3 +169,43 @@ def test_what_is_no_one_run_audit_is_refused():
         one_run("projection_mechanism", BUDGET, key=key, canaries=20)
     with pytest.raises(ValueError, match="failure must be above 0 and below 1, got 0"):
         one_run("dp_gd", BUDGET, key=key, canaries=20, failure=0)
+    with pytest.raises(ValueError, match="key must be a single typed key"):
+        one_run("dp_gd", BUDGET, key=31337, canaries=20)
+
+
+GOOD = {"canaries": 1000, "guesses": 100, "right": 80, "delta": 1e-5, "failure": 0.05}
+SHARED = [
+    ({"canaries": 0}, "canaries must be a positive integer, got 0"),
+    ({"canaries": 1e3}, "canaries must be a positive integer, got 1000.0"),
+    ({"canaries": True}, "canaries must be a positive integer"),
+    ({"canaries": np.array([31337])}, "canaries must be a positive integer, got an object of type"),
+    ({"guesses": 0}, "guesses must be a positive integer, got 0"),
+    ({"guesses": 1001}, "guesses must be at most canaries = 1000, got 1001"),
+    ({"guesses": "100"}, "guesses must be a positive integer"),
+    ({"right": 101}, "right must be at most guesses = 100, got 101"),
+    ({"right": -1}, "right must be a non-negative integer, got -1"),
+    ({"right": 80.0}, "right must be a non-negative integer, got 80.0"),
+    ({"right": False}, "right must be a non-negative integer"),
+    ({"failure": 0.0}, "failure must be above 0 and below 1, got 0.0"),
+    ({"failure": 1.0}, "failure must be above 0 and below 1, got 1.0"),
+    ({"failure": float("nan")}, "failure must be above 0 and below 1, got nan"),
+    ({"failure": [0.05]}, "failure must be a real number, got an object of type list"),
+]
+DELTAS = [
+    ({"delta": -1e-9}, r"delta must lie in \[0, 1\), got -1e-09"),
+    ({"delta": 1.0}, r"delta must lie in \[0, 1\), got 1.0"),
+    ({"delta": float("nan")}, "delta must be a real number, got nan"),
+    ({"delta": "0"}, "delta must be a real number"),
+]
+test_no_epsilon_follows_from_impossible_counts = refused(
+    *SHARED, *DELTAS, of=lambda **given: least_epsilon(**GOOD | given)
+)
+test_no_mu_follows_from_impossible_counts = refused(
+    *SHARED,
+    of=lambda **given: least_mu(**{k: v for k, v in (GOOD | given).items() if k != "delta"}),
+)
+
+
+def test_counts_may_be_of_numpy():
+    given = {name: np.array(value)[()] for name, value in GOOD.items()}
+    assert least_epsilon(**given) == least_epsilon(**GOOD)

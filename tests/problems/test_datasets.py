@@ -504,7 +504,7 @@ test_bad_fields_are_refused_by_name = refused(
     ({"features": np.ones((0, 3)), "labels": np.ones(0)}, r"features must have shape"),
     ({"labels": np.ones(2)}, r"labels must have shape \(3,\), got \(2,\)"),
     ({"labels": np.ones((3, 1))}, r"labels must have shape \(3,\), got \(3, 1\)"),
-    ({"labels": np.array(["1", "secret", "1"])}, "labels must be numeric, got dtype str_"),
+    ({"labels": np.array(["1", "secret", "1"])}, "labels must be numeric, got texts"),
     ({"row_norm_bound": 0.0}, "row_norm_bound must be positive and finite, got 0.0"),
     ({"row_norm_bound": math.nan}, "row_norm_bound must be positive and finite, got nan"),
     of=example,

@@ -375,8 +375,8 @@ def test_widths_and_shapes_that_make_no_sense_are_refused(make, message):
 REFUSED = {
     r"data must hold n = 40 records, got 39": {"data": FEATURES[1:]},
     r"counts must have shape \(40,\), got \(39,\)": {"counts": np.ones(39, int)},
-    r"counts must be numeric, got dtype str_": {"counts": np.full(N, "secret")},
-    r"data must be numeric, got an object of type str": {"data": np.array(["a"] * N, object)},
+    r"counts must be numeric, got texts": {"counts": np.full(N, "secret")},
+    r"data must be numeric, got texts": {"data": np.array(["a"] * N)},
     r"shape must be left out where start has one": {"shape": (3, 1), "start": np.zeros(3)},
     r"shape must be a tuple of integers of product dim = 3, got an object of type tuple": {
         "shape": (2, 2)

@@ -83,12 +83,23 @@ def test_an_attack_on_the_bounds(factor, epsilon_lower_bound):
     ("choices", "rule"),
     [
         ({"names": "age"}, "names must be a sequence of columns, got an object of type str"),
-        ({"names": ["agee"]}, "frame must have the column 'agee', got age; did you mean age"),
+        ({"names": ["agee"]}, "names must be columns of frame, .* at place 0; did you mean age"),
+        ({"names": ["age", 31337]}, "names must be columns of frame, .* at place 1$"),
+        ({"names": ["age", np.ones(3)]}, "names must be columns of frame, .* at place 1$"),
+        ({"names": np.array(["31337"])}, "names must be a sequence of columns, .* type ndarray"),
+        ({"frame": [31337]}, "frame must be a data frame or a dict"),
         ({"share": 1.0}, "share must lie between 0 and 1, got 1.0"),
-        ({"smallest": -1}, "scale must be positive"),
-        ({"bins": 200}, "count must keep the last edge below 1e30, got 200"),
+        ({"share": [31337]}, "share must be positive"),
+        ({"smallest": -1}, "smallest must be positive"),
+        ({"smallest": np.array([31337.0])}, "smallest must be positive"),
+        ({"bins": 200}, "bins must keep the last edge below 1e\\+30, got 200"),
+        ({"bins": 2.5}, "bins must be an integer"),
+        ({"bins": [31337]}, "bins must be an integer"),
         ({"budget": 1.0}, "budget must be a Budget"),
-        ({"frame": {"age": ["31337"]}}, "column 'age' must be numeric, got dtype str"),
+        ({"key": 31337}, "key must be a single typed key"),
+        ({"key": np.array([0, 31337], np.uint32)}, "key must be a single typed key"),
+        ({"key": jax.random.split(KEY, 2)}, "key must be a single typed key"),
+        ({"frame": {"age": np.array(["31337"])}}, "column 'age' must be numeric, got texts"),
     ],
 )
 def test_bad_input_is_refused_by_name(choices, rule):
@@ -96,3 +107,25 @@ def test_bad_input_is_refused_by_name(choices, rule):
     with pytest.raises(ValueError, match=rule) as refusal:
         approximate_bounds(**given | choices)
     assert "31337" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("entry", [None, np.nan, np.inf, "text", b"text", [1.0], {}, 10**400, True])
+def test_one_entry_of_an_untyped_column_is_no_error(entry):
+    """Its record is in at most one bin, and the bounds are those of the other records."""
+    columns, _ = approximate_bounds({"x": [3.0] * 99 + [entry]}, ["x"], BUDGET, KEY)
+    assert columns == approximate_bounds({"x": [3.0] * 99}, ["x"], BUDGET, KEY)[0]
+
+
+def test_equal_columns_have_noise_of_their_own(monkeypatch):
+    """With one noise, the difference of two noisy histograms of equal columns would be 0."""
+    noisy, add = [], LaplaceMechanism.add_noise
+
+    def kept(mechanism, key, answer):
+        noisy.append(np.asarray(add(mechanism, key, answer)))
+        return jnp.asarray(noisy[-1])
+
+    monkeypatch.setattr(LaplaceMechanism, "add_noise", kept)
+    frame = {name: np.arange(50.0) for name in "abc"}
+    approximate_bounds(frame, list("abc"), BUDGET, KEY)
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        assert np.all(noisy[one] != noisy[two])
