@@ -134,9 +134,8 @@ def _section(section: Section, results: Path) -> Iterator[str]:
 
 def _made(section: Section) -> Iterator[str]:
     """Where it is declared, at which profile and when it was run."""
-    shown = escape(section.source.removeprefix("../"))
-    name = f"<code>{escape(section.name)}</code>"
-    yield f'<a href="{escape(section.source)}"><code>{shown}</code></a>' if shown else name
+    shown = inline(f"`{section.source.removeprefix('../') or section.name}`")
+    yield f'<a href="{escape(section.source)}">{shown}</a>' if section.source else shown
     yield f"{escape(section.facts['profile'])} profile"
     if "date" in section.made_by:
         yield escape(section.made_by["date"])
