@@ -137,7 +137,8 @@ def _ratios(cells: Sequence[CellResult]) -> Table:
     note = (
         "Smallest to largest over the settings, each at its worst strength. A lower bound is one "
         "for every algorithm with a guarantee: that of the budget, or the stronger one that the "
-        "method has, such as Gaussian differential privacy, where a larger bound is proved for it."
+        "method has, such as Gaussian differential privacy, where a larger bound is proved for it. "
+        "It holds for the worst problem of the class, so the ratio may be less than 1 on another."
     )
     return Table("How much room the bounds leave", head, tuple(rows), note)
 
