@@ -77,6 +77,18 @@ def test_another_problem_has_a_tick_at_the_right_end(synthetic, family):
     assert "minimax, other problem: (ε, δ)-DP" in legend
 
 
+def test_an_unknown_bound_has_no_tick_and_takes_no_room(synthetic):
+    cells = swept(synthetic, "two_kinks")
+    known, unknown = (
+        panels([replace(cell, lower=factor * cell.lower, own_lower=0.0) for cell in cells])
+        for factor in (1.0, 0.0)
+    )
+    assert lines(unknown, "other problem") == []
+    for figure in (known, unknown):
+        figure.draw_without_rendering()
+    assert unknown.axes[0].bbox.width >= known.axes[0].bbox.width
+
+
 def test_a_tick_far_below_is_told(synthetic):
     cells = [replace(cell, lower=1e-9, own_lower=2e-9) for cell in swept(synthetic, "two_kinks")]
     figure = panels(cells)

@@ -245,10 +245,11 @@ def label(place: Axes, ends: Sequence[End], height: float) -> None:
         shift = max(0.0, -at[0]) or min(0.0, 1.0 - at[-1])
         at = [each + shift for each in at]
     for end, where in zip(wanted, at, strict=True):
+        begin = (min(end.value, margin), end.level)
         sign = "↓ " if _log(end.level) < low else "↑ " if _log(end.level) > high else ""
         arrow: Style = {"arrowstyle": "-", "lw": 0.5, "shrinkA": 1, "shrinkB": 3}
         place.annotate(
-            sign + end.text, (min(end.value, margin), end.level), (1.045, where), textcoords="axes fraction",
+            sign + end.text, begin, (1.045, where), textcoords="axes fraction",
             color=end.colour, fontsize=8.0, va="center", annotation_clip=False,
             arrowprops=None if sign or math.isnan(end.value)
             else {**arrow, "color": end.colour, "relpos": (0.0, 0.5)},

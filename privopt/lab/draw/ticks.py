@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.lines import TICKRIGHT
+from matplotlib.markers import TICKRIGHT
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
@@ -67,8 +67,10 @@ def rounded(axis: Axis, letters: float = math.inf) -> None:
 def at_margin(place: Axes, value: float, label: str, **looks: Any) -> None:
     """Draw a labelled tick outside of the right margin, at the height of the value.
 
-    It is not shown where the value is beyond the limits of the panel.
+    It is not shown where the value is beyond the limits of the panel, or no positive number.
     """
+    if not 0.0 < value < math.inf:
+        return
     (tick,) = place.plot(
         [1.0], [value], transform=place.get_yaxis_transform(), marker=TICKRIGHT, ms=7.0, ls="",
         label=label, **looks,
