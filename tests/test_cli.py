@@ -27,6 +27,7 @@ from privopt.cli import console, device, steps
 from privopt.cli.commands import app
 from privopt.privacy import Fourier, Interval, Sampler
 from privopt.problems.datasets import VARIABLE
+from privopt.shipped import shipped
 from privopt.spec import Relation
 
 EXPERIMENT = """
@@ -396,9 +397,20 @@ def test_list_shows_what_there_is_and_what_is_missing(folder, monkeypatch):
     assert f"a9a needs the environment variable {VARIABLE}" in printed
     assert privopt("run", "--list") == privopt("list")
     monkeypatch.chdir(folder / "experiments")
+    monkeypatch.setattr("privopt.cli.experiments.shipped", lambda name: folder / "none")
     assert "No experiments in experiments/" in privopt("list")
-    monkeypatch.setattr("privopt.cli.experiments.SHIPPED", folder / "experiments")
+    monkeypatch.setattr("privopt.cli.experiments.shipped", lambda name: folder / name)
     assert "A [small] demonstration" in privopt("list")
+
+
+def test_from_another_folder_the_experiments_are_those_of_the_checkout(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ours = shipped("experiments")
+    assert (ours / "first_order" / "dp_gd.py").is_file()
+    printed = privopt("list")
+    assert f"Experiments in {ours}/" in re.sub(r"\s+", " ", printed)
+    assert "│ dp_gd " in printed
+    assert "no experiment dmeo; in" in privopt("run", "dmeo", code=2)
 
 
 def test_a_new_experiment_is_one_and_none_is_written_over(folder):

@@ -42,7 +42,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 # fmt: off
 ROOMS = {
     "privopt":    Room(10, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
-    "cli":        Room(9, f"{HOST_SIDE} {UPPER}", f"{SHELL} {ENGINES} dp_accounting jax"),
+    "cli":        Room(9, f"{HOST_SIDE} {UPPER} shipped", f"{SHELL} {ENGINES} dp_accounting jax"),
     "comparison": Room(8, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
     "audit":      Room(8, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
     "testing":    Room(9, f"{LIBRARY} audit", "jax numpy"),
@@ -58,7 +58,7 @@ ROOMS = {
     "reading":    Room(5, LIBRARY, DEVICE),
     "tables":     Room(5, "arguments mechanisms problems spec statistics", "jax numpy scipy"),
     "tuning":     Room(5, LIBRARY, f"{DEVICE} {HOST}"),
-    "recommendation": Room(6, f"{LIBRARY} tuning", "pyarrow"),
+    "recommendation": Room(6, f"{LIBRARY} tuning shipped", "pyarrow"),
     "accounting": Room(3, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(3, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),
     "mechanisms": Room(3, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),
@@ -70,6 +70,7 @@ ROOMS = {
     "bibliography": Room(1, "arguments", ""),
     "draws":      Room(0, "", "jax"),
     "release":    Room(0, "", "jax numpy"),
+    "shipped":    Room(0, "", ""),
     "streams":    Room(0, "", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }

@@ -16,13 +16,12 @@ from privopt.arguments import shown
 from privopt.cli.console import make_console, make_table, plain_errors
 from privopt.cli.device import Devices, KeepPrograms, prepare
 from privopt.cli.engines import Engine, Order, work_with
+from privopt.shipped import shipped
 
 if TYPE_CHECKING:
     from privopt.lab import Experiment, Study
 
 EXPERIMENTS = Path("experiments")
-SHIPPED = Path(__file__).parents[1] / "experiments"
-"""Where an installed package has the experiments of its own; a checkout has them in the other."""
 
 REFUTED, DIFFERS = 3, 4
 """Exit status of a refuted verdict, and of a table that differs from the committed one; of a crash
@@ -142,6 +141,7 @@ def run(
         return
     prepare(devices, cache)
     from privopt import lab
+    from privopt.recommendation import Plates
 
     console = make_console()
     results = results or RESULTS[profile]
@@ -203,6 +203,7 @@ def run(
                 page = lab.write_report(
                     results, judged=judged, redraw=False, experiments=_folder(), progress=display
                 )
+            Plates(results).write()
             console.print(f"Report: {page}", soft_wrap=True)
         found = {name: part.as_committed for name, part in zip(judged, swept, strict=True)}
         if profile is Profile.QUICK:
@@ -298,9 +299,13 @@ def report(
 ) -> None:
     """Write figures and report again, from the recorded tables alone.
 
+    Also measured.parquet, of which **privopt recommend** reads what was measured where the tables
+    are not.
+
     Example: **privopt report --results results**
     """
     from privopt import lab
+    from privopt.recommendation import Plates
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
@@ -308,6 +313,7 @@ def report(
             path = lab.write_report(
                 lab.existing_results(results), experiments=_folder(), progress=display
             )
+        Plates(results).write()
         console.print(f"Report: {path}", soft_wrap=True)
 
 
@@ -332,8 +338,9 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _folder() -> Path:
-    """``./experiments``, or, where there is none, the one that came with the package."""
-    return SHIPPED if SHIPPED.is_dir() and not EXPERIMENTS.is_dir() else EXPERIMENTS
+    """Return ``./experiments`` or, if there is none, the folder that comes with the package."""
+    others = shipped("experiments")
+    return others if others.is_dir() and not EXPERIMENTS.is_dir() else EXPERIMENTS
 
 
 def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> bool:
