@@ -123,7 +123,7 @@ def run(
     Finished cells are kept as they come: an interrupted run continues where it stopped and ends
     with the same table. Experiments of the full profile alone are left out of the quick one.
     A quick run writes to build/results and compares its tables with the small ones committed in
-    results/quick, up to a relative round-off of 1e-6. A full run writes to results. A table that
+    results/quick, up to round-off. A full run writes to results. A table that
     was recorded with data sets that are missing now is left as it is.
 
     Exit status: 4 if a quick table differs from the committed one, 3 if a verdict is refuted, 2

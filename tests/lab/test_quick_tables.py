@@ -123,6 +123,32 @@ def test_a_table_equals_itself_up_to_round_off(results, have, noisy, tmp_path):
     assert f", committed {table['mean'][0].as_py()}" in told
 
 
+def test_few_cells_may_be_other_samples_of_the_same_law(synthetic, tmp_path, have):
+    """Of 20 cells of 400 runs: two are two per cent of a deviation off, or far off, or three."""
+    sizes = tuple(range(500, 2500, 100))
+    told = {"strengths": (1.0,), "profile_of_strength": (1.0,), "replicates": 400, "checks": ()}
+    recorded = synthetic(**told, axes={"n": sizes}, experiment="sweep")
+    results = lab.open_results(tmp_path / "results")
+
+    def moved(cells, share):
+        """The table in which the runs of these cells are moved by a share of their deviation."""
+        values = recorded.runs["value"].to_numpy().reshape(len(sizes), -1).copy()
+        for cell in cells:
+            values[cell] += share * values[cell].std()
+        place = recorded.runs.column_names.index("value")
+        field = recorded.runs.schema.field("value")
+        runs = recorded.runs.set_column(place, field, pa.array(values.ravel()))
+        write_recorded(results / "sweep", recorded._replace(runs=runs))
+        return quick_difference(results, SWEEP, tmp_path / "quick")
+
+    moved((), 0.0)
+    write_quick_table(results, SWEEP, tmp_path / "quick")
+    assert moved((), 0.0) == ""
+    assert moved((3, 8), 0.02) == ""
+    assert moved((3, 8), 0.5).startswith("mean differs in 2 of 20 rows")
+    assert moved((3, 8, 9), 0.02).startswith("mean differs in 3 of 20 rows")
+
+
 def test_another_seed_is_not_compared(results, have, tmp_path):
     run(SWEEP, results)
     write_quick_table(results, SWEEP, tmp_path)

@@ -29,14 +29,16 @@ def equal(ours: pa.Table, theirs: pa.Table) -> bool:
     )
 
 
-def differing(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+def differing(
+    ours: pa.ChunkedArray, theirs: pa.ChunkedArray, relative: float = RELATIVE
+) -> npt.NDArray[np.bool_]:
     """Return a mask of the rows in which two columns of one type and length differ."""
     if ours.equals(theirs):
         return np.zeros(len(ours), bool)
     if pa.types.is_floating(ours.type):
-        ends = (column.to_numpy().astype(np.float64) for column in (ours, theirs))  # null as NaN
-        nulls = (column.is_null().to_numpy() for column in (ours, theirs))
-        return np.not_equal(*nulls) | ~_close(*ends)
+        one, other = (column.to_numpy().astype(np.float64) for column in (ours, theirs))
+        nulls = ours.is_null().to_numpy() != theirs.is_null().to_numpy()  # NaN in the numbers
+        return nulls | ~_close(one, other, relative)
     pairs = list(zip(ours.to_pylist(), theirs.to_pylist(), strict=True))
     if pa.types.is_string(ours.type):
         same = {pair: _equal_texts(*pair) for pair in set(pairs)}
@@ -60,5 +62,7 @@ def _equal_values(ours: object, theirs: object) -> bool:
     return ours == theirs
 
 
-def _close(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    return np.isclose(ours, theirs, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
+def _close(
+    ours: npt.ArrayLike, theirs: npt.ArrayLike, relative: float = RELATIVE
+) -> npt.NDArray[np.bool_]:
+    return np.isclose(ours, theirs, rtol=relative, atol=ABSOLUTE, equal_nan=True)
