@@ -36,7 +36,7 @@ class Profile(StrEnum):
 
 
 RESULTS = {Profile.QUICK: Path("build/results"), Profile.FULL: Path("results")}
-"""Where each profile writes, unless it is told another folder."""
+"""Default results folder of each profile."""
 
 Results = Annotated[
     Path | None,
