@@ -29,23 +29,28 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check lint types pytest mutants reproduce reproduce-full report performance notebooks docs format clean
+.PHONY: help install test ci check lint types pytest mutants reproduce reproduce-full record-quick report performance notebooks docs format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 install: $(INSTALLED)  ## set up .venv (done once; again when pyproject.toml changes)
 
-test: lint types pytest  ## everything that must hold: style, types, tests
+test: lint types pytest  ## everything that must hold of the code: style, types, tests
+
+ci: test docs  ## what CI runs: test and docs
 
 # Status 3 says that a verdict is refuted: a result, told in the report, and no failure of make.
-reproduce: $(INSTALLED)  ## run every experiment at its quick size and write results/index.html
+reproduce: $(INSTALLED)  ## run every experiment at its quick size into build/results, and compare
 	$(BIN)/privopt run --profile quick $(ARGS) || test $$? -eq 3
 
-reproduce-full: $(INSTALLED)  ## the same at full size (resumable)
+reproduce-full: $(INSTALLED)  ## the same at full size into results (resumable)
 	$(BIN)/privopt run --profile full $(ARGS) || test $$? -eq 3
 
-report: $(INSTALLED)  ## write the report again from the recorded results
+record-quick: $(INSTALLED)  ## write the tables in results/quick that make reproduce compares with
+	$(BIN)/privopt run --profile quick --record $(ARGS) || test $$? -eq 3
+
+report: $(INSTALLED)  ## write results/index.html again from the recorded results
 	$(BIN)/privopt report $(ARGS)
 
 performance: $(PERFORMANCE) $(DIFFPRIVLIB) $(OPACUS)  ## time privopt beside its peers, e.g. ARGS=accounting

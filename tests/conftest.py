@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from scipy.special import betaincinv
+from skips import summary
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_legacy_prng_key", "error")
@@ -42,6 +43,12 @@ def pytest_ignore_collect(collection_path, config):
     if config.getoption("markexpr") == "optimised" and collection_path.suffix == ".py":
         return "optimised" not in collection_path.read_text(encoding="utf-8") or None
     return None
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What is skipped is not tested: every group of it is named in a line at the end."""
+    if told := summary(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(told, yellow=True)
 
 
 @pytest.hookimpl(tryfirst=True)

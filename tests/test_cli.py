@@ -27,6 +27,7 @@ from privopt.cli import console, device, steps
 from privopt.cli.commands import app
 from privopt.privacy import Fourier, Interval, Sampler
 from privopt.problems.datasets import VARIABLE
+from privopt.shipped import shipped
 from privopt.spec import Relation
 
 EXPERIMENT = """
@@ -87,7 +88,11 @@ def privopt(*arguments, code=0):
         ((), "Example: privopt run --profile quick"),
         (("list",), "Example: privopt list"),
         (("new",), "privopt new mine --algorithm dp_sgd --family sphere_logistic"),
-        (("run",), "Exit status: 3 if a verdict is refuted"),
+        (
+            ("run",),
+            "Exit status: 4 if a quick table differs from the committed one, 3 if",
+        ),
+        (("run",), "Default: build/results for the quick profile, results for the full one."),
         (("report",), "Example: privopt report --results results"),
         (("compare",), "Example: privopt compare logistic --axis epsilon --n 2000 --dim 20"),
         (("epsilon",), "privopt epsilon --noise 1.1 --rate 256/60000 --steps 14062 --delta 1e-5"),
@@ -95,7 +100,7 @@ def privopt(*arguments, code=0):
     ],
 )
 def test_help_helps(command, words):
-    assert words in re.sub(r"\s+", " ", privopt(*command, "--help"))
+    assert words in re.sub(r"[\s│]+", " ", privopt(*command, "--help"))
 
 
 def test_the_version_is_told():
@@ -392,9 +397,20 @@ def test_list_shows_what_there_is_and_what_is_missing(folder, monkeypatch):
     assert f"a9a needs the environment variable {VARIABLE}" in printed
     assert privopt("run", "--list") == privopt("list")
     monkeypatch.chdir(folder / "experiments")
+    monkeypatch.setattr("privopt.cli.experiments.shipped", lambda name: folder / "none")
     assert "No experiments in experiments/" in privopt("list")
-    monkeypatch.setattr("privopt.cli.experiments.SHIPPED", folder / "experiments")
+    monkeypatch.setattr("privopt.cli.experiments.shipped", lambda name: folder / name)
     assert "A [small] demonstration" in privopt("list")
+
+
+def test_from_another_folder_the_experiments_are_those_of_the_checkout(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ours = shipped("experiments")
+    assert (ours / "first_order" / "dp_gd.py").is_file()
+    printed = privopt("list")
+    assert f"Experiments in {ours}/" in re.sub(r"\s+", " ", printed)
+    assert "│ dp_gd " in printed
+    assert "no experiment dmeo; in" in privopt("run", "dmeo", code=2)
 
 
 def test_a_new_experiment_is_one_and_none_is_written_over(folder):
@@ -416,8 +432,9 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert "records\N{NO-BREAK SPACE}n" in printed
     assert "[−1.10,\N{NO-BREAK SPACE}−0.90]" in printed
     assert "2 of 2 exponents hold." in printed
-    assert printed.rstrip().endswith("Report: results/index.html")
-    assert (folder / "results" / "demo" / "cells.parquet").exists()
+    assert printed.rstrip().endswith("Report: build/results/index.html")
+    assert (folder / "build" / "results" / "demo" / "cells.parquet").exists()
+    assert not (folder / "results").exists()
     judged[0] = "refuted"
     again = privopt("run", folder / "experiments" / "demo.py", "--no-report", code=3)
     assert f"{CELLS} cells, {CELLS} of them from earlier runs" in again
@@ -426,7 +443,7 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     undecided = privopt("run", "demo", code=0)
     assert "[why]" in undecided
     assert "1 of 2 exponents hold, 1 undecided." in undecided
-    assert "equal the committed ones" not in undecided  # where nothing is committed
+    assert "equal the committed" not in undecided  # where nothing is committed
 
 
 def test_of_several_experiments_only_what_does_not_hold_is_listed(folder, judged):
@@ -440,19 +457,64 @@ def test_of_several_experiments_only_what_does_not_hold_is_listed(folder, judged
     assert "2 of 4 exponents hold, 2 undecided." in printed
 
 
-def test_how_many_results_equal_the_committed_ones_is_said(folder, judged):
-    def git(*arguments):
-        who = ("-c", "user.name=n", "-c", "user.email=e")
-        subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+def git(folder, *arguments):
+    who = ("-c", "user.name=n", "-c", "user.email=e")
+    return subprocess.run(
+        ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
 
-    git("init")
-    privopt("run")
-    git("add", "results/demo/cells.parquet", "results/demo/runs.parquet")
-    git("commit", "-m", "Results")
-    assert privopt("run").splitlines()[-2] == "1 of 1 results equal the committed ones"
-    assert privopt("run", "--seed", 1, "--no-report").splitlines()[-1] == (
-        "0 of 1 results equal the committed ones; others: demo"
-    )
+
+def last_line(printed):
+    return printed.splitlines()[-1]
+
+
+def test_how_many_full_tables_equal_the_committed_ones_is_said(folder, judged):
+    git(folder, "init")
+    full = ("run", "--profile", "full")
+    privopt(*full)
+    git(folder, "add", "results/demo/cells.parquet", "results/demo/runs.parquet")
+    git(folder, "commit", "-m", "Results")
+    equal = "1 of 1 experiments equal the committed tables"
+    assert last_line(privopt(*full)) == equal
+    other = privopt(*full, "--seed", 1, "--no-report")
+    assert last_line(other) == "0 of 1 experiments equal the committed tables; different: demo"
+
+
+def test_a_quick_run_compares_with_small_tables_and_leaves_the_work_tree_clean(folder, judged):
+    git(folder, "init")
+    (folder / ".gitignore").write_text("build/\n")
+    privopt("run", "--profile", "full")  # what a quick run must not touch
+    recorded = privopt("run", "--record")
+    equal = "1 of 1 experiments equal the committed tables"
+    assert recorded.splitlines()[-2:] == ["Report: build/results/index.html", equal]
+    assert [path.name for path in (folder / "results" / "quick").iterdir()] == ["demo.parquet"]
+    git(folder, "add", ".")
+    git(folder, "commit", "-m", "Results")
+    assert last_line(privopt("run")) == equal
+    assert git(folder, "status", "--short") == ""
+    other = privopt("run", "--seed", 1)  # nothing of this seed is committed
+    assert last_line(other) == "Report: build/results/index.html"
+    (folder / "experiments" / "more.py").write_text(EXPERIMENT.format(name="more", delta=1e-6))
+    told = "1 of 2 experiments equal the committed tables; not compared: more"
+    assert last_line(privopt("run")) == told
+    changed = EXPERIMENT.format(name="demo", delta=1e-5)
+    (folder / "experiments" / "demo.py").write_text(changed)
+    differs = privopt("run", "demo", code=4)
+    assert "demo: delta differs in 10 of 10 rows, first of method=dp_gd, family=linear" in differs
+    assert last_line(differs) == "0 of 1 experiments equal the committed tables; different: demo"
+    assert "quick profile, got full" in privopt("run", "--profile", "full", "--record", code=2)
+
+
+def test_a_quick_run_never_replaces_a_full_table(folder, judged):
+    privopt("run", "--profile", "full")
+    before = (folder / "results" / "demo" / "runs.parquet").read_bytes()
+    (folder / "experiments" / "more.py").write_text(EXPERIMENT.format(name="more", delta=1e-6))
+    printed = privopt("run", "--results", "results")
+    assert "demo was not run: results/demo holds the table of the full profile" in printed
+    assert "more: 10/10 cells" in printed  # the run goes on
+    assert (folder / "results" / "demo" / "runs.parquet").read_bytes() == before
+    named = privopt("run", "demo", "--results", "results", code=2)
+    assert "experiments must not lose what is recorded, got demo" in named
 
 
 def test_profile_seed_and_results_are_used(folder, judged):
@@ -461,6 +523,7 @@ def test_profile_seed_and_results_are_used(folder, judged):
     assert table.num_rows == CELLS * 5
     assert set(table["root_seed"].to_pylist()) == {5}
     assert not (folder / "results").exists()
+    assert not (folder / "build").exists()
 
 
 def long(folder, name):
@@ -473,7 +536,7 @@ def test_what_is_of_the_full_profile_alone_is_left_out_of_the_quick_one_and_told
         long(folder, name)
     printed = privopt("run")
     assert printed.startswith("Left out, of the full profile alone: large, long\n")
-    assert [path.name for path in (folder / "results").glob("*/")] == ["demo"]
+    assert [path.name for path in (folder / "build" / "results").glob("*/")] == ["demo"]
     named = privopt("run", "demo", "long", code=2)
     assert "for long, got 'quick': privopt run long --profile full" in named
     full = privopt("run", "long", "--profile", "full")
@@ -490,7 +553,7 @@ def test_what_lacks_its_data_is_left_out_and_told_or_refused_by_name(folder, jud
     (folder / "experiments" / "census.py").write_text(source)
     printed = privopt("run")
     assert f"Left out, a9a needs the environment variable {VARIABLE}" in printed
-    assert [path.name for path in (folder / "results").glob("*/")] == ["demo"]
+    assert [path.name for path in (folder / "build" / "results").glob("*/")] == ["demo"]
     assert "census has nothing to run: a9a needs" in privopt("run", "census", code=2)
 
 
@@ -514,12 +577,13 @@ def test_a_crash_is_no_refuted_verdict(folder, judged, monkeypatch):
 
 
 def foreign(folder):
-    (folder / "results").mkdir()
-    (folder / "results" / "thesis.tex").write_text("")
+    (folder / "build" / "results").mkdir(parents=True)
+    (folder / "build" / "results" / "thesis.tex").write_text("")
 
 
 def taken(folder):
-    (folder / "results").write_text("")
+    (folder / "build").mkdir()
+    (folder / "build" / "results").write_text("")
 
 
 def empty(folder):
@@ -534,7 +598,7 @@ def twice(folder):
     ("spoil", "arguments", "words"),
     [
         (foreign, (), "holds other files and no .privopt. Nothing was touched"),
-        (taken, (), "results must be a folder, got the file results"),
+        (taken, (), "results must be a folder, got the file build/results"),
         (empty, (), "no experiments in experiments/: name a file, or change folder"),
         (None, ("dmeo",), "no experiment dmeo; in experiments/ there are: demo"),
         (None, ("x.py",), "x.py: no such experiment"),
@@ -568,7 +632,7 @@ def test_traceback_on_demand(folder, judged):
 
 def test_report_needs_results(folder, judged):
     assert "is no results folder of privopt" in privopt("report", code=2)
-    privopt("run")
+    privopt("run", "--profile", "full")
     assert privopt("report") == "Report: results/index.html\n"
 
 

@@ -16,6 +16,7 @@ from privopt.problems import GeneralisedLinear
 from privopt.recommendation import LOSSES, Plates, problem_class_of
 from privopt.recommendation.known_losses import provided
 from privopt.recommendation.what_if import reach, smallest
+from privopt.tuning import is_tuned
 
 ROOT = Path(__file__).parents[1]
 FACTS = ProblemClass(n=4000, dim=20, lipschitz=1.0, radius=10.0, smoothness=0.25)
@@ -44,7 +45,7 @@ def whole():
 def test_every_private_algorithm_has_its_place(whole):
     named = [row["method"] for row in whole.table()]
     named += [*whole.unbounded, *whole.refused, *whole.left_out]
-    private = [name for name, each in ALGORITHMS.items() if each.private]
+    private = [name for name, x in ALGORITHMS.items() if x.private and not is_tuned(x)]
     assert sorted(named) == sorted(private)
     assert whole.left_out == recommendation.recommendation.SLOW
     assert whole.unbounded == {"noisy_adam": "the update is not plain descent"}
@@ -187,6 +188,38 @@ def test_a_default_far_from_its_tuned_twin_is_told(whole):
     )
     (row,) = found.table()
     assert any("oracle-tuned twin" in remark for remark in row["remarks"])
+
+
+def test_what_comes_with_the_package_is_told_where_nothing_is_recorded(
+    whole, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    found = recommend(FACTS, BUDGET, loss="logistic")
+    assert str(found) == str(whole)
+    assert Plates.of(None).folder == ROOT / "results"
+    (tmp_path / "results").mkdir()  # of something else
+    assert Plates.of(None).folder == ROOT / "results"
+    assert Plates.of(tmp_path / "results").missing
+
+
+def test_the_small_table_says_what_the_tables_say(whole, tmp_path):
+    """It is the committed one, which a wheel carries without the tables."""
+    committed = Plates(ROOT / "results")
+    (tmp_path / "measured.parquet").write_bytes((ROOT / "results/measured.parquet").read_bytes())
+    alone = Plates(tmp_path)
+    assert alone._rows == committed._rows, "make report writes results/measured.parquet anew"
+    assert str(recommend(FACTS, BUDGET, loss="logistic", results=tmp_path)) == str(whole)
+    assert (ROOT / "results" / "measured.parquet").stat().st_size < 100_000
+
+
+def test_the_small_table_is_written_beside_the_tables(demonstration, tmp_path):
+    lab.run(demonstration.experiment, profile="quick", seed=0, results=tmp_path / "results")
+    made = Plates(tmp_path / "results")
+    made.write()
+    (tmp_path / "other").mkdir()
+    written = (tmp_path / "results" / "measured.parquet").read_bytes()
+    (tmp_path / "other" / "measured.parquet").write_bytes(written)
+    assert Plates(tmp_path / "other")._rows == made._rows != []
 
 
 def test_without_plates_a_sentence_says_so(tmp_path):

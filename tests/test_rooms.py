@@ -42,7 +42,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 # fmt: off
 ROOMS = {
     "privopt":    Room(12, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
-    "cli":        Room(11, f"{HOST_SIDE} {UPPER}", f"{SHELL} {ENGINES} dp_accounting jax"),
+    "cli":        Room(11, f"{HOST_SIDE} {UPPER} shipped", f"{SHELL} {ENGINES} dp_accounting jax"),
     "comparison": Room(10, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
     "audit":      Room(10, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
@@ -58,7 +58,7 @@ ROOMS = {
     "reading":    Room(7, LIBRARY, DEVICE),
     "tables":     Room(7, f"{ROOTS} mechanisms records spec statistics", "jax numpy scipy"),
     "tuning":     Room(7, LIBRARY, f"{DEVICE} {HOST}"),
-    "recommendation": Room(8, f"{LIBRARY} tuning", "pyarrow"),
+    "recommendation": Room(8, f"{LIBRARY} tuning shipped", "pyarrow"),
     "accounting": Room(5, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(5, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),
     "mechanisms": Room(5, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),
@@ -71,6 +71,7 @@ ROOMS = {
     "bibliography": Room(3, "arguments", ""),
     "draws":      Room(2, "streams", "jax"),
     "release":    Room(0, "", "jax numpy"),
+    "shipped":    Room(0, "", ""),
     "streams":    Room(1, "arguments", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }

@@ -31,8 +31,8 @@ WORDS, LENGTH = 10_000, 256
 RECORDED = 64  # points along a run
 ALPHAS = np.linspace(0.0, 1.0, 1001)
 # Unless all files are there, which PRIVOPT_DATA finds, what ships with scikit-learn is learned.
-NEEDED = {"a9a", "imdb", "imdb_test", "mnist", "mnist_test"}
-FILES = {"a9a", "imdb", "mnist"} if {*problems.available()} >= NEEDED else set()
+NEEDED = ("a9a", "imdb", "imdb_test", "mnist", "mnist_test")
+FILES = {"a9a", "imdb", "mnist"} if {*problems.available()} >= {*NEEDED} else set()
 
 
 class Dense(linen.Module):
@@ -394,6 +394,7 @@ TRAINED = (
 
 experiment = Study(
     name="networks",
+    uses=NEEDED,
     title="Deep learning under Gaussian DP, as certified",
     description=(
         "Networks of Bu, Dong, Long and Su, *Deep learning with Gaussian differential privacy* "
@@ -488,6 +489,7 @@ experiment = Study(
 
 mnist_rows = Study(
     name="networks_mnist",
+    uses=NEEDED,
     title="Deep learning under Gaussian DP: the other rows of MNIST",
     description=(
         "Table 1 of Bu, Dong, Long and Su (2020) after its first row, which is in `networks`: the "

@@ -307,10 +307,13 @@ def claims_of(names):
         )
 
 
-def shown(names, *claims):
-    """The parts of a study, one a data set, with its claims and how it shows."""
+def shown(is_of, *claims):
+    """The parts of a study, one a data set that is there, with its claims and how it shows."""
+    chosen = {name: each for name, each in SETS.items() if is_of(each)}
+    names = [name for name in chosen if name in THERE]
     return {
         "profiles": ("full",),
+        "uses": tuple(filter(None, (name for x in chosen.values() for name in (x.data, x.test)))),
         "parts": {name: (lambda profile, name=name: along(name)) for name in names},
         "claims": (*claims_of(names), *(each for each in claims if each.part in names)),
         "plots": tuple(figures(names)),
@@ -364,7 +367,7 @@ logistic = Study(
     "under replace-one; its own accountant speaks of adding or removing a record. It is the same "
     "algorithm in other code, and should agree. Opacus is not measured: its PyTorch takes "
     "gigabytes.",
-    **shown([name for name in THERE if SETS[name].classes == 2], *CENSUS),
+    **shown(lambda each: each.classes == 2, *CENSUS),
 )
 
 multinomial = Study(
@@ -376,5 +379,5 @@ multinomial = Study(
     "the others take long there. Objective perturbation is for losses of one linear score. "
     "diffprivlib, on the small digits, fits ten classes one against the rest, each at a tenth of "
     "ε, pure, under replace-one, at its default C = 1.",
-    **shown([name for name in THERE if SETS[name].classes > 2]),
+    **shown(lambda each: each.classes > 2),
 )

@@ -25,7 +25,6 @@ ROOMS = [name for name in PRIVOPT.__all__ if isinstance(getattr(PRIVOPT, name), 
 HOMELESS = ("run_stream", "tuned")  # at the root, and in no room
 STYLE = Config(
     napoleon_use_param=False,
-    napoleon_use_ivar=True,
     napoleon_use_rtype=False,
     napoleon_custom_sections=["Formal guarantee"],
 )
@@ -177,12 +176,23 @@ def write(app: Sphinx) -> None:
             file.write_text(text, encoding="utf-8")
 
 
+class Docstring(NumpyDocstring):
+    """NumPy's sections, with attributes listed like parameters.
+
+    Sphinx reads ``:ivar lower, upper:`` as an attribute ``upper`` of the type ``lower,``, and looks
+    for that type in every class.
+    """
+
+    def _parse_attributes_section(self, section: str) -> list[str]:
+        return self._format_fields("Attributes", self._consume_fields())
+
+
 def read_sections(
     app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
 ) -> None:
     """NumPy's sections as reStructuredText; a first line with a colon is prose, and no type."""
     kind = what if what in ("class", "function", "method", "module") else "method"
-    lines[:] = NumpyDocstring(formulas_kept(lines), STYLE, app, kind, name, value, options).lines()
+    lines[:] = Docstring(formulas_kept(lines), STYLE, app, kind, name, value, options).lines()
 
 
 def is_not_ours(

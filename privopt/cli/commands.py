@@ -47,7 +47,7 @@ def privopt(
     """Differentially private convex optimisation, measured against its theorems.
 
     Example: **privopt run --profile quick** runs every experiment in ./experiments and
-    writes results/index.html.
+    writes build/results/index.html.
     """
     context.obj = traceback
 

@@ -16,16 +16,16 @@ from privopt.arguments import shown
 from privopt.cli.console import make_console, make_table, plain_errors
 from privopt.cli.device import Devices, KeepPrograms, prepare
 from privopt.cli.engines import Engine, Order, work_with
+from privopt.shipped import shipped
 
 if TYPE_CHECKING:
     from privopt.lab import Experiment, Study
 
 EXPERIMENTS = Path("experiments")
-SHIPPED = Path(__file__).parents[1] / "experiments"
-"""Where an installed package has the experiments of its own; a checkout has them in the other."""
 
-REFUTED = 3
-"""The exit status of a refuted verdict; of a crash it is 1, and of bad input 2."""
+REFUTED, DIFFERS = 3, 4
+"""Exit status of a refuted verdict, and of a table that differs from the committed one; of a crash
+it is 1, and of bad input 2."""
 
 
 class Profile(StrEnum):
@@ -35,8 +35,16 @@ class Profile(StrEnum):
     FULL = "full"
 
 
+RESULTS = {Profile.QUICK: Path("build/results"), Profile.FULL: Path("results")}
+"""Default results folder of each profile."""
+
 Results = Annotated[
-    Path, typer.Option(help="Folder of records, figures and report; made if absent.")
+    Path | None,
+    typer.Option(
+        show_default=False,
+        help="Folder of records, figures and report; made if absent. Default: build/results for "
+        "the quick profile, results for the full one.",
+    ),
 ]
 
 
@@ -86,7 +94,15 @@ def run(
     seed: Annotated[
         int, typer.Option(help="Root of all randomness: the same seed gives the same table.")
     ] = 0,
-    results: Results = Path("results"),
+    results: Results = None,
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record",
+            help="Write the tables that quick runs are compared with: results/quick, beside the "
+            "folder of the experiments.",
+        ),
+    ] = False,
     report: Annotated[bool, typer.Option(help="Write figures and report at the end.")] = True,
     devices: Devices = None,
     cache: KeepPrograms = True,
@@ -106,8 +122,13 @@ def run(
 
     Finished cells are kept as they come: an interrupted run continues where it stopped and ends
     with the same table. Experiments of the full profile alone are left out of the quick one.
-    Exit status: 3 if a verdict is refuted, 2 for bad input, 130 if interrupted (143 by SIGTERM),
-    else 0: what stays undecided, is inherited, or is not tight here, is no failure.
+    A quick run writes to build/results and compares its tables with the small ones committed in
+    results/quick, up to round-off. A full run writes to results. A table that
+    was recorded with data sets that are missing now is left as it is.
+
+    Exit status: 4 if a quick table differs from the committed one, 3 if a verdict is refuted, 2
+    for bad input, 130 if interrupted (143 by SIGTERM), else 0: what stays undecided, is inherited,
+    or is not tight here, is no failure.
 
     With an engine, workers on one or many machines fill the folder first, which all must see
     under one path; then this process makes what they left, and the tables. Without one,
@@ -120,9 +141,13 @@ def run(
         return
     prepare(devices, cache)
     from privopt import lab
+    from privopt.recommendation import Plates
 
     console = make_console()
+    results = results or RESULTS[profile]
     with plain_errors(context, ValueError, OSError, lab.ResultsError, ModuleNotFoundError):
+        if record and profile is not Profile.QUICK:
+            raise ValueError(f"record must come with the quick profile, got {profile.value}")
         chosen = _chosen(console, experiments, profile)
         if engine is not None:
             order = Order.of(
@@ -149,10 +174,14 @@ def run(
         elif workers is not None or scheduler is not None or option:
             raise ValueError("engine must be given with workers, scheduler or option, got None")
         run_one = partial(lab.run, profile=profile.value, seed=seed, results=results)
-        swept, judged = [], {}
+        swept, judged, kept = [], {}, {}
         with lab.Display(console, [each.name for each in chosen]) as display:
             for each in chosen:
-                swept.append(run_one(each, progress=display))
+                try:
+                    swept.append(run_one(each, progress=display))
+                except lab.OverwriteError as error:
+                    kept[each.name] = str(error)
+                    continue
                 judged[each.name] = lab.verdicts(swept[-1].folder)
         verdicts = [verdict for found in judged.values() for verdict in found]
         telling = [v for v in verdicts if v.outcome not in ("holds", "vacuous")]
@@ -167,14 +196,49 @@ def run(
             + (f", {read} programs kept from earlier runs" if read else "")
             + (f"; {refused} refused" if refused else "")
         )
-        same = {name: part.as_committed for name, part in zip(judged, swept, strict=True)}
-        _tell_committed(console, same)
-        if report:
+        for name, why in kept.items():
+            console.print(f"{name} was not run: {why}", markup=False, soft_wrap=True)
+        if report and judged:
             with lab.Display(console) as display:
-                page = lab.write_report(results, judged=judged, redraw=False, progress=display)
+                page = lab.write_report(
+                    results, judged=judged, redraw=False, experiments=_folder(), progress=display
+                )
+            Plates(results).write()
             console.print(f"Report: {page}", soft_wrap=True)
+        found = {name: part.as_committed for name, part in zip(judged, swept, strict=True)}
+        if profile is Profile.QUICK:
+            run_again = [each for each in chosen if each.name in judged]
+            found = _compared(console, run_again, results, record=record)
+        differ = _tell_committed(console, found)
+        if kept and experiments:
+            raise ValueError(f"experiments must not lose what is recorded, got {', '.join(kept)}")
+    if profile is Profile.QUICK and differ:
+        raise typer.Exit(DIFFERS)
     if any(verdict.outcome == "refuted" for verdict in verdicts):
         raise typer.Exit(REFUTED)
+
+
+def _compared(
+    console: Console, experiments: Sequence[Experiment | Study], results: Path, *, record: bool
+) -> dict[str, bool | None]:
+    """Return for each experiment whether its quick table equals the committed one; print how not.
+
+    ``None`` where no table is committed. With ``record`` the tables are written first.
+    """
+    from privopt import lab
+
+    folder, equal = _folder().parent / "results" / "quick", dict[str, bool | None]()
+    for each in experiments:
+        if record:
+            try:
+                lab.write_quick_table(results, each, folder)
+            except lab.OverwriteError as error:
+                console.print(f"{each.name}: {error}", markup=False, soft_wrap=True)
+        difference = lab.quick_difference(results, each, folder)
+        if difference:
+            console.print(f"{each.name}: {difference}", markup=False, soft_wrap=True)
+        equal[each.name] = None if difference is None else not difference
+    return equal
 
 
 def work(
@@ -184,7 +248,7 @@ def work(
     ] = None,
     profile: Annotated[Profile, typer.Option(help="Size of the sweep.")] = Profile.QUICK,
     seed: Annotated[int, typer.Option(help="Root of all randomness.")] = 0,
-    results: Results = Path("results"),
+    results: Results = None,
     share: Annotated[
         str, typer.Option(help="I/K: every K-th cell, for machines that share no folder.")
     ] = "1/1",
@@ -212,7 +276,7 @@ def work(
                     each,
                     profile=profile.value,
                     seed=seed,
-                    results=results,
+                    results=results or RESULTS[profile],
                     share=_share(share),
                     progress=display,
                 )
@@ -229,17 +293,27 @@ def _share(text: str) -> tuple[int, int]:
     return int(part), int(parts)
 
 
-def report(context: typer.Context, results: Results = Path("results")) -> None:
+def report(
+    context: typer.Context,
+    results: Annotated[Path, typer.Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
+) -> None:
     """Write figures and report again, from the recorded tables alone.
+
+    Also measured.parquet, of which **privopt recommend** reads what was measured where the tables
+    are not.
 
     Example: **privopt report --results results**
     """
     from privopt import lab
+    from privopt.recommendation import Plates
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
         with lab.Display(console) as display:
-            path = lab.write_report(lab.existing_results(results), progress=display)
+            path = lab.write_report(
+                lab.existing_results(results), experiments=_folder(), progress=display
+            )
+        Plates(results).write()
         console.print(f"Report: {path}", soft_wrap=True)
 
 
@@ -264,17 +338,25 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _folder() -> Path:
-    """``./experiments``, or, where there is none, the one that came with the package."""
-    return SHIPPED if SHIPPED.is_dir() and not EXPERIMENTS.is_dir() else EXPERIMENTS
+    """Return ``./experiments`` or, if there is none, the folder that comes with the package."""
+    others = shipped("experiments")
+    return others if others.is_dir() and not EXPERIMENTS.is_dir() else EXPERIMENTS
 
 
-def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> None:
-    """How many results equal the committed ones, and which do not; nothing where none are."""
+def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> bool:
+    """Print how many tables equal the committed ones, and which do not; return True if any differs.
+
+    Nothing is printed if none is committed.
+    """
     known = {name: equal for name, equal in same.items() if equal is not None}
-    others = ", ".join(name for name, equal in known.items() if not equal)
+    differ = [name for name, equal in known.items() if not equal]
+    others = [name for name in same if name not in known]
     if known:
+        told = {"different": differ, "not compared": others}
+        rest = (f"; {what}: {', '.join(names)}" for what, names in told.items() if names)
         console.print(
-            f"{sum(known.values())} of {len(known)} results equal the committed ones"
-            + (f"; others: {others}" if others else ""),
+            f"{len(known) - len(differ)} of {len(same)} experiments equal the committed tables"
+            + "".join(rest),
             soft_wrap=True,
         )
+    return bool(differ)

@@ -49,7 +49,14 @@ def recommend(
     everything: Annotated[
         bool, typer.Option("--all", help="Plan those too that take seconds.")
     ] = False,
-    results: Annotated[Path, typer.Option(help="Folder of what was measured.")] = Path("results"),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            show_default=False,
+            help="Folder of what was measured. Default: results or, if nothing is recorded there, "
+            "what comes with the package.",
+        ),
+    ] = None,
 ) -> None:
     """Which algorithm to take: default plans by certified bound, and as measured near them.
 

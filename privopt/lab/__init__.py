@@ -16,8 +16,10 @@ from privopt.lab.make.fingerprint import identity
 from privopt.lab.make.folder import ResultsError, existing_results, open_results
 from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.method import Method, ladder
+from privopt.lab.make.overwrite import OverwriteError
 from privopt.lab.make.presentation import Claim, Column, Line, Listing, Map, Panel, Plot
 from privopt.lab.make.quantities import Played, StreamLosses
+from privopt.lab.make.quick_tables import quick_difference, write_quick_table
 from privopt.lab.make.run import RunResult, run, work
 from privopt.lab.make.study import Study
 from privopt.lab.make.trials import Trial
@@ -25,10 +27,10 @@ from privopt.lab.write.console import Display, verdict_table
 from privopt.lab.write.report import write_report
 
 __all__ = [
-    "Axis", "Cell", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing",
-    "Map", "Method", "Outcome", "Panel", "Played", "Plot", "Recorded", "ResultsError", "RunResult",
-    "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells", "choose",
-    "discover", "existing_results", "families", "identity", "ladder", "load", "open_results",
-    "read", "replicate_keys", "run", "stream", "tally", "verdict_table", "verdicts", "work",
-    "write_report",
+    "Axis", "Cell", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing", "Map",
+    "Method", "Outcome", "OverwriteError", "Panel", "Played", "Plot", "Recorded", "ResultsError",
+    "RunResult", "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms", "cells",
+    "choose", "discover", "existing_results", "families", "identity", "ladder", "load",
+    "open_results", "quick_difference", "read", "replicate_keys", "run", "stream", "tally",
+    "verdict_table", "verdicts", "work", "write_quick_table", "write_report",
 ]  # fmt: skip

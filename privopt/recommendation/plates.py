@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from privopt.core import Plan
+from privopt.shipped import shipped
 
-_COLUMNS = (
-    *("cell", "experiment", "method", "algorithm", "family", "n", "dim", "epsilon", "delta"),
-    *("choices", "quantity", "upper", "searched", "start_value", "trial", "refused"),
+MEASURED = "measured.parquet"
+
+_SETTING = (
+    *("experiment", "method", "algorithm", "family", "n", "dim", "epsilon", "delta"),
+    *("choices", "quantity"),
 )
+_KEPT = (*_SETTING, "upper", "start_value")
+_COLUMNS = ("cell", *_KEPT, "searched", "trial", "refused")
 _NAMES = ("experiment", "family", "algorithm", "method")
 _SIZES = ("n", "dim", "epsilon")
 _NUMBERS = {"steps", "rate", "batch_size"}  # choices that leave a method what it is
@@ -51,10 +56,12 @@ class Plate:
 class Plates:
     """The recorded experiments in a folder; ``missing`` says why there are none.
 
-    Read are the tables ``*/cells.parquet`` and, of the nearest, ``runs.parquet``.
+    Read are the tables ``*/cells.parquet`` and ``*/runs.parquet`` or, without them, the small
+    table ``measured.parquet`` that :meth:`write` makes of them. Without a folder it is ``results``
+    here or, if nothing is recorded there, the one that comes with the package.
     """
 
-    folder: Path
+    folder: Path = Path("results")
     missing: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -63,8 +70,16 @@ class Plates:
         except ModuleNotFoundError:
             object.__setattr__(self, "missing", "pyarrow, which reads them, is not installed")
         else:
-            if not self._cells:
+            if not self._rows:
                 object.__setattr__(self, "missing", f"{self.folder} has no recorded experiment")
+
+    @classmethod
+    def of(cls, folder: Path | str | None) -> Plates:
+        """Return those of a folder, or of the default one if it is None."""
+        if folder is not None:
+            return cls(Path(folder))
+        here = cls()
+        return cls(shipped("results")) if here.missing else here
 
     def nearest(self, plan: Plan, loss: str | None = None) -> Plate | None:
         """The setting of the same algorithm and quantity that is nearest to a plan.
@@ -85,70 +100,85 @@ class Plates:
 
         return self._plate(min(found, key=far))
 
+    def write(self) -> None:
+        """Write ``measured.parquet``: the settings with their means, without the runs."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table, path = pa.Table.from_pylist(self._rows), self.folder / MEASURED
+        if self._rows and not (path.is_file() and _read(path).equals(table)):
+            pq.write_table(table, path, compression="zstd")
+
     def _plate(self, nearest: Row) -> Plate:
-        """The worst strength of a setting, beside its twin."""
-        setting = ("method", "family", "choices", "delta", *_SIZES)
-        kept = self._means(nearest["experiment"])
-        kind = (nearest["algorithm"], nearest["quantity"], nearest["delta"] == 0.0)
-        same = [
-            row for row in self._cells[kind] if row["experiment"] == nearest["experiment"]
-            and all(row[name] == nearest[name] for name in setting)
-        ]  # fmt: skip
-        worst = max(same, key=lambda row: kept[row["cell"]])
-        twins = [
-            kept[row["cell"]] for row in self._twins.get(nearest["experiment"], ())
-            if all(row[name] == nearest[name] for name in ("algorithm", "family", *_SIZES))
-        ]  # fmt: skip
-        mean = kept[worst["cell"]]
+        """Return a setting beside its twin."""
+        same = ("experiment", "algorithm", "family", *_SIZES)
+        twins = [row["mean"] for row in self._twins if all(row[x] == nearest[x] for x in same)]
+        mean, start = nearest["mean"], nearest["start_value"]
         return Plate(
             **{name: nearest[name] for name in (*_NAMES, *_SIZES)},
-            ratio=mean / worst["upper"],
-            start=mean / worst["start_value"] if worst["start_value"] else math.nan,
+            ratio=mean / nearest["upper"],
+            start=mean / start if start else math.nan,
             tuned=mean / max(twins) if twins else None,
         )
 
     @cached_property
     def _rows(self) -> list[Row]:
-        """The measured cells that have a bound, of all experiments."""
-        import pyarrow.parquet as pq
-
-        rows: list[Row] = []
-        for path in sorted(self.folder.glob("*/cells.parquet")):
-            if {*_COLUMNS} <= {*pq.read_schema(path).names}:  # no study
-                rows += _read(path, _COLUMNS).to_pylist()
-        return [row for row in rows if _measured(row) and row["upper"] < math.inf]
+        """Every measured setting that has a bound, at its worst strength."""
+        tables = [path.parent for path in sorted(self.folder.glob("*/cells.parquet"))]
+        if tables:
+            return [row for folder in tables for row in _worst(folder)]
+        path = self.folder / MEASURED
+        rows: list[Row] = _read(path).to_pylist() if path.is_file() else []
+        return rows
 
     @cached_property
     def _cells(self) -> dict[tuple[str, str, bool], list[Row]]:
         """Those at numbers that theory or the experiment has set, by what was measured."""
         found: dict[tuple[str, str, bool], list[Row]] = {}
         for row in self._rows:
-            if row["searched"] is None:
+            if not row["tuned"]:
                 kind = (row["algorithm"], row["quantity"], row["delta"] == 0.0)
                 found.setdefault(kind, []).append(row)
         return found
 
     @cached_property
-    def _twins(self) -> dict[str, list[Row]]:
-        """Those at the best of a grid, oracle-tuned, by experiment."""
-        found: dict[str, list[Row]] = {}
-        for row in self._rows:
-            if row["searched"] is not None:
-                found.setdefault(row["experiment"], []).append(row)
-        return found
-
-    def _means(self, experiment: str) -> dict[int, float]:
-        """Of every cell of an experiment, over its runs."""
-        runs = _read(self.folder / experiment / "runs.parquet", ("cell", "value"))
-        means = runs.group_by("cell").aggregate([("value", "mean")])
-        return dict(zip(means["cell"].to_pylist(), means["value_mean"].to_pylist(), strict=True))
+    def _twins(self) -> list[Row]:
+        """Those at the best of a grid, oracle-tuned."""
+        return [row for row in self._rows if row["tuned"]]
 
 
-def _read(path: Path, columns: Sequence[str]) -> Any:
+def _worst(folder: Path) -> list[Row]:
+    """Return the settings of one experiment, each at the strength of the largest mean.
+
+    Left out are controls, repetitions with a second key, and plans without a bound.
+    """
+    import pyarrow.parquet as pq
+
+    if not {*_COLUMNS} <= {*pq.read_schema(folder / "cells.parquet").names}:  # a study
+        return []
+    rows = _read(folder / "cells.parquet", _COLUMNS).to_pylist()
+    rows = [row for row in rows if _measured(row) and row["upper"] < math.inf]
+    if not rows:
+        return []
+    runs = _read(folder / "runs.parquet", ("cell", "value"))
+    means = runs.group_by("cell", use_threads=False).aggregate([("value", "mean")])
+    mean = dict(zip(means["cell"].to_pylist(), means["value_mean"].to_pylist(), strict=True))
+    found: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        told = {name: row[name] for name in _KEPT}
+        told |= {"tuned": row["searched"] is not None, "mean": mean[row["cell"]]}
+        setting = tuple(told[name] for name in _SETTING)
+        if setting not in found or found[setting]["mean"] < told["mean"]:
+            found[setting] = told
+    return list(found.values())
+
+
+def _read(path: Path, columns: Sequence[str] | None = None) -> Any:
     """Without Arrow's threads, which may outlive the interpreter: the process then aborts."""
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(path, pre_buffer=False).read([*columns], use_threads=False)
+    names = None if columns is None else [*columns]
+    return pq.ParquetFile(path, pre_buffer=False).read(names, use_threads=False)
 
 
 def _measured(row: Row) -> bool:

@@ -125,7 +125,7 @@ def recommend(
     loss: str | None = None,
     accuracy: float | None = None,
     algorithms: Iterable[str] | Literal["all"] | None = None,
-    results: Path | str = "results",
+    results: Path | str | None = None,
 ) -> Recommendation:
     """Every algorithm's default plan, ranked by certified bound and by what was measured near it.
 
@@ -145,9 +145,10 @@ def recommend(
     algorithms : iterable of str, or "all"
         Default all of ``ALGORITHMS`` that are private, but for ``SLOW`` ones, which take one to
         four seconds each.
-    results : path
-        Folder of recorded experiments, as ``privopt run`` writes it. Without it, or without
-        ``privopt[lab]``, nothing measured is told.
+    results : path, optional
+        Folder of recorded experiments, as ``privopt run`` writes it. By default ``results`` here
+        or, if nothing is recorded there, the one that comes with the package. Without
+        ``privopt[lab]`` nothing measured is told.
 
     Examples
     --------
@@ -172,7 +173,7 @@ def recommend(
         member("algorithms", name, _private())
     names = tuple(name for name in names if name not in left_out)
     provides = None if loss is None else provided(loss, problem_class)
-    found, plates = plans(names, problem_class, budget, provides), Plates(Path(results))
+    found, plates = plans(names, problem_class, budget, provides), Plates.of(results)
     listed = [
         Candidate(
             plan, cost_of(plan), None if plates.missing else plates.nearest(plan, loss),

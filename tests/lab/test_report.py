@@ -199,7 +199,7 @@ def test_a_declaration_that_is_there_is_linked(synthetic, tmp_path):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "toy.py").write_text("")
     page = write_report(folder).read_text(encoding="utf-8")
-    assert '<a href="../experiments/toy.py"><code>experiments/toy.py</code></a>' in page
+    assert '<a href="../experiments/toy.py"><code>experiments/<wbr>toy.py</code></a>' in page
     assert "privopt run toy --profile quick --seed 7" in plain(page)
     readme = (folder / "toy" / "README.md").read_text(encoding="utf-8")
     assert "[experiments/toy.py](../../experiments/toy.py)" in readme

@@ -77,8 +77,9 @@ def _plane(groups: _Groups) -> Plane:
     lines = [{v: found[name] for v, found in everyone.items() if name in found} for name in methods]
     zero = [max(cell.start for cell in cells) for cells in groups.values()]
     lower = [max(cell.lower for cell in cells) for cells in groups.values()]
-    ground = Ground(*(np.array(each, np.float64) for each in (list(groups), zero, lower)))
-    return Plane([_curve(line) for line in lines], ground)
+    holds = all(cell.is_minimax for cells in groups.values() for cell in cells)
+    values, *levels = (np.array(each, np.float64) for each in (list(groups), zero, lower))
+    return Plane([_curve(line) for line in lines], Ground(values, levels[0], levels[1], holds))
 
 
 def _worst_of(cells: Sequence[CellResult]) -> dict[str, CellResult]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from privopt.lab.draw import ticks
 from privopt.lab.draw.notation import brief
 from privopt.lab.draw.style import (
     AMBER,
@@ -34,7 +35,7 @@ _NEAR = 0.02  # lines nearer to each other than this share are one to the eye
 _FEW = 3  # methods at most, where as many steps without noise are drawn for each
 _REACH = 2.5  # times the least measured, or what that is of the highest: lower bounds leave below
 _DEEPEST = 1e-4  # of the highest line: what is below it leaves the picture
-_ZERO, _LOWER = "zero predictor", "lower bound (worst case)"
+_ZERO, _LOWER, _ELSEWHERE = "zero predictor", "lower bound (worst case)", "minimax, other problem"
 _LETTER, _LABEL = 0.066, 0.177  # inches: across a letter of a name, and from a name to the next
 
 
@@ -67,16 +68,29 @@ class Curve(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """What every method of a panel is between."""
+    """Baseline and lower bound of a panel: a line where the bound holds, else a tick."""
 
     values: _Array
     zero: _Array  # of the zero predictor
-    lower: _Array  # that no method within the budget is below; 0 where none is known
+    lower: _Array  # minimax over the problem class, for the budget; 0 where none is known
+    is_minimax: bool = False  # whether the lower bound holds on this problem
 
     @property
-    def has_lower(self) -> bool:
-        """Whether it is known everywhere."""
-        return bool((self.lower > 0.0).all())
+    def has_line(self) -> bool:
+        """Whether a lower bound is known everywhere and holds here."""
+        return self.is_minimax and bool((self.lower > 0.0).all())
+
+    @property
+    def has_tick(self) -> bool:
+        """Whether a lower bound is known at the right end, and holds on another problem."""
+        return not self.is_minimax and bool(self.lower[-1] > 0.0)
+
+    @property
+    def floor(self) -> float:
+        """The least value of the line or of the tick; infinite without either."""
+        if self.has_line:
+            return float(self.lower.min())
+        return float(self.lower[-1]) if self.has_tick else math.inf
 
 
 class Plane(NamedTuple):
@@ -99,7 +113,7 @@ class End(NamedTuple):
 
     name: str  # the label of its line
     text: str
-    value: float  # NaN where it lies in another panel
+    value: float  # NaN where it lies in another panel, infinite at the right margin
     level: float
     colour: str
 
@@ -129,7 +143,10 @@ def key(planes: Sequence[Plane], over: str = "") -> str:
         "bands: 10-90 % of runs": True,
         "dashed: certified upper bound": any(curve.is_bounded for curve in several),
         "dotted: no method within the budget is below it on every problem of the class": any(
-            plane.ground.has_lower for plane in planes
+            plane.ground.has_line for plane in planes
+        ),
+        "tick at the right: lower bound over the class, which holds on other problems": any(
+            plane.ground.has_tick for plane in planes
         ),
         "sparse dots: gradient descent without noise, as many steps": any(
             _silent(each) for each in planes
@@ -148,7 +165,7 @@ def limits(planes: Sequence[Plane]) -> tuple[float, float]:
     bands = np.concatenate([curve.band for plane in planes for curve in plane.curves], axis=1)
     top = float(max(np.nanmax(bands[1]), *(plane.ground.zero.max() for plane in planes)))
     low = max(float(np.nanmin(bands[0])), _DEEPEST * top)
-    floor = min((p.ground.lower.min() for p in planes if p.ground.has_lower), default=low)
+    floor = min(plane.ground.floor for plane in planes)
     return 0.7 * max(min(low, floor), low / max(_REACH, top / low)), 1.6 * top
 
 
@@ -200,19 +217,23 @@ def draw(place: Axes, plane: Plane, drawn: Mapping[str, Look]) -> list[End]:
         place.plot(
             curve.values, _shown(curve.silent), color=colour, lw=1.0, ls=(0, (1, 4)), label=name
         )
-    values, zero, lower = plane.ground
+    values, zero, lower, _ = plane.ground
     if (zero > 0.0).all():
         place.plot(values, zero, color=INK, lw=1.0, ls="-.", label=_ZERO)
         ends.append(End(_ZERO, f"{_ZERO} {brief(zero[-1])}", values[-1], zero[-1], INK))
-    if plane.ground.has_lower:
+    if plane.ground.has_line:
         place.plot(values, lower, color=INK, lw=1.0, ls=(0, (1, 1.5)), label=_LOWER)
         ends.append(End(_LOWER, _LOWER, values[-1], lower[-1], INK))
+    if plane.ground.has_tick:
+        ticks.at_margin(place, lower[-1], _ELSEWHERE, color=INK, mew=1.4)
+        ends.append(End(_ELSEWHERE, _ELSEWHERE, math.inf, lower[-1], INK))
     return ends
 
 
 def label(place: Axes, ends: Sequence[End], height: float) -> None:
     """Names at the right ends of lines, in their colours, moved apart; ``height`` in inches."""
     low, high = np.log(place.get_ylim())
+    margin = place.get_xlim()[1]
     wanted = sorted(ends, key=lambda end: end.level)
     at = [float(np.clip((_log(end.level) - low) / (high - low), 0.0, 1.0)) for end in wanted]
     for _ in range(200):  # pushes neighbours apart until none overlap
@@ -224,10 +245,11 @@ def label(place: Axes, ends: Sequence[End], height: float) -> None:
         shift = max(0.0, -at[0]) or min(0.0, 1.0 - at[-1])
         at = [each + shift for each in at]
     for end, where in zip(wanted, at, strict=True):
+        begin = (min(end.value, margin), end.level)
         sign = "↓ " if _log(end.level) < low else "↑ " if _log(end.level) > high else ""
         arrow: Style = {"arrowstyle": "-", "lw": 0.5, "shrinkA": 1, "shrinkB": 3}
         place.annotate(
-            sign + end.text, (end.value, end.level), (1.045, where), textcoords="axes fraction",
+            sign + end.text, begin, (1.045, where), textcoords="axes fraction",
             color=end.colour, fontsize=8.0, va="center", annotation_clip=False,
             arrowprops=None if sign or math.isnan(end.value)
             else {**arrow, "color": end.colour, "relpos": (0.0, 0.5)},

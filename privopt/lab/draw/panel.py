@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from privopt.lab.draw import ticks
@@ -35,7 +36,10 @@ _LOWER: dict[str, tuple[str, Any]] = {
     "μ-Gaussian DP": ("no μ-Gaussian DP algorithm is below", (0, (4, 1.5))),
     "Rényi DP": ("no algorithm as Rényi private is below", (0, (4, 1.5))),
 }
-"""Label and line of a lower bound, by the guarantee that it is proved for."""
+"""Label and line of a lower bound where it holds, by the guarantee that it is proved for."""
+_OTHER = "minimax, other problem"
+_ELSEWHERE = {name: f"{_OTHER}: {name}" for name in _LOWER}
+"""Label of its tick on every other problem."""
 _STRENGTH: Style = {"label": "mean, each strength", "color": BLUE, "lw": 0.7, "alpha": 0.5}
 _BAND: Style = {"label": "10–90% of runs", "color": BLUE, "alpha": 0.18, "lw": 0}
 _MEAN: Style = {"color": BLUE, "lw": 2.4, "marker": "o", "ms": 5.0, "mec": PAPER, "zorder": 2.5}
@@ -49,6 +53,7 @@ ORDER = (
     *_MEANS,
     *(line["label"] for line in (_BAND, _TUNED, _STRENGTH, *_LINES.values())),
     *(label for label, _ in _LOWER.values()),
+    *_ELSEWHERE.values(),
 )
 """The labels in the order of a legend."""
 
@@ -70,7 +75,11 @@ def panel(place: Axes, groups: Groups, tuned: Groups, axis: str) -> list[CellRes
     for guarantee in top[0].lower_bounds:
         bounds = _positive(cell.lower_bounds.get(guarantee, 0.0) for cell in top)
         label, line = _LOWER[guarantee]
-        place.plot(values, bounds, label=label, color=GREEN, lw=1.0, ls=line)
+        if top[0].is_minimax:
+            place.plot(values, bounds, label=label, color=GREEN, lw=1.0, ls=line)
+        else:
+            width = 2.4 if line == "-" else 1.1
+            ticks.at_margin(place, bounds[-1], _ELSEWHERE[guarantee], color=GREEN, mew=width)
     low, high = (_positive(np.quantile(c.values, share) for c in top) for share in _QUANTILES)
     place.fill_between(values, low, high, **_BAND)
     place.plot(values, _positive(c.mean for c in top), label=_MEANS[not several], **_MEAN)
@@ -84,18 +93,18 @@ def panel(place: Axes, groups: Groups, tuned: Groups, axis: str) -> list[CellRes
 
 
 def scale(row: Mapping[Axes, Sequence[CellResult]]) -> None:
-    """One vertical scale a row. Baselines far below the rest are told, not drawn."""
+    """One vertical scale a row. Baselines and ticks far below the rest are told, not drawn."""
     cells = [cell for top in row.values() for cell in top]
     spread = (np.quantile(cell.values, share) for cell in cells for share in _QUANTILES)
-    drawn = _positive(
-        (*spread, *(v for c in cells for v in (c.mean, c.upper, *c.lower_bounds.values())))
-    )
+    lines = (v for c in cells if c.is_minimax for v in c.lower_bounds.values())
+    drawn = _positive((*spread, *(v for c in cells for v in (c.mean, c.upper)), *lines))
     if np.isnan(drawn).all():
         return
     low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
-    baselines = _positive(getattr(cell, name) for cell in cells for name in _BASELINES)
-    low = float(np.min(baselines, initial=low, where=baselines > low / _REACH))
-    high = float(np.max(baselines, initial=high, where=np.isfinite(baselines)))
+    baselines = [getattr(cell, name) for cell in cells for name in _BASELINES]
+    others = _positive((*baselines, *(value for place in row for _, value in _ticks(place))))
+    low = float(np.min(others, initial=low, where=others > low / _REACH))
+    high = float(np.max(others, initial=high, where=np.isfinite(others)))
     for place, top in row.items():
         _tell_below(place, top, low)
     first = next(iter(row))
@@ -107,8 +116,14 @@ def scale(row: Mapping[Axes, Sequence[CellResult]]) -> None:
     first.yaxis.set_minor_formatter(NullFormatter())
 
 
+def _ticks(place: Axes) -> list[tuple[Line2D, float]]:
+    """Return the ticks of lower bounds at the margin of a panel, with their values."""
+    lines = [line for line in place.get_lines() if line.get_label() in _ELSEWHERE.values()]
+    return [(line, float(np.asarray(line.get_ydata())[0])) for line in lines]
+
+
 def _tell_below(place: Axes, top: Sequence[CellResult], low: float) -> None:
-    """Name the baselines that lie below the scale all along, with their largest value."""
+    """Name the baselines and the ticks that lie below the scale, with their largest value."""
     told = []
     for name in _BASELINES:
         largest = max(getattr(cell, name) for cell in top)
@@ -118,6 +133,11 @@ def _tell_below(place: Axes, top: Sequence[CellResult], low: float) -> None:
             for line in place.get_lines():
                 if line.get_label() == label:
                     line.remove()
+    below = [(line, value) for line, value in _ticks(place) if value < low]
+    for line, _ in below:
+        line.remove()
+    if below:
+        told.append(f"↓ {_OTHER} ≤ {max(value for _, value in below):.0e}")
     if told:
         small: Style = {"color": GREY, "fontsize": 7.0, "linespacing": 1.3}
         place.text(0.03, 0.03, "\n".join(told), transform=place.transAxes, **small)

@@ -97,6 +97,9 @@ def _panel(place: Axes, panel: Panel, rows: Sequence[Row], letters: int) -> None
 def _line(place: Axes, line: Line, x: npt.NDArray[np.float64], rows: Sequence[Row]) -> None:
     low, high = _ends(rows, line.band or line.quantity)
     colour = _COLOURS[line.colour]
+    if line.style == "tick":
+        ticks.at_margin(place, high[-1], line.label, color=colour, mew=1.4)
+        return
     if not np.array_equal(low, high, equal_nan=True):
         place.fill_between(x, low, high, color=colour, alpha=0.25, lw=0)
     values = _ends(rows, line.quantity)[1]

@@ -1,11 +1,17 @@
-"""Ticks of logarithmic axes: at values that were swept, or at round ones, and never one alone."""
+"""Ticks of logarithmic axes: at values that were swept, or at round ones, and never one alone.
+
+Also the tick at the right margin of a panel that marks a value which is no line of its problem.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.markers import TICKRIGHT
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
@@ -14,6 +20,7 @@ from matplotlib.ticker import (
     NullFormatter,
     NullLocator,
 )
+from matplotlib.transforms import Bbox, TransformedBbox
 
 from privopt.lab.draw.notation import number, power
 
@@ -55,3 +62,18 @@ def rounded(axis: Axis, letters: float = math.inf) -> None:
     if sum(len(label) + 1 for label in labels) > letters:
         locator = LogLocator(numticks=12)
     axis.set_major_locator(locator)
+
+
+def at_margin(place: Axes, value: float, label: str, **looks: Any) -> None:
+    """Draw a labelled tick outside of the right margin, at the height of the value.
+
+    It is not shown where the value is beyond the limits of the panel, or no positive number.
+    """
+    if not 0.0 < value < math.inf:
+        return
+    (tick,) = place.plot(
+        [1.0], [value], transform=place.get_yaxis_transform(), marker=TICKRIGHT, ms=7.0, ls="",
+        label=label, **looks,
+    )  # fmt: skip
+    tick.set_clip_path(None)  # the panel itself, which ends at the margin
+    tick.set_clip_box(TransformedBbox(Bbox([[0.0, 0.0], [2.0, 1.0]]), place.transAxes))

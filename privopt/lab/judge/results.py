@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from privopt.lab.judge.verdict import ORACLE_TUNED
 from privopt.lab.make.axes import format_value, in_order
+from privopt.lab.make.minimax import is_minimax
 from privopt.lab.make.quantities import QUANTITIES
 from privopt.lab.make.records import Recorded
 from privopt.lab.make.trials import Trial
@@ -94,8 +95,13 @@ class CellResult:
         return math.isfinite(self.upper) or not self.is_finite
 
     @property
+    def is_minimax(self) -> bool:
+        """Whether the lower bounds hold on its family, and not only on the worst problem."""
+        return is_minimax(self.family, pure=self.delta == 0.0)
+
+    @property
     def lower_bounds(self) -> dict[str, float]:
-        """What no algorithm with a guarantee is below, by the name of the guarantee."""
+        """Lower bounds over the problem class, by the name of the guarantee."""
         budget = "(ε, δ)-DP" if self.delta > 0.0 else "ε-DP"
         kinds = {"Gaussian DP": "μ-Gaussian DP", "DP": "ε-DP"}
         own = kinds.get(self.own_guarantee.partition("-")[2], "Rényi DP")

@@ -1,4 +1,4 @@
-"""Equality of tables: whether two of them say the same of the same experiment."""
+"""Equality of tables up to round-off."""
 
 from __future__ import annotations
 
@@ -15,28 +15,35 @@ that is zero but for rounding has no digits in common."""
 
 
 def equal(ours: pa.Table, theirs: pa.Table) -> bool:
-    """Whether two tables say the same of the same experiment.
+    """Return True if two tables say the same of the same experiment.
 
-    Rows, columns, texts and integers must be the same, and real numbers within ``RELATIVE`` or
-    ``ABSOLUTE`` of each other; so must those within texts that are JSON, as of plans.
+    Metadata, rows, columns, texts and integers must be the same, and real numbers within
+    ``RELATIVE`` or ``ABSOLUTE`` of each other; so must those within texts that are JSON, as of
+    plans.
     """
     same_shape = ours.num_rows == theirs.num_rows and ours.schema.equals(theirs.schema)
     if not same_shape or ours.schema.metadata != theirs.schema.metadata:
         return False
-    return all(map(_equal_columns, ours.columns, theirs.columns))
+    return not any(
+        differing(*pair).any() for pair in zip(ours.columns, theirs.columns, strict=True)
+    )
 
 
-def _equal_columns(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> bool:
+def differing(
+    ours: pa.ChunkedArray, theirs: pa.ChunkedArray, relative: float = RELATIVE
+) -> npt.NDArray[np.bool_]:
+    """Return a mask of the rows in which two columns of one type and length differ."""
     if ours.equals(theirs):
-        return True
+        return np.zeros(len(ours), bool)
     if pa.types.is_floating(ours.type):
-        return ours.is_null().equals(theirs.is_null()) and _close(
-            ours.drop_null().to_numpy(), theirs.drop_null().to_numpy()
-        )
+        one, other = (column.to_numpy().astype(np.float64) for column in (ours, theirs))
+        nulls = ours.is_null().to_numpy() != theirs.is_null().to_numpy()  # NaN in the numbers
+        return nulls | ~_close(one, other, relative)
+    pairs = list(zip(ours.to_pylist(), theirs.to_pylist(), strict=True))
     if pa.types.is_string(ours.type):
-        pairs = set(zip(ours.to_pylist(), theirs.to_pylist(), strict=True))
-        return all(_equal_texts(*pair) for pair in pairs)
-    return False
+        same = {pair: _equal_texts(*pair) for pair in set(pairs)}
+        return np.array([not same[pair] for pair in pairs], bool)
+    return np.array([one != other for one, other in pairs], bool)
 
 
 def _equal_texts(ours: str | None, theirs: str | None) -> bool:
@@ -51,9 +58,11 @@ def _equal_texts(ours: str | None, theirs: str | None) -> bool:
 
 def _equal_values(ours: object, theirs: object) -> bool:
     if isinstance(ours, float) and isinstance(theirs, float):
-        return _close(ours, theirs)
+        return bool(_close(ours, theirs))
     return ours == theirs
 
 
-def _close(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> bool:
-    return np.allclose(ours, theirs, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
+def _close(
+    ours: npt.ArrayLike, theirs: npt.ArrayLike, relative: float = RELATIVE
+) -> npt.NDArray[np.bool_]:
+    return np.isclose(ours, theirs, rtol=relative, atol=ABSOLUTE, equal_nan=True)

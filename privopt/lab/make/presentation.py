@@ -16,7 +16,7 @@ from privopt.arguments import member, shown
 
 _RELATIONS = ("<", "<=", "=")
 _COLOURS = ("blue", "orange", "green", "purple", "grey")
-_STYLES = ("line", "dashes", "dots", "points")
+_STYLES = ("line", "dashes", "dots", "points", "tick")
 _LOGS = ("x", "y", "xy")
 
 
@@ -74,7 +74,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Line:
-    """A quantity drawn against the panel's ``x``.
+    """A quantity drawn against the panel's ``x``, or its last value as a ``tick`` at the margin.
 
     What is certified to lie in an interval is drawn as that band and its upper end; an estimate as
     itself, with the ``band`` of its error, another quantity, about it.

@@ -101,6 +101,7 @@ class About(TypedDict, total=False):
     replicates: int
     groups: Mapping[str, int]
     study: Mapping[str, object]
+    data: Sequence[str]  # data sets that a study has read
     runs: str
 
 
@@ -159,7 +160,7 @@ def write_cell(path: Path, kept: Kept) -> None:
     seconds = {"run_seconds": kept.run_seconds, "compile_seconds": kept.compile_seconds}
     told = {"key": path.stem, "facts": kept.facts, **seconds}
     checksum = _checksum(kept.values, told)
-    write_file(path, _encode(kept.values, {**told, "checksum": checksum}))
+    write_file(path, encoded(kept.values, {**told, "checksum": checksum}))
 
 
 def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> Kept:
@@ -169,7 +170,7 @@ def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> Kept:
     not ``fit`` is a ``DamagedCellError``.
     """
     try:
-        values = _parse(path.read_bytes())
+        values = decoded(path.read_bytes())
         told = _about(values)
         kept = Kept(values, told["facts"], told["run_seconds"], told["compile_seconds"])
         whole = told.pop("checksum") == _checksum(values, told)
@@ -211,7 +212,7 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
     for name, table in (("runs", runs), ("cells", recorded.cells)):
         path = folder / f"{name}.parquet"
         told: About = {"name": about["name"]} if name == "runs" else {**about, "runs": digest}
-        data, before = _encode(table, told), _committed(path)
+        data, before = encoded(table, told), _committed(path)
         known[name] = None if before is None else _say_the_same(data, before)
         if before is not None and known[name]:
             data = before
@@ -241,7 +242,7 @@ def read(folder: Path | str) -> Recorded:
     folder = Path(folder)
     try:
         data = {name: (folder / f"{name}.parquet").read_bytes() for name in ("cells", "runs")}
-        cells, runs = _parse(data["cells"]), _parse(data["runs"])
+        cells, runs = decoded(data["cells"]), decoded(data["runs"])
         recorded = Recorded(_about(cells), cells, runs)
         belongs = recorded.about["runs"] == hashlib.sha256(data["runs"]).hexdigest()
     except FileNotFoundError:
@@ -271,8 +272,8 @@ def read_provenance(folder: Path) -> Provenance:
     return {}
 
 
-def _encode(table: pa.Table, about: Mapping[str, object]) -> bytes:
-    """A Parquet file with checksums: the same bytes for the same table and ``about``.
+def encoded(table: pa.Table, about: Mapping[str, object]) -> bytes:
+    """Return a Parquet file with checksums: the same bytes for the same table and ``about``.
 
     Measured numbers hardly repeat: a dictionary of them would take a third more.
     """
@@ -297,21 +298,21 @@ def _checksum(table: pa.Table, told: Mapping[str, object]) -> str:
     return hashlib.sha256(f"{columns} {json.dumps(told, sort_keys=True)}".encode()).hexdigest()
 
 
-def _parse(data: bytes) -> pa.Table:
-    """The table that was encoded; pyarrow's own errors if it is not whole."""
+def decoded(data: bytes) -> pa.Table:
+    """Return the table that was encoded; pyarrow's own errors if it is not whole."""
     # Without Arrow's threads, which may outlive the interpreter: the process then aborts.
     file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, pre_buffer=False)
     return file.read(use_threads=False)
 
 
 def _about(table: pa.Table) -> Any:
-    """What a table says about itself, as it was told to ``_encode``."""
+    """What a table says about itself, as it was told to ``encoded``."""
     return json.loads((table.schema.metadata or {})[_METADATA])
 
 
 def _say_the_same(ours: bytes, theirs: bytes) -> bool:
     try:
-        return equal(_parse(ours), _parse(theirs))
+        return equal(decoded(ours), decoded(theirs))
     except (pa.ArrowException, ValueError):  # of another version
         return False
 

@@ -26,6 +26,7 @@ from privopt.lab.make.checks import unanswered
 from privopt.lab.make.experiment import Experiment, require_profile
 from privopt.lab.make.fingerprint import HOST, environment, fingerprint
 from privopt.lab.make.folder import clear_partial, open_results
+from privopt.lab.make.overwrite import keep_recorded
 from privopt.lab.make.programs import programs_read
 from privopt.lab.make.records import (
     CELLS,
@@ -94,8 +95,12 @@ def run(
     ------
     ResultsError
         If ``results`` is not ours or cannot be written; finished cells stay.
+    OverwriteError
+        If the recorded table is of the full profile and this run of the quick one, or if it was
+        recorded with data sets that are missing now.
     """
     folder, pieces, about, schemas = _asked(experiment, profile, seed, results, progress)
+    keep_recorded(folder, experiment, profile)
     read_before = programs_read()
     kept, reused = resume(experiment.name, pieces, folder, progress)
     if isinstance(experiment, Study):
@@ -168,7 +173,8 @@ def _asked(
     folder = open_results(results) / experiment.name
     clear_partial(folder)
     if isinstance(experiment, Study):
-        pieces, about, schemas = _parts(experiment, profile), experiment.about, (None, None)
+        pieces, about = _parts(experiment, profile), experiment.about(profile)
+        schemas = (None, None)
     else:
         pieces, schemas = _cells(experiment, profile, int(seed), progress), (CELLS, RUNS)
         about = {**experiment.about(profile), "root_seed": int(seed)}

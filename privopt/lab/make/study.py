@@ -20,6 +20,7 @@ from privopt.lab.make.presentation import Claim, Listing, Plot, Presentation
 from privopt.lab.make.records import About, Value
 from privopt.privacy import Interval
 from privopt.problems import DATASETS
+from privopt.problems.datasets import missing
 
 _OURS = ("cell", "experiment", "part", "profile")
 
@@ -47,6 +48,9 @@ class Study:
         Those that it belongs to; default both.
     needs : tuple of str
         Data sets without which it is left out.
+    uses : tuple of str
+        Data sets that the full profile uses if they are there. The quick profile must not depend
+        on them, so that its table is the same everywhere.
 
     Examples
     --------
@@ -71,11 +75,13 @@ class Study:
     listings: tuple[Listing, ...] = ()
     profiles: tuple[str, ...] = PROFILES
     needs: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
-        for name in self.needs:
-            member("needs", name, DATASETS)
+        for field, names in (("needs", self.needs), ("uses", self.uses)):
+            for name in names:
+                member(field, name, DATASETS)
         for profile in self.profiles:
             member("profile", profile, PROFILES)
         if not self.parts:
@@ -96,10 +102,16 @@ class Study:
         """What it claims and shows."""
         return Presentation(self.claims, self.plots, self.listings)
 
-    @property
-    def about(self) -> About:
-        """What its tables carry, so that they suffice for the report."""
-        return {"study": self.shown.to_json()}
+    def data(self, profile: str) -> tuple[str, ...]:
+        """Return the data sets on which a profile depends."""
+        return (*self.needs, *(self.uses if profile == "full" else ()))
+
+    def about(self, profile: str) -> About:
+        """Return what its tables carry beside their rows: its presentation and the data read."""
+        about: About = {"study": self.shown.to_json()}
+        if named := self.data(profile):
+            about["data"] = [name for name in named if missing(name) is None]
+        return about
 
     def check_quantities(self, part: str, names: Collection[str]) -> None:
         """Refuse a quantity that is claimed or shown of a part and is no column of these names."""

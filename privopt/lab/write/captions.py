@@ -90,8 +90,9 @@ def _course(axis: str, top: Sequence[CellResult]) -> str:
 
 def _bounds(first: CellResult, last: CellResult) -> str:
     ends = {"upper bound": (first.upper, last.upper)}
+    name = "lower bound of {}" if first.is_minimax else "minimax of {}, other problem"
     for guarantee, bound in first.lower_bounds.items():
-        ends[f"lower bound of {guarantee}"] = bound, last.lower_bounds.get(guarantee, 0.0)
+        ends[name.format(guarantee)] = bound, last.lower_bounds.get(guarantee, 0.0)
     told = [
         f"{name} {low:.3g} to {high:.3g}"
         for name, (low, high) in ends.items()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from privopt.lab.judge.results import grouped
 from privopt.lab.judge.verdict import GRADES, Verdict
@@ -80,6 +81,16 @@ class Picture:
     suffix: str = ".svg"  # of what the page shows
 
 
+class Source(NamedTuple):
+    """The file that declares an experiment; empty if no file does."""
+
+    path: str  # from the folder of the project, as experiments/first_order/dp_gd.py
+    link: str  # from the results folder
+
+
+NO_SOURCE = Source("", "")
+
+
 @dataclass(frozen=True)
 class Section:
     """One experiment."""
@@ -93,7 +104,7 @@ class Section:
     tables: tuple[Table, ...]
     facts: Mapping[str, str]  # how it was set up
     command: str  # runs it again
-    source: str  # path of the file that declares it, from the results folder
+    source: Source
     costs: Costs  # of theory's numbers, beside the best of a grid
     made_by: Mapping[str, str]  # when, for how long, by which code
     environment: Mapping[str, str]
@@ -102,7 +113,7 @@ class Section:
     @property
     def family(self) -> str:
         """The folder below ``experiments`` that declares it; empty for one that stands in none."""
-        folders = Path(self.source.removeprefix("../")).parts[1:-1]
+        folders = Path(self.source.path).parts[1:-1]
         return folders[0] if folders else ""
 
 

@@ -9,8 +9,8 @@ from html import escape
 from privopt.lab.write.document import Entry, Row, Table
 
 _SIGNS = {"good": "✓", "bad": "✗", "odd": "≡", "open": "?", "idle": "–"}
-_MANY = 4
-"""Columns that a narrow screen has room for."""
+_MANY = 3
+"""Columns that fit on a narrow screen."""
 
 
 def html_table(table: Table, marks: Sequence[str] = ()) -> str:

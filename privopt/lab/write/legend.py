@@ -20,8 +20,8 @@ COMPARISON = (
     "private under replace-one, hyperparameters set by theory. A method is better the lower its "
     "line ends; the picture names the ties; at the height of the zero predictor nothing is learnt. "
     "Made by `privopt compare logistic --axis epsilon --n 2000 --dim 20`.",
-    "Excess risk of nine methods along epsilon from 0.25 to 4, between that of the zero predictor "
-    "and a lower bound, each line labelled with its risk at epsilon 4",
+    "Excess risk of nine methods along epsilon from 0.25 to 4, beside that of the zero predictor, "
+    "each line labelled with its risk at epsilon 4",
 )
 """Caption and ``alt`` of ``compare_logistic.png``, which that command draws."""
 

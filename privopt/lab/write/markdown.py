@@ -52,8 +52,9 @@ def _section(section: Section) -> Iterator[str]:
     yield "## Settings"
     facts = [f"{name}: {value}" for name, value in section.facts.items()]
     facts.append(f"command: `{section.command}`")
-    if section.source:
-        facts.append(f"declared in [{section.source.removeprefix('../')}](../{section.source})")
+    path, link = section.source
+    if path:
+        facts.append(f"declared in [{path}](../{link})")
     yield "\n".join(f"- {fact}" for fact in facts)
 
 

@@ -134,9 +134,9 @@ def _section(section: Section, results: Path) -> Iterator[str]:
 
 def _made(section: Section) -> Iterator[str]:
     """Where it is declared, at which profile and when it was run."""
-    shown = escape(section.source.removeprefix("../"))
-    name = f"<code>{escape(section.name)}</code>"
-    yield f'<a href="{escape(section.source)}"><code>{shown}</code></a>' if shown else name
+    path, link = section.source
+    shown = inline(f"`{path or section.name}`")
+    yield f'<a href="{escape(link)}">{shown}</a>' if link else shown
     yield f"{escape(section.facts['profile'])} profile"
     if "date" in section.made_by:
         yield escape(section.made_by["date"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from privopt.lab.make.records import read, read_provenance, recorded_names
 from privopt.lab.make.resume import Drawing, Progress
 from privopt.lab.write.audits import audits
 from privopt.lab.write.captions import of_lead
-from privopt.lab.write.document import Document, Picture, Section
+from privopt.lab.write.document import NO_SOURCE, Document, Picture, Section, Source
 from privopt.lab.write.legend import COMPARISON
 from privopt.lab.write.markdown import experiment_page, markdown
 from privopt.lab.write.overview import costs, verdict_tables
@@ -35,6 +36,7 @@ def write_report(
     *,
     judged: Mapping[str, Sequence[Verdict]] | None = None,
     redraw: bool = True,
+    experiments: Path | str | None = None,
     progress: Progress = lambda event: None,
 ) -> Path:
     """Judge every table of a results folder, draw its figures and write the report.
@@ -52,6 +54,9 @@ def write_report(
         By experiment, where they are at hand already.
     redraw : bool
         Whether to draw also the figures that were drawn from the very same table.
+    experiments : path, optional
+        The folder in which the experiments are declared, to which the report links. By default
+        ``experiments`` beside ``results``.
     progress : callable, optional
         Told of every experiment.
     """
@@ -59,12 +64,11 @@ def write_report(
     names = recorded_names(results)
     if not names:
         raise ResultsError(f"{results} holds no table yet: run an experiment first")
-    sections, sources = [], _sources(results.parent)
+    sections, sources = [], _sources(results, Path(experiments or results.parent / "experiments"))
     for number, name in enumerate(names, start=1):
         progress(Drawing(name, number, len(names)))
-        sections.append(
-            _section(results / name, (judged or {}).get(name), redraw, sources.get(name, ""))
-        )
+        source = sources.get(name, NO_SOURCE)
+        sections.append(_section(results / name, (judged or {}).get(name), redraw, source))
     judgements = [verdict for part in sections for verdict in part.verdicts]
     priced = [(part.name, row) for part in sections for row in part.costs]
     attacked, found = audits(results)
@@ -79,7 +83,9 @@ def write_report(
     return index
 
 
-def _section(folder: Path, judged: Sequence[Verdict] | None, redraw: bool, source: str) -> Section:
+def _section(
+    folder: Path, judged: Sequence[Verdict] | None, redraw: bool, source: Source
+) -> Section:
     recorded = read(folder)
     found = verdicts(recorded) if judged is None else judged
     origin = _origin(folder, redraw)
@@ -90,10 +96,15 @@ def _section(folder: Path, judged: Sequence[Verdict] | None, redraw: bool, sourc
     return section(recorded, found, drawn, read_provenance(folder), source)
 
 
-def _sources(project: Path) -> dict[str, str]:
-    """Where the experiments of a project are declared, as its results folder links them."""
-    found = dict(declared(project / "experiments"))
-    return {name: f"../{path.relative_to(project).as_posix()}" for name, path in found.items()}
+def _sources(results: Path, experiments: Path) -> dict[str, Source]:
+    """Return where the experiments of a folder are declared, by name."""
+    return {
+        name: Source(
+            path.relative_to(experiments.parent).as_posix(),
+            Path(os.path.relpath(path, results)).as_posix(),
+        )
+        for name, path in declared(experiments)
+    }
 
 
 def _origin(folder: Path, redraw: bool) -> Origin:

@@ -19,7 +19,16 @@ from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict, tally, twins, unfol
 from privopt.lab.make.presentation import Column, Listing
 from privopt.lab.make.records import About, Provenance, Recorded, Value
 from privopt.lab.write.captions import Words, of_comparison, of_grid, of_method, of_plot
-from privopt.lab.write.document import Costs, Entry, Picture, Section, Table, unbroken
+from privopt.lab.write.document import (
+    NO_SOURCE,
+    Costs,
+    Entry,
+    Picture,
+    Section,
+    Source,
+    Table,
+    unbroken,
+)
 from privopt.lab.write.overview import price
 
 _Content = tuple[Mapping[str, Words], Sequence[Table], Mapping[str, str], Costs]
@@ -36,9 +45,9 @@ def section(
     judged: Sequence[Verdict],
     figures: Sequence[Path],
     provenance: Provenance,
-    source: str = "",
+    source: Source = NO_SOURCE,
 ) -> Section:
-    """The report on one experiment, whose figures are drawn, and declared in ``source`` if told."""
+    """Return the report on one experiment, whose figures are drawn."""
     about, kind = recorded.about, _study if recorded.is_study else _sweep
     name, stems = about["name"], [path.stem for path in figures if path.suffix == ".svg"]
     words, tables, facts, costs = kind(recorded, judged, stems)
@@ -53,7 +62,7 @@ def section(
         pictures=tuple(Picture(f"{name}/{stem}", *words[stem]) for stem in stems),
         tables=tuple(table for table in tables if table.rows),
         facts={**{n: fact for n, fact in facts.items() if fact}, "profile": about["profile"]},
-        command=_command(about, seed, source),
+        command=_command(about, seed, source.path),
         source=source,
         costs=costs,
         made_by=_made_by(provenance),
@@ -136,7 +145,8 @@ def _ratios(cells: Sequence[CellResult]) -> Table:
     note = (
         "Smallest to largest over the settings, each at its worst strength. A lower bound is one "
         "for every algorithm with a guarantee: that of the budget, or the stronger one that the "
-        "method has, such as Gaussian differential privacy, where a larger bound is proved for it."
+        "method has, such as Gaussian differential privacy, where a larger bound is proved for it. "
+        "It holds for the worst problem of the class, so the ratio may be less than 1 on another."
     )
     return Table("How much room the bounds leave", head, tuple(rows), note)
 

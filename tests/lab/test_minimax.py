@@ -1,0 +1,150 @@
+"""A lower bound is a line where it holds, and a tick at the margin of every other problem."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from privopt.lab import Line, Panel, Plot
+from privopt.lab.draw import plots, style
+from privopt.lab.draw.comparison import comparison
+from privopt.lab.draw.figures import _figure
+from privopt.lab.judge.results import along, cell_results, grouped, swept_axes, worst
+from privopt.lab.make.minimax import _HARD, is_minimax
+from privopt.lab.make.records import read, recorded_names
+from privopt.problems import FAMILIES
+
+RESULTS = Path(__file__).parents[2] / "results"
+SIZES = (500, 1000, 2000)
+ERRORS = 4.0  # standard errors: a false alarm in one of 30,000 cells
+
+
+def lines(figure, words):
+    """The lines of a figure whose label contains the words."""
+    return [
+        line for place in figure.axes for line in place.get_lines() if words in line.get_label()
+    ]
+
+
+def panels(cells):
+    with mpl.rc_context(style.STYLE):
+        return _figure(cells, (), ())
+
+
+def swept(synthetic, family):
+    """A sweep over n with a lower bound of its own guarantee, larger than that of the budget."""
+    recorded = synthetic(families=(family,), axes={"n": SIZES}, checks=("bound",))
+    return [
+        replace(cell, own_lower=2.0 * cell.lower, own_guarantee="0.5-Gaussian DP")
+        for cell in cell_results(recorded)
+    ]
+
+
+def test_it_holds_on_hard_families_alone():
+    assert set(_HARD) <= set(FAMILIES)
+    assert is_minimax("linear", pure=False)
+    assert is_minimax("linear", pure=True)
+    for easy in ("far_distance", "squared_distance", "two_kinks", "sparse_silence", "a9a", "mine"):
+        assert not is_minimax(easy, pure=False)
+        assert not is_minimax(easy, pure=True)
+
+
+def test_a_hard_family_has_a_line_for_each_guarantee(synthetic):
+    cells = swept(synthetic, "linear")
+    figure = panels(cells)
+    assert lines(figure, "other problem") == []
+    for guarantee, factor in (("(ε, δ)-DP", 1.0), ("μ-Gaussian DP", 2.0)):
+        (line,) = lines(figure, f"no {guarantee} algorithm is below")
+        expected = [factor * worst(same).lower for same in along(cells, "n").values()]
+        np.testing.assert_allclose(line.get_ydata(), expected)
+
+
+@pytest.mark.parametrize("family", ["two_kinks", "breast_cancer_logistic", "of_a_user"])
+def test_another_problem_has_a_tick_at_the_right_end(synthetic, family):
+    cells = swept(synthetic, family)
+    figure = panels(cells)
+    assert lines(figure, "algorithm is below") == []
+    for guarantee, factor in (("(ε, δ)-DP", 1.0), ("μ-Gaussian DP", 2.0)):
+        (tick,) = lines(figure, f"minimax, other problem: {guarantee}")
+        last = worst(along(cells, "n")[max(SIZES)])
+        assert tick.get_xydata().tolist() == [[1.0, factor * last.lower]]
+        x, _ = tick.get_transform().transform((1.0, last.lower))
+        assert x == pytest.approx(figure.axes[0].bbox.x1)
+        assert figure.axes[0].get_ylim()[0] < last.lower
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "minimax, other problem: (ε, δ)-DP" in legend
+
+
+def test_an_unknown_bound_has_no_tick_and_takes_no_room(synthetic):
+    cells = swept(synthetic, "two_kinks")
+    known, unknown = (
+        panels([replace(cell, lower=factor * cell.lower, own_lower=0.0) for cell in cells])
+        for factor in (1.0, 0.0)
+    )
+    assert lines(unknown, "other problem") == []
+    for figure in (known, unknown):
+        figure.draw_without_rendering()
+    assert unknown.axes[0].bbox.width >= known.axes[0].bbox.width
+
+
+def test_a_tick_far_below_is_told(synthetic):
+    cells = [replace(cell, lower=1e-9, own_lower=2e-9) for cell in swept(synthetic, "two_kinks")]
+    figure = panels(cells)
+    assert lines(figure, "other problem") == []
+    (text,) = figure.axes[0].texts
+    assert text.get_text() == "↓ minimax, other problem ≤ 2e-09"
+    assert figure.axes[0].get_ylim()[0] > 1e-6
+
+
+@pytest.mark.parametrize(("family", "holds"), [("linear", True), ("a9a_logistic", False)])
+def test_methods_beside_each_other_have_the_line_or_the_tick(synthetic, family, holds):
+    methods = ("dp_gd", "output_perturbation")
+    recorded = synthetic(methods=methods, families=(family,), axes={"n": SIZES}, checks=())
+    cells = cell_results(recorded)
+    figure = comparison(cells)
+    assert len(lines(figure, "lower bound (worst case)")) == holds
+    assert len(lines(figure, "minimax, other problem")) == (not holds)
+    told = " ".join(figure.texts[-1].get_text().split())
+    assert ("dotted: no method within the budget" in told) == holds
+    assert ("tick at the right: lower bound over the class" in told) == (not holds)
+    names = [text.get_text() for text in figure.axes[0].texts]
+    assert ("minimax, other problem" in names) == (not holds)
+
+
+def test_a_tick_beyond_the_panel_is_not_drawn(synthetic):
+    """The name says that it is below; the tick would lie in the panel of another family."""
+    recorded = synthetic(families=("a9a_logistic", "two_kinks"), axes={"n": SIZES}, checks=())
+    cells = [replace(cell, lower=1e-9) for cell in cell_results(recorded)]
+    figure = comparison(cells)
+    figure.draw_without_rendering()
+    for place, tick in zip(figure.axes, lines(figure, "other problem"), strict=True):
+        low, high = place.get_ylim()
+        assert not low < 1e-9 < high
+        x, y = tick.get_transform().transform(tick.get_xydata()[0])
+        assert not tick.get_clip_box().contains(x, y)
+        assert "↓ minimax, other problem" in [text.get_text() for text in place.texts]
+
+
+def test_a_study_has_ticks_too():
+    shown = (Line("risk", "risk"), Line("least", "minimax, other problem", "green", "tick"))
+    panel = Panel(part="a", x="x", x_label="x", y_label="y", lines=shown, log="xy")
+    rows = [{"x": x, "risk": 2.0 / x, "least": 1.0 / x} for x in (2.0, 10.0, 100.0)]
+    with mpl.rc_context(style.STYLE):
+        figure = plots._figure(Plot("p", "title", panel), {"a": rows})
+    (tick,) = lines(figure, "minimax, other problem")
+    assert tick.get_xydata().tolist() == [[1.0, 0.01]]
+    assert (figure.axes[0].dataLim.x0, figure.axes[0].dataLim.y0) == (2.0, 0.01)
+
+
+@pytest.mark.parametrize("name", recorded_names(RESULTS))
+def test_no_committed_curve_is_below_a_line(name):
+    recorded = read(RESULTS / name)
+    cells = () if recorded.is_study else cell_results(recorded)
+    shown = [cell for cell in cells if swept_axes([cell]) and cell.is_minimax]
+    at = grouped(shown, lambda cell: (cell.method, cell.family, str(sorted(cell.setting.items()))))
+    for same in at.values():
+        top = worst(same)
+        least = max(top.lower_bounds.values())
+        assert least <= top.mean + ERRORS * top.standard_error, (name, top.place)
