@@ -230,7 +230,7 @@ def test_what_no_accountant_understands_is_refused_by_default_and_forgotten_by_a
         lambda: trade_off(event, 0.1, relation="zero_out"),
     ):
         with pytest.raises(
-            UnsupportedEventError, match=r"no accountant supports UnsupportedDpEvent\(\) under zero"
+            UnsupportedEventError, match=r"no accountant supports UnsupportedDpEvent under zero"
         ):
             ask()
     assert Guarantee(event, "zero_out").epsilon(1e-5) == Interval(0.0, math.inf)
