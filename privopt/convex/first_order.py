@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from privopt.arguments import shown
 from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import Output
 from privopt.convex.pytree_dataclass import pytree_dataclass
@@ -72,10 +73,12 @@ class Iterates(NamedTuple):
 @pytree_dataclass
 @dataclass(frozen=True)
 class FirstOrder:
-    """The numbers of a first-order method; how many steps there are the oracle says.
+    """Parameters of a first-order method. The number of steps belongs to the oracle.
 
     Attributes
     ----------
+    step_sizes : StepSizes or None
+        None for an optimiser that has its own (:attr:`Update.has_step_sizes`).
     recorded : int
         How many points of the path to keep; 0 for none.
     every_step : bool
@@ -83,11 +86,16 @@ class FirstOrder:
         logarithmic scale up to ``T``.
     """
 
-    step_sizes: StepSizes
+    step_sizes: StepSizes | None
     update: Update
     output: Output
     recorded: int = field(default=0, metadata={"static": True})
     every_step: bool = field(default=False, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        if self.update.has_step_sizes != (self.step_sizes is None):
+            rule = "be None beside" if self.update.has_step_sizes else "be given beside"
+            raise ValueError(f"step_sizes must {rule} {self.update}, got {shown(self.step_sizes)}")
 
     def of(
         self,
@@ -103,13 +111,16 @@ class FirstOrder:
         ``stream(key, "output")`` serves the output rule alone.
         """
         steps, dtype = jnp.asarray(oracle.steps), jax.tree.leaves(start)[0].dtype
+        sizes = self.step_sizes
         known = None if oracle.stops else steps
         return Descent(
             oracle=oracle,
             constraint=constraint,
             start=start,
             steps=steps,
-            update=self.update.build(lambda count: self.step_sizes.at(count + 1, steps)),
+            update=self.update.build(
+                None if sizes is None else lambda count: sizes.at(count + 1, steps)
+            ),
             weights=self.output.weights(stream(key, "output"), known, dtype),
             times=self._times(steps),
             observer=observer,
