@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.choices import Optimiser, checked_update
+from privopt.algorithms.choices import Optimiser, checked_update, is_plain
 from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
 from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
@@ -101,13 +101,16 @@ def plan(
     >>> plan(facts, budget, steps=100).params.mechanism.event(budget.relation).count
     100
     """
+    optimiser = checked_update(update)
     mechanism = private_gradient(
         "dp_gd", problem_class, budget, sampler=AllRecords(),
         steps=steps, clip=clip, clip_norm=clip_norm, noise=noise, post=post, output=output,
+        plain=is_plain(optimiser),
     )  # fmt: skip
     return descend(
         DP_GD, problem_class, budget, mechanism, sparse=post == "sparse",
-        step_size=step_size, update=checked_update(update), output=output, record=record,
+        step_size=step_size, update=optimiser, gradient_mapping=not is_plain(optimiser),
+        output=output, record=record,
     )  # fmt: skip
 
 

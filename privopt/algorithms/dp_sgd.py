@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.choices import Optimiser, checked_update
+from privopt.algorithms.choices import Optimiser, checked_update, is_plain
 from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
 from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
@@ -102,15 +102,18 @@ def plan(
     >>> planned.params.mechanism.batches.rate, planned.params.descent.output
     (0.05000000074505806, Last())
     """
+    optimiser = checked_update(update)
     mechanism = private_gradient(
         "dp_sgd", problem_class, budget,
         steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
         batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
         noise=noise, post=post, output=output,
+        plain=is_plain(optimiser),
     )  # fmt: skip
     return descend(
         DP_SGD, problem_class, budget, mechanism, sparse=post == "sparse",
-        step_size=step_size, update=checked_update(update), output=output, record=record,
+        step_size=step_size, update=optimiser, gradient_mapping=not is_plain(optimiser),
+        output=output, record=record,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -81,8 +82,13 @@ def private_gradient(
     noise: Noise | str | None,
     post: ConstraintSet | str | None = None,
     output: Output | str | None = None,
+    plain: bool = True,
 ) -> PrivateGradient:
-    """Query, batches, steps and noise from the choices of a plan, calibrated to its budget."""
+    """Return the calibrated query, batches, steps and noise that the arguments of a plan describe.
+
+    Other updates than ``plain`` descent take no fewer steps for losses that are strongly convex:
+    their step sizes do not follow from the curvature.
+    """
     require_delta(algorithm, budget)
     query = clipped_gradient(problem_class, clip, clipping, clip_norm)
     body = body_of_gradients(post, problem_class, query)
@@ -90,7 +96,8 @@ def private_gradient(
     batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
     full = isinstance(batching.sampler, AllRecords)
     default = horizon(
-        problem_class, budget, query, steps, moments=batching.moments, output=output,
+        problem_class if plain else replace(problem_class, strong_convexity=0.0),
+        budget, query, steps, moments=batching.moments, output=output,
         projected=full and post == "sparse" and not obstacle(problem_class, noise, AllRecords()),
     )  # fmt: skip
     batches = batching.batches(budget, default.steps)
@@ -109,6 +116,7 @@ def descend(
     output: Output | str | None = None,
     record: int | str = 0,
     sparse: bool = False,
+    gradient_mapping: bool = False,
     declared: object = None,
 ) -> Plan:
     """Return the plan of a method on ``mechanism``, with the step sizes and output of theory.
@@ -117,7 +125,8 @@ def descend(
     :func:`projected_numbers` for gradients that are ``sparse`` by projection. Another update takes
     the last iterate and steps ``R/sqrt(d T)`` in linear decay, with which coordinates that move by
     one step size per step end about ``R/sqrt(3)`` away from the start. No theorem covers these. An
-    optimiser that has its own step sizes takes none.
+    optimiser that has its own step sizes takes none. ``gradient_mapping`` is that of
+    :class:`privopt.convex.FirstOrder`.
     """
     steps = int(mechanism.steps)
     if update.has_step_sizes and step_size is not None:
@@ -149,7 +158,9 @@ def descend(
             raise ValueError("step_size must be given where radius is infinite, got None")
         wander = problem_class.radius / math.sqrt(problem_class.dim * steps)
         step_size = StepSizes.linear_decay(wander)
-    method = FirstOrder(step_size, update, output or Last(), *recorded(record, steps))
+    method = FirstOrder(
+        step_size, update, output or Last(), *recorded(record, steps), gradient_mapping
+    )
     params, static = Params(mechanism, method), Static(problem_class.dim)
     return Plan(algorithm, problem_class, budget, params, static, declared)
 

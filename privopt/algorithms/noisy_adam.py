@@ -82,7 +82,7 @@ def plan(
         "noisy_adam", problem_class, budget,
         steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
         batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
-        noise=noise,
+        noise=noise, plain=False,
     )  # fmt: skip
     update = Update.of(optax.adamw, b1=float(b1), b2=float(b2), weight_decay=float(weight_decay))
     if noise_correction:
@@ -95,7 +95,7 @@ def plan(
         update = Update.of(corrected_adam, noise_variance=variance, b1=float(b1), b2=float(b2))
     return descend(
         NOISY_ADAM, problem_class, budget, mechanism,
-        step_size=step_size, update=update, output=output, record=record,
+        step_size=step_size, update=update, output=output, record=record, gradient_mapping=True,
     )  # fmt: skip
 
 
