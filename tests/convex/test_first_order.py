@@ -194,3 +194,66 @@ def test_updates_that_need_more_than_noisy_gradients_are_refused(factory, option
 def test_rules_of_other_numbers_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# --- updates that scale coordinates, on a set -----------------------------------------------------
+
+SLOPE = jnp.array([1.0, 0.2, -0.05])  # of a linear loss, whose minimiser on a ball is opposite
+
+
+EVERY_SECOND = optax.MultiSteps(optax.adam(optax.linear_schedule(0.1, 0.0, 200)), 2)
+
+
+def on_a_ball(gradient_mapping, factory=optax.adam, radius=2.0, steps=400, **options):
+    """The end of a run on the linear loss."""
+    update = Update.of(factory, **options)
+    sizes = None if update.has_step_sizes else StepSizes.linear_decay(0.05)
+    run = FirstOrder(sizes, update, Last(), gradient_mapping=gradient_mapping)
+    oracle = Answers(steps, lambda memory, t, point: (SLOPE, memory))
+    return descend(run, oracle, L2Ball(radius), jnp.zeros(3), jax.random.key(0)).output
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        optax.adam,
+        optax.adagrad(0.5),
+        optax.rmsprop,
+        optax.adam(optax.linear_schedule(0.05, 0.0, 400)),
+        optax.MultiSteps(
+            optax.adam(optax.linear_schedule(0.1, 0.0, 200)), 2
+        ).gradient_transformation(),
+    ],
+)
+def test_the_gradient_mapping_leads_an_update_to_the_minimiser_on_a_set(factory):
+    """By itself it ends where ``U(g)`` is normal to the set: for Adam near the signs of ``g``."""
+    minimiser = -2.0 * SLOPE / jnp.linalg.norm(SLOPE)
+    least = float(SLOPE @ minimiser)
+    risks = [float(SLOPE @ on_a_ball(given, factory)) - least for given in (True, False)]
+    assert 0.0 <= risks[0] < 0.01 * abs(least)
+    if factory is optax.adam:
+        np.testing.assert_allclose(on_a_ball(False), -2.0 * jnp.sign(SLOPE) / 3.0**0.5, atol=0.01)
+        assert risks[1] > 0.2 * abs(least)
+
+
+@pytest.mark.optimised
+def test_where_the_set_is_far_the_gradient_mapping_is_the_gradient():
+    np.testing.assert_array_equal(on_a_ball(True, radius=1e3), on_a_ball(False, radius=1e3))
+
+
+def test_a_step_with_the_gradient_mapping_equals_the_formula():
+    """In NumPy, by the definition, on a point at the end of the set."""
+    start = jnp.array([2.0, 0.0, 0.0])
+    rng = np.random.default_rng(0)
+    for gradient in rng.normal(size=(8, 3)):
+        answers = Answers(1, lambda memory, t, point, g=gradient: (jnp.asarray(g), memory))
+        run = FirstOrder(
+            StepSizes(0.3), Update.of(optax.sgd, momentum=0.5), Last(), gradient_mapping=True
+        )
+        found = descend(run, answers, L2Ball(2.0), start, jax.random.key(0)).output
+
+        def onto_ball(point):
+            return point * min(1.0, 2.0 / np.linalg.norm(point))
+
+        mapped = (np.asarray(start) - onto_ball(start - 0.3 * gradient)) / 0.3
+        np.testing.assert_allclose(found, onto_ball(start - 0.3 * mapped), rtol=1e-12, atol=1e-12)
