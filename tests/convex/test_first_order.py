@@ -242,18 +242,17 @@ def test_where_the_set_is_far_the_gradient_mapping_is_the_gradient():
 
 
 def test_a_step_with_the_gradient_mapping_equals_the_formula():
-    """In NumPy, by the definition, on a point at the end of the set."""
-    start = jnp.array([2.0, 0.0, 0.0])
-    rng = np.random.default_rng(0)
-    for gradient in rng.normal(size=(8, 3)):
+    """In NumPy, by the definition, for the signs of gradients at the end of the set."""
+    start, rng = np.array([2.0, 0.0, 0.0]), np.random.default_rng(0)
+    run = FirstOrder(StepSizes(0.3), Update.of(optax.sign_sgd), Last(), gradient_mapping=True)
+
+    def onto_ball(point):
+        return point * min(1.0, 2.0 / np.linalg.norm(point))
+
+    for gradient in rng.normal(size=(16, 3)):
         answers = Answers(1, lambda memory, t, point, g=gradient: (jnp.asarray(g), memory))
-        run = FirstOrder(
-            StepSizes(0.3), Update.of(optax.sgd, momentum=0.5), Last(), gradient_mapping=True
-        )
-        found = descend(run, answers, L2Ball(2.0), start, jax.random.key(0)).output
-
-        def onto_ball(point):
-            return point * min(1.0, 2.0 / np.linalg.norm(point))
-
-        mapped = (np.asarray(start) - onto_ball(start - 0.3 * gradient)) / 0.3
-        np.testing.assert_allclose(found, onto_ball(start - 0.3 * mapped), rtol=1e-12, atol=1e-12)
+        where = L2Ball(2.0), jnp.asarray(start), jax.random.key(0)
+        step = 0.3 * 3.0**0.5 / np.linalg.norm(gradient)
+        mapped = (start - onto_ball(start - step * gradient)) / step
+        expected = onto_ball(start - 0.3 * np.sign(mapped))
+        np.testing.assert_allclose(descend(run, answers, *where).output, expected, atol=1e-12)
