@@ -22,6 +22,7 @@ from privopt.convex import (
     StepSizes,
     Update,
     checked_output,
+    projected_leader,
 )
 from privopt.mechanisms import (
     AllRecords,
@@ -264,6 +265,11 @@ def checked_update(update: Optimiser | None) -> Update:
 def is_plain(update: Update) -> bool:
     """Return True for ``w - eta g``, with step sizes of the run and nothing else."""
     return update == PLAIN
+
+
+def needs_mapping(update: Update) -> bool:
+    """Return True unless the update is exact on a set with gradients: descent, and the leader."""
+    return not is_plain(update) and update.origin is not projected_leader
 
 
 def recorded(record: int | str, steps: int) -> tuple[int, bool]:

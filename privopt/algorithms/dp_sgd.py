@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.choices import Optimiser, checked_update, is_plain
+from privopt.algorithms.choices import Optimiser, checked_update, is_plain, needs_mapping
 from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
 from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
@@ -112,7 +112,7 @@ def plan(
     )  # fmt: skip
     return descend(
         DP_SGD, problem_class, budget, mechanism, sparse=post == "sparse",
-        step_size=step_size, update=optimiser, gradient_mapping=not is_plain(optimiser),
+        step_size=step_size, update=optimiser, gradient_mapping=needs_mapping(optimiser),
         output=output, record=record,
     )  # fmt: skip
 

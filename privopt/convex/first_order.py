@@ -216,10 +216,10 @@ class Descent:
         An update that collects gradients for a later step does not move. The shortest step that
         rounding allows serves in its place.
         """
-        moved, _ = self.update.update(gradient, optimiser, point)
+        update, _ = self.update.update(gradient, optimiser, point)
         size, shortest = _norm(gradient), _norm(point)
         shortest *= math.sqrt(jnp.finfo(shortest.dtype).eps)
-        step = jnp.maximum(_norm(moved), shortest) / jnp.where(size > 0.0, size, 1.0)
+        step = jnp.maximum(_norm(update), shortest) / jnp.where(size > 0.0, size, 1.0)
         target = jax.tree.map(lambda w, g: w - step.astype(w.dtype) * g, point, gradient)
         inverse = 1.0 / jnp.where(step > 0.0, step, 1.0)
         return jax.tree.map(

@@ -129,8 +129,9 @@ class Update:
         Optimisers that need more than gradients and parameters are refused. A loss, for example,
         is not protected by any noise.
         """
-        made = isinstance(factory, optax.GradientTransformation)
-        if isinstance(factory, type) or not (made or callable(factory)):
+        if isinstance(factory, type) or not (
+            callable(factory) or isinstance(factory, optax.GradientTransformation)
+        ):
             raise _NotAnOptimiserError(factory)
         numbers, options = _numbers_and_options(factory, hyperparameters)
         if isinstance(factory, optax.GradientTransformation):
@@ -264,10 +265,10 @@ def _numbers_and_options(
             f"{', '.join(sorted(hyperparameters))}"
         )
     bound = factory.keywords if isinstance(factory, partial) else {}  # else silently replaced
-    if "learning_rate" in (given := {**bound, **hyperparameters}):
+    if "learning_rate" in (keywords := {**bound, **hyperparameters}):
         raise ValueError(
             "learning_rate must be left out, for the step sizes of the run are the learning rate, "
-            f"got {shown(given['learning_rate'])}"
+            f"got {shown(keywords['learning_rate'])}"
         )
     numbers: dict[str, Number] = {k: v for k, v in hyperparameters.items() if isinstance(v, float)}
     options = tuple(sorted((k, v) for k, v in hyperparameters.items() if k not in numbers))
@@ -297,13 +298,13 @@ def _refusal(update: Update) -> str:
         return transformation.update(gradient, transformation.init(point), point)[0]
 
     try:
-        moved = jax.eval_shape(one_step, vector, vector)
+        result = jax.eval_shape(one_step, vector, vector)
     except _NotAnOptimiserError as error:
         return str(error)
     except (AttributeError, TypeError, ValueError) as error:
         return f"update must need noisy gradients and parameters alone, got {update}: {error}"
-    if jax.tree.leaves(moved) != [moved]:
-        return f"update must return what it is given, got {shown(moved)}"
+    if jax.tree.leaves(result) != [result]:
+        return f"update must return a tree like its gradients, got {shown(result)}"
     return ""
 
 
@@ -327,9 +328,9 @@ def _distance(update: Update) -> Array:
 
     def step(carry: tuple[Array, Array, Pytree]) -> tuple[Array, Array, Pytree]:
         t, points, states = carry
-        moved, states = jax.vmap(transformation.update)(gradients, states, points)
+        updates, states = jax.vmap(transformation.update)(gradients, states, points)
         with _promotion():
-            return t + 1, optax.apply_updates(points, moved), states
+            return t + 1, optax.apply_updates(points, updates), states
 
     first = jnp.zeros((), jnp.int32), start, jax.vmap(transformation.init)(start)
     return distance(jax.lax.while_loop(unclear, step, first)[1])

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ from builders import classification
 
 import privopt
 from privopt import problems
+from privopt.convex import Update, projected_leader
 
 STEPS, STEP_SIZE = 40, 0.1
 EXCLUDED = {
@@ -127,3 +129,37 @@ def test_an_unbounded_set_needs_no_step_size_beside_a_made_optimiser():
     assert "not plain descent" in plan(update=optax.adam(0.1)).rate.theorem
     with pytest.raises(ValueError, match="step_size must be given where radius is infinite"):
         plan(update=optax.adam)
+
+
+def test_updates_that_a_projection_would_lead_astray_receive_the_gradient_mapping():
+    """By their name: descent and the leader are exact on a set, whatever the gradients."""
+    plan = functools.partial(privopt.ALGORITHMS["dp_sgd"].plan, FACTS, BUDGET, steps=STEPS)
+    mapped = {
+        name: plan(update=update, step_size=STEP_SIZE).params.descent.gradient_mapping
+        for name, update in (
+            ("descent", None),
+            ("plain", Update.of(optax.sgd)),
+            ("leader", projected_leader),
+            ("momentum", Update.of(optax.sgd, momentum=0.9)),
+            ("adam", optax.adam),
+        )
+    }
+    assert {name for name, given in mapped.items() if given} == {"momentum", "adam"}
+    assert plan(update=optax.adagrad(0.1)).params.descent.gradient_mapping
+
+
+@pytest.mark.parametrize("update", [optax.adam(0.1), optax.adagrad(0.3), optax.rmsprop(0.02)])
+def test_on_a_small_set_they_stop_at_its_minimiser(update):
+    """Where a projected step of theirs is still would be another point."""
+    facts = replace(FACTS, radius=0.5)
+    where = problems.logistic(X, PROBLEM.data[1], problem_class=facts)
+    plan = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=300, update=update)
+
+    def risk(plan):
+        released = privopt.run(plan.with_noise(0.0), where, jax.random.key(0)).released
+        return float(np.squeeze(where.excess_risk(released)))
+
+    descent = replace(plan.params.descent, gradient_mapping=False)
+    astray = replace(plan, params=plan.params._replace(descent=descent))
+    assert risk(plan) < 1e-3 * float(np.squeeze(where.excess_risk(np.zeros(3))))
+    assert risk(plan) < 0.1 * risk(astray)

@@ -124,8 +124,8 @@ class Method:
         member(f"choice of {self.label}", choice, self.known_choices)
         if choice in self.choices:
             raise ValueError(f"search of {self.label} must leave out {choice}, which choices fix")
-        given = values if isinstance(values, list | tuple) else ()
-        tried = tuple(_checked(choice, value) for value in given)
+        listed = values if isinstance(values, list | tuple) else ()
+        tried = tuple(_checked(choice, value) for value in listed)
         if len(set(tried)) < max(len(tried), 2):
             raise ValueError(
                 f"search of {self.label} must try two or more distinct values of {choice}, "
@@ -204,13 +204,13 @@ def _digest(update: Update) -> str:
         transformation = update.build(sizes)
         return transformation.update(gradient, transformation.init(point), point)
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with jax.enable_x64(True):
         for shape in ((3,), (3, 2)):
             point = jax.ShapeDtypeStruct(shape, jnp.float64)
             lowered = jax.jit(step).trace(point, point).lower(lowering_platforms=("cpu",))
-            found.update(lowered.as_text().encode())
-    return found.hexdigest()[:12]
+            digest.update(lowered.as_text().encode())
+    return digest.hexdigest()[:12]
 
 
 def check_name(what: str, name: object) -> None:
