@@ -53,7 +53,8 @@ def plan(
         (``optax.adam``, or ``Update.of(optax.adam, b1=0.8)``) takes ``step_size`` as its learning
         rate. A made optimiser (``optax.adam(0.1)``) has its own, beside which ``step_size`` is an
         error; it is a constant of the program, so that another learning rate recompiles
-        (:class:`privopt.convex.Update`).
+        (:class:`privopt.convex.Update`). On a set such updates receive the gradient mapping
+        (:mod:`privopt.convex.first_order`), without which they stop beside its minimiser.
     output : Output or its name in ``theory.OutputRule``, optional
         Default the same theorem's: the last iterate, or the average in proportion to ``t`` after
         steps ``2/(m (t + 1))``; of constant steps the average, after each step if they are short.

@@ -40,7 +40,7 @@ test_a_bad_declaration_is_refused = refused(
     ({"algorithms": {}}, "algorithms must name at least one algorithm, got none"),
     (
         {"algorithms": {"dp_gd": {"steps": [3]}}},
-        "steps must be a number, .* or None, got an object of type list",
+        "steps must be a number, .* or None, got .* type list",
     ),
     ({"checks": ("looks",)}, "check must be one of bound, slope, law, got 'looks'"),
     ({"axes": (Axis("n", (1,)), Axis("n", (2,)))}, "axes must be distinct, got n, n"),
