@@ -16,6 +16,7 @@ from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
 from privopt.algorithms import ALGORITHMS
+from privopt.algorithms.choices import Optimiser
 from privopt.arguments import instance, member, shown
 from privopt.convex import EmpiricalRisk, StepSizes
 from privopt.core import Algorithm, Execution, Plan, Run
@@ -33,7 +34,7 @@ __all__ = ["tuned"]
 _SELECTION = 0.4
 """Of ``epsilon/sqrt(K)``, for the selection: about what one more candidate would cost."""
 
-Choice = str | int | float | StepSizes | None
+Choice = str | int | float | StepSizes | Optimiser | None
 
 
 class Selected(NamedTuple):

@@ -22,6 +22,7 @@ from privopt.convex import (
     StepSizes,
     Update,
     checked_output,
+    projected_leader,
 )
 from privopt.mechanisms import (
     AllRecords,
@@ -222,8 +223,13 @@ def require_delta(algorithm: str, budget: Budget) -> None:
         )
 
 
-def step_rule(sizes: StepSizes) -> StepRule:
-    """Step sizes as the four numbers of a theorem."""
+def step_rule(sizes: StepSizes | None) -> StepRule:
+    """Return step sizes as a rule of the theorems: 0 for an optimiser that has its own.
+
+    No theorem covers such an optimiser.
+    """
+    if sizes is None:
+        return StepRule(0.0)
     return StepRule(*map(float, (sizes.scale, sizes.power, sizes.offset, sizes.decay)))
 
 
@@ -239,16 +245,31 @@ def chosen_output(output: Output | str | None) -> Output | None:
     return None if output is None else checked_output(output)
 
 
+PLAIN = Update.of(optax.sgd)
+"""Plain descent."""
+
+
 def checked_update(update: Optimiser | None) -> Update:
-    """The update of an optimiser; that of plain descent for None."""
-    if isinstance(update, Update):
-        return update
-    return Update.of(optax.sgd if update is None else update)
+    """Return the update of an optimiser that descends, or plain descent for None."""
+    if update is None:
+        return PLAIN
+    checked = update if isinstance(update, Update) else Update.of(update)
+    if not checked.descends:
+        raise ValueError(
+            f"update must move against the gradient, got {checked}, which moves along it: its "
+            "factory must contain the minus sign, as optax.scale_by_learning_rate does"
+        )
+    return checked
 
 
 def is_plain(update: Update) -> bool:
-    """Whether it is ``w - eta g`` and nothing else."""
-    return update.factory is optax.sgd and not update.numbers and not update.options
+    """Return True for ``w - eta g``, with step sizes of the run and nothing else."""
+    return update == PLAIN
+
+
+def needs_mapping(update: Update) -> bool:
+    """Return True unless the update is exact on a set with gradients: descent, and the leader."""
+    return not is_plain(update) and update.origin is not projected_leader
 
 
 def recorded(record: int | str, steps: int) -> tuple[int, bool]:

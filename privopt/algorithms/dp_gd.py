@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.choices import Optimiser
+from privopt.algorithms.choices import Optimiser, checked_update, is_plain, needs_mapping
 from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
 from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
@@ -49,7 +49,12 @@ def plan(
         In which norm a gradient is at most ``C`` long; the Euclidean sensitivity is ``sqrt(d)``
         times as large for ``"linf"``, where ``L`` is what ``lipschitz_linf`` declares.
     update : optax optimiser or Update, optional
-        Default plain descent. Any other is post-processing: same guarantee, no rate.
+        Default plain descent. Any other is post-processing: same guarantee, no rate. A factory
+        (``optax.adam``, or ``Update.of(optax.adam, b1=0.8)``) takes ``step_size`` as its learning
+        rate. A made optimiser (``optax.adam(0.1)``) has its own, beside which ``step_size`` is an
+        error; it is a constant of the program, so that another learning rate recompiles
+        (:class:`privopt.convex.Update`). On a set such updates receive the gradient mapping
+        (:mod:`privopt.convex.first_order`), without which they stop beside its minimiser.
     output : Output or its name in ``theory.OutputRule``, optional
         Default the same theorem's: the last iterate, or the average in proportion to ``t`` after
         steps ``2/(m (t + 1))``; of constant steps the average, after each step if they are short.
@@ -97,13 +102,16 @@ def plan(
     >>> plan(facts, budget, steps=100).params.mechanism.event(budget.relation).count
     100
     """
+    optimiser = checked_update(update)
     mechanism = private_gradient(
         "dp_gd", problem_class, budget, sampler=AllRecords(),
         steps=steps, clip=clip, clip_norm=clip_norm, noise=noise, post=post, output=output,
+        plain=is_plain(optimiser),
     )  # fmt: skip
     return descend(
         DP_GD, problem_class, budget, mechanism, sparse=post == "sparse",
-        step_size=step_size, update=update, output=output, record=record,
+        step_size=step_size, update=optimiser, gradient_mapping=needs_mapping(optimiser),
+        output=output, record=record,
     )  # fmt: skip
 
 

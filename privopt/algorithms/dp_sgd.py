@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.choices import Optimiser
+from privopt.algorithms.choices import Optimiser, checked_update, is_plain, needs_mapping
 from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
 from privopt.algorithms.theorems import rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
@@ -53,8 +53,9 @@ def plan(
         ``1/(H + sqrt(V T)/R)`` and ``G^2 = a L^2 + d sigma^2``, ``a`` and ``v`` of
         :func:`privopt.theory.batch_moments`.
     update : optax optimiser or Update, optional
-        Default plain descent. ``Update.of(optax.sgd, momentum=0.9)``, ``optax.adagrad``, a
-        transformation of your own: all are post-processing, under the same guarantee.
+        As in ``dp_gd``: ``Update.of(optax.sgd, momentum=0.9)`` or ``optax.adagrad`` with
+        ``step_size``, or a made optimiser such as ``optax.adam(0.1)`` without. All are
+        post-processing, under the same guarantee.
     output, clip, clip_norm, record
         As in ``dp_gd``; by default the last iterate of other updates.
     clipping : {"norm", "automatic"}
@@ -101,15 +102,18 @@ def plan(
     >>> planned.params.mechanism.batches.rate, planned.params.descent.output
     (0.05000000074505806, Last())
     """
+    optimiser = checked_update(update)
     mechanism = private_gradient(
         "dp_sgd", problem_class, budget,
         steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
         batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
         noise=noise, post=post, output=output,
+        plain=is_plain(optimiser),
     )  # fmt: skip
     return descend(
         DP_SGD, problem_class, budget, mechanism, sparse=post == "sparse",
-        step_size=step_size, update=update, output=output, record=record,
+        step_size=step_size, update=optimiser, gradient_mapping=needs_mapping(optimiser),
+        output=output, record=record,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from privopt.algorithms.choices import (
     step_rule,
 )
 from privopt.algorithms.first_order import Params, descend, run_of, step_count
-from privopt.algorithms.theorems import horizon, one_step_noise, steps_powers, unmoving
+from privopt.algorithms.theorems import horizon, steps_powers, unmoving
 from privopt.arguments import count, positive_number
 from privopt.convex import Average, EmpiricalRisk, Last, Output, State, StepSizes
 from privopt.core import Algorithm, Execution, Plan, Steps, planner, whole
@@ -69,10 +69,11 @@ def plan(
     budget : Budget
         ``delta > 0``.
     steps : int, optional
-        ``T``, those at anchors included; default as many as ``dp_gd``.
+        ``T``, those at anchors included; default as many as ``dp_gd`` takes for losses that are not
+        smooth, in whole periods if ``p`` is a default too.
     anchor_every : int, optional
-        ``p``; default :func:`privopt.theory.variance_reduced_period`, at most ``ceil(n/b)``, at
-        which batches read as many records as anchors, twice each.
+        ``p``; default :func:`privopt.theory.variance_reduced_period`, which depends on ``2 H R/L``
+        alone: 1 from 0.7 on, where DP-SVRG is DP-GD, and 12 at most.
     batch_size : float, optional
         ``b``, the *expected* size of a Poisson batch; default as in ``dp_sgd``.
     clip : float, optional
@@ -110,22 +111,20 @@ def plan(
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
     >>> mechanism = plan(facts, budget, steps=100, batch_size=50).params.mechanism
     >>> mechanism.period, mechanism.anchors.steps
-    (20, 5)
+    (2, 50)
     """
     require_delta("dp_svrg", budget)
     query = clipped_gradient(problem_class, clip)
     change = _difference_query(problem_class, query, difference_clip)
     batching = Batching.of(problem_class, batch_size, capacity=capacity)
     smooth = replace(problem_class, smoothness=None)  # no theorem of its noise is
+    default = steps is None and anchor_every is None
     steps = horizon(smooth, budget, query, steps).steps
     if anchor_every is None:
-        anchor_every = variance_reduced_period(
-            problem_class,
-            steps=steps,
-            one_step_noise=one_step_noise(query, budget),
-            most=max(1, math.ceil(batching.n / batching.size)),
-        )
+        anchor_every = variance_reduced_period(problem_class)
     period = count("anchor_every", anchor_every)
+    if default:
+        steps = _whole_periods(steps, period)
     batches = batching.poisson(budget, max(1, steps + -steps // period))
     mechanism = VarianceReducedGradient.calibrated(
         query, change, budget, steps, period=period, batches=batches
@@ -153,15 +152,22 @@ def rate(plan: Plan) -> Rate:
     if own or moments_of(mechanism.batches, facts.n) is None:
         return no_rate("batches or divisors are not those of the problem class")
     kinked = replace(facts, smoothness=None)
+    default = horizon(kinked, plan.budget, mechanism.query, None)
+    whole_periods = default._replace(steps=_whole_periods(default.steps, mechanism.period))
     return variance_reduced_rate(
         facts,
         step_rule=step_rule(method.step_sizes),
         output=output_rule(method.output) if is_plain(method.update) else None,
         clip=mechanism.query.clip,
         difference_clip=mechanism.difference_query.clip,
-        steps_powers=steps_powers(plan, ALL_RECORDS, problem_class=kinked),
+        steps_powers=steps_powers(plan, ALL_RECORDS, whole_periods, problem_class=kinked),
         **_noise(mechanism),
     )
+
+
+def _whole_periods(steps: int, period: int) -> int:
+    """Return ``T`` rounded up to whole periods: a period cut short costs an anchor for less."""
+    return -(-steps // period) * period
 
 
 def _noise(mechanism: VarianceReducedGradient) -> dict[str, Any]:

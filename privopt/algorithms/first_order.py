@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -10,11 +11,10 @@ from jax import Array
 
 from privopt.algorithms.choices import (
     OUTPUTS,
+    PLAIN,
     Batching,
-    Optimiser,
     Static,
     body_of_gradients,
-    checked_update,
     chosen_output,
     clipped_gradient,
     is_plain,
@@ -25,7 +25,7 @@ from privopt.algorithms.choices import (
     step_rule,
 )
 from privopt.algorithms.theorems import horizon, least_batch, obstacle, projected_numbers
-from privopt.arguments import positive_number
+from privopt.arguments import positive_number, shown
 from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
@@ -35,6 +35,7 @@ from privopt.convex import (
     Oracle,
     Output,
     StepSizes,
+    Update,
 )
 from privopt.core import Algorithm, Execution, Plan, Run, Steps, whole
 from privopt.mechanisms import (
@@ -81,8 +82,13 @@ def private_gradient(
     noise: Noise | str | None,
     post: ConstraintSet | str | None = None,
     output: Output | str | None = None,
+    plain: bool = True,
 ) -> PrivateGradient:
-    """Query, batches, steps and noise from the choices of a plan, calibrated to its budget."""
+    """Return the calibrated query, batches, steps and noise that the arguments of a plan describe.
+
+    Other updates than ``plain`` descent take no fewer steps for losses that are strongly convex:
+    their step sizes do not follow from the curvature.
+    """
     require_delta(algorithm, budget)
     query = clipped_gradient(problem_class, clip, clipping, clip_norm)
     body = body_of_gradients(post, problem_class, query)
@@ -90,7 +96,8 @@ def private_gradient(
     batching = Batching.of(problem_class, batch_size, rate, sampler, capacity, cycle, least)
     full = isinstance(batching.sampler, AllRecords)
     default = horizon(
-        problem_class, budget, query, steps, moments=batching.moments, output=output,
+        problem_class if plain else replace(problem_class, strong_convexity=0.0),
+        budget, query, steps, moments=batching.moments, output=output,
         projected=full and post == "sparse" and not obstacle(problem_class, noise, AllRecords()),
     )  # fmt: skip
     batches = batching.batches(budget, default.steps)
@@ -105,20 +112,28 @@ def descend(
     mechanism: PrivateGradient | VarianceReducedGradient,
     *,
     step_size: float | StepSizes | None = None,
-    update: Optimiser | None = None,
+    update: Update = PLAIN,
     output: Output | str | None = None,
     record: int | str = 0,
     sparse: bool = False,
+    gradient_mapping: bool = False,
     declared: object = None,
 ) -> Plan:
-    """The plan of a method that asks ``mechanism``, with theory's numbers where none are given.
+    """Return the plan of a method on ``mechanism``, with the step sizes and output of theory.
 
-    Plain descent takes those of :func:`privopt.theory.descent_numbers`, or along gradients that are
-    ``sparse`` by projection those of :func:`projected_numbers`. Another update takes steps
-    ``R/sqrt(d T)`` in linear decay, with which coordinates that move by one step size each wander
-    ``R/sqrt(3)`` far, and the last iterate; that is no theorem's.
+    Plain descent takes those of :func:`privopt.theory.descent_numbers`, or those of
+    :func:`projected_numbers` for gradients that are ``sparse`` by projection. Another update takes
+    the last iterate and steps ``R/sqrt(d T)`` in linear decay, with which coordinates that move by
+    one step size per step end about ``R/sqrt(3)`` away from the start. No theorem covers these. An
+    optimiser that has its own step sizes takes none. ``gradient_mapping`` is that of
+    :class:`privopt.convex.FirstOrder`.
     """
-    update, steps = checked_update(update), int(mechanism.steps)
+    steps = int(mechanism.steps)
+    if update.has_step_sizes and step_size is not None:
+        raise ValueError(
+            "step_size must be left out beside update, an optimiser with its own step sizes, got "
+            f"{shown(step_size)}: give a factory to set it, such as update=Update.of(optax.adam)"
+        )
     given = step_size is not None or output is not None or not is_plain(update)
     if sparse and not given:
         assert isinstance(mechanism, PrivateGradient)
@@ -138,12 +153,14 @@ def descend(
         )
         step_size = step_size or StepSizes(*numbers.step_rule)
         output = output or OUTPUTS[numbers.output]
-    elif step_size is None:
+    elif step_size is None and not update.has_step_sizes:
         if math.isinf(problem_class.radius):
             raise ValueError("step_size must be given where radius is infinite, got None")
         wander = problem_class.radius / math.sqrt(problem_class.dim * steps)
         step_size = StepSizes.linear_decay(wander)
-    method = FirstOrder(step_size, update, output or Last(), *recorded(record, steps))
+    method = FirstOrder(
+        step_size, update, output or Last(), *recorded(record, steps), gradient_mapping
+    )
     params, static = Params(mechanism, method), Static(problem_class.dim)
     return Plan(algorithm, problem_class, budget, params, static, declared)
 

@@ -36,14 +36,23 @@ def plan(
     noise: Noise | str | None = None,
     record: int | str = 0,
 ) -> Plan:
-    r"""Plan NoisyAdam: ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` on the moments of DP-SGD.
+    r"""Plan NoisyAdam: ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` on gradients of DP-SGD.
+
+    ``m_hat`` and ``u_hat`` are moments of the gradient mapping of the noisy gradients
+    (:mod:`privopt.convex.first_order`), which is the noisy gradient itself where the set is far. On
+    the noisy gradients Adam would not stop at a minimiser at the end of the set, the less the
+    smaller their noise.
 
     Parameters
     ----------
-    problem_class, budget, steps, batch_size, rate, clip, clip_norm, clipping, sampler, capacity
+    problem_class, budget, batch_size, rate, clip, clip_norm, clipping, sampler, capacity
         As in ``dp_sgd``, and so are ``cycle``, ``noise`` and ``record``.
+    steps : int, optional
+        ``T``; default as many as ``dp_sgd`` takes for losses that are not strongly convex, because
+        these step sizes do not follow from the curvature.
     step_size : float or StepSizes, optional
         ``eta_t``; default ``R/sqrt(d T)`` in linear decay: no theorem's, but from public facts.
+        With default steps the measured risk falls with epsilon.
     b1, b2 : float
         Decay of the means of gradients and of their squares, in ``[0, 1)``.
     weight_decay : float
@@ -82,7 +91,7 @@ def plan(
         "noisy_adam", problem_class, budget,
         steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
         batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
-        noise=noise,
+        noise=noise, plain=False,
     )  # fmt: skip
     update = Update.of(optax.adamw, b1=float(b1), b2=float(b2), weight_decay=float(weight_decay))
     if noise_correction:
@@ -95,7 +104,7 @@ def plan(
         update = Update.of(corrected_adam, noise_variance=variance, b1=float(b1), b2=float(b2))
     return descend(
         NOISY_ADAM, problem_class, budget, mechanism,
-        step_size=step_size, update=update, output=output, record=record,
+        step_size=step_size, update=update, output=output, record=record, gradient_mapping=True,
     )  # fmt: skip
 
 

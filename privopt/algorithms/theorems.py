@@ -195,10 +195,11 @@ def obstacle(problem_class: ProblemClass, noise: Noise | str | None, batches: Ba
 
 
 def unmoving(params: Any) -> str:
-    """Why the method goes nowhere; empty if it goes somewhere."""
+    """Return the reason why no step is taken, or an empty string."""
     if params.mechanism.steps < 1:
         return "no step is taken"
-    return "" if params.descent.step_sizes.scale > 0.0 else "the step size is not positive"
+    sizes = params.descent.step_sizes
+    return "" if sizes is None or sizes.scale > 0.0 else "the step size is not positive"
 
 
 def unknown_noise(noise: Noise | None, steps: int) -> str:

@@ -12,6 +12,7 @@ from jax import Array
 
 from privopt.algorithms import ALGORITHMS, register
 from privopt.arguments import described, member, shown
+from privopt.convex import Update
 from privopt.lab.make.axes import AXES, Axis, Setting
 from privopt.lab.make.cells import cells
 from privopt.lab.make.experiment import Experiment
@@ -140,7 +141,13 @@ def methods_of(
 
 
 def _grid(method: Method) -> dict[str, tuple[Choice, ...]]:
-    """What is searched for: the step size of a descent, else how much is regularised."""
+    """Return the grid of a search: step sizes of a descent, else regularisations.
+
+    An optimiser that has its own step sizes is not searched for.
+    """
+    updates = [value for value in method.choices.values() if isinstance(value, Update)]
+    if any(update.has_step_sizes for update in updates):
+        return {}
     for name, values in _GRIDS.items():
         if name in method.known_choices and name not in method.choices:
             return {name: values}

@@ -4,6 +4,14 @@
     w_{t+1} = Proj(w_t + U(g_t))            U(g) = -eta_t g for plain descent
     v <- v + a_{t+1} (w_{t+1} - v)          the mean that the output rule keeps
 
+An update that scales coordinates, such as Adam's, followed by a Euclidean projection does not stop
+at the minimiser on a set. It stops where ``U(g)`` is normal to the set, instead of ``g``. Such an
+update therefore receives the gradient mapping (Nesterov 2004, section 2.2.3) in place of ``g_t``::
+
+    (w_t - Proj(w_t - s g_t))/s,    s = |U(g_t)|/|g_t|,
+
+which is 0 at the minimiser, and ``g_t`` where ``w_t - s g_t`` lies in the set.
+
 With a private gradient ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``
 (:class:`privopt.mechanisms.PrivateGradient`) this is DP-SGD; with all records it is DP-GD, with
 Adam's update NoisyAdam, with noise that remembers DP-FTRL.
@@ -11,6 +19,7 @@ Adam's update NoisyAdam, with noise that remembers DP-FTRL.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -19,13 +28,16 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
+from privopt.arguments import shown
 from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import Output
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.sets import ConstraintSet
+from privopt.convex.sets import ConstraintSet, WholeSpace
 from privopt.convex.turns import BLOCK
 from privopt.convex.updates import StepSizes, Update
+from privopt.convex.vectors import norm
 from privopt.release import Pytree
 from privopt.streams import stream
 
@@ -72,22 +84,33 @@ class Iterates(NamedTuple):
 @pytree_dataclass
 @dataclass(frozen=True)
 class FirstOrder:
-    """The numbers of a first-order method; how many steps there are the oracle says.
+    """Parameters of a first-order method. The number of steps belongs to the oracle.
 
     Attributes
     ----------
+    step_sizes : StepSizes or None
+        None for an optimiser that has its own (:attr:`Update.has_step_sizes`).
     recorded : int
         How many points of the path to keep; 0 for none.
     every_step : bool
         Whether these are the points after steps 1, 2, 3 ..; by default they lie evenly on a
         logarithmic scale up to ``T``.
+    gradient_mapping : bool
+        Whether the update receives the gradient mapping in place of the gradient. For updates other
+        than plain descent, and answers that are gradients.
     """
 
-    step_sizes: StepSizes
+    step_sizes: StepSizes | None
     update: Update
     output: Output
     recorded: int = field(default=0, metadata={"static": True})
     every_step: bool = field(default=False, metadata={"static": True})
+    gradient_mapping: bool = field(default=False, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        if self.update.has_step_sizes != (self.step_sizes is None):
+            rule = "be None beside" if self.update.has_step_sizes else "be given beside"
+            raise ValueError(f"step_sizes must {rule} {self.update}, got {shown(self.step_sizes)}")
 
     def of(
         self,
@@ -103,15 +126,19 @@ class FirstOrder:
         ``stream(key, "output")`` serves the output rule alone.
         """
         steps, dtype = jnp.asarray(oracle.steps), jax.tree.leaves(start)[0].dtype
+        sizes = self.step_sizes
         known = None if oracle.stops else steps
         return Descent(
             oracle=oracle,
             constraint=constraint,
             start=start,
             steps=steps,
-            update=self.update.build(lambda count: self.step_sizes.at(count + 1, steps)),
+            update=self.update.build(
+                None if sizes is None else lambda count: sizes.at(count + 1, steps)
+            ),
             weights=self.output.weights(stream(key, "output"), known, dtype),
             times=self._times(steps),
+            gradient_mapping=self.gradient_mapping and not isinstance(constraint, WholeSpace),
             observer=observer,
             losses=losses,
         )
@@ -140,6 +167,7 @@ class Descent:
     update: optax.GradientTransformation
     weights: Callable[[Array], Array] | None
     times: Array | None
+    gradient_mapping: bool
     observer: Observer | None
     losses: Pytree
 
@@ -167,6 +195,8 @@ class Descent:
             secret = self.oracle.secret(memory, t, point, batch)
             observed = self.observer.observe(observed, t, point, secret)
         answer, memory = self.oracle.ask(memory, t, point, batch)
+        if self.gradient_mapping:
+            answer = self._gradient_mapping(answer, optimiser, point)
         moved, optimiser = self.update.update(answer, optimiser, point)
         moved = self.constraint.project(optax.apply_updates(point, moved))
         finite = _finite(moved)
@@ -179,6 +209,23 @@ class Descent:
             here = point if self.weights is None else mean
             path = jax.tree.map(lambda rows, row: rows.at[slot].set(row), path, here)
         return State(t + 1, point, optimiser, mean, memory, path, observed)
+
+    def _gradient_mapping(self, gradient: Pytree, optimiser: Pytree, point: Pytree) -> Pytree:
+        """Return ``(w - Proj(w - s g))/s``, for a step as long as that of the update.
+
+        An update that collects gradients for a later step does not move. The shortest step that
+        rounding allows serves in its place.
+        """
+        update, _ = self.update.update(gradient, optimiser, point)
+        size, shortest = _norm(gradient), _norm(point)
+        shortest *= math.sqrt(jnp.finfo(shortest.dtype).eps)
+        step = jnp.maximum(_norm(update), shortest) / jnp.where(size > 0.0, size, 1.0)
+        target = jax.tree.map(lambda w, g: w - step.astype(w.dtype) * g, point, gradient)
+        inverse = 1.0 / jnp.where(step > 0.0, step, 1.0)
+        return jax.tree.map(
+            lambda g, u, v: g + inverse.astype(g.dtype) * (u - v),
+            gradient, target, self.constraint.project(target),
+        )  # fmt: skip
 
     def until(self, state: State, last: Array) -> State:
         """After step ``last``, or where the oracle stops; batches are drawn by the block.
@@ -240,6 +287,10 @@ class Descent:
             return within & ~self.oracle.is_over(state.memory) if self.oracle.stops else within
 
         return jax.lax.while_loop(goes_on, body, state)
+
+
+def _norm(tree: Pytree) -> Array:
+    return norm(ravel_pytree(tree)[0])
 
 
 def _towards(mean: Pytree, point: Pytree, weight: Array) -> Pytree:

@@ -1,11 +1,12 @@
-"""What a step does with a gradient: its size, and an update made from any optax optimiser."""
+"""Step sizes and Optax updates."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,9 @@ from privopt.arguments import positive_number, shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number, on_host, require_finite
 from privopt.release import Pytree
+
+_PROBED = 1000
+"""Most steps in which an update must move."""
 
 
 @pytree_dataclass
@@ -78,25 +82,25 @@ class StepSizes:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Update:
-    """``factory(learning_rate=eta_t, **numbers, **options)``, made anew inside the run.
-
-    Whatever it does is post-processing of the gradients it is given, and of nothing else.
+    """Optax optimiser of a run. It reads released gradients only, so that it is post-processing.
 
     Attributes
     ----------
     numbers : dict of str to float
-        Hyperparameters that a new value does not recompile: the floating ones.
+        Floating-point hyperparameters. A new value does not recompile a run.
     factory : callable
-        An optimiser of optax, or any function that returns an ``optax.GradientTransformation``
-        and takes ``learning_rate``, a number or a schedule.
+        Function that returns an ``optax.GradientTransformation`` and takes ``learning_rate``, a
+        number or a schedule.
     options : tuple
-        The other hyperparameters, by name: they shape the program.
+        All other hyperparameters, by name. They are constants of the program.
 
     Examples
     --------
     >>> update = Update.of(optax.adam, b1=0.8, nesterov=True)
-    >>> update.numbers, update.options
-    ({'b1': 0.8}, (('nesterov', True),))
+    >>> update
+    adam(b1=0.8, nesterov=True)
+    >>> update.has_step_sizes, Update.of(optax.adam(0.1)).has_step_sizes
+    (False, True)
     """
 
     numbers: dict[str, Number]
@@ -109,105 +113,239 @@ class Update:
         factory: Callable[..., optax.GradientTransformation] | optax.GradientTransformation,
         **hyperparameters: Hashable,
     ) -> Update:
-        """The update of this optimiser.
+        """Return the update of an optimiser of Optax, or of one of your own.
 
-        ``factory`` is ``optax.adam``, say. A transformation that is already made is multiplied by
-        the step sizes of the run (so leave its own out): ``optax.trace(0.9)``, for example.
-        It then is a constant of the program. An optimiser that asks for more than gradients and
-        parameters is refused: a loss, say, which no noise protects.
+        *A factory*, such as ``Update.of(optax.adam, b1=0.8)``, takes the step sizes of the run as
+        its learning rate. A new step size or floating-point hyperparameter does not recompile.
+
+        *A made optimiser*, such as ``optax.adam(0.1)`` or ``optax.sgd(schedule)``, contains the
+        minus sign and its own step sizes. It is used as it is, without step sizes of the run. It is
+        a constant of the program: a new learning rate recompiles.
+
+        *A made transformation without the minus sign*, such as ``optax.trace(0.9)`` or
+        ``optax.scale_by_adam()``, is chained with minus the step sizes of the run. The response to
+        constant gradients tells the last two kinds apart, on the host.
+
+        Optimisers that need more than gradients and parameters are refused. A loss, for example,
+        is not protected by any noise.
         """
         if isinstance(factory, type) or not (
             callable(factory) or isinstance(factory, optax.GradientTransformation)
         ):
-            raise _none(factory)
+            raise _NotAnOptimiserError(factory)
+        numbers, options = _numbers_and_options(factory, hyperparameters)
         if isinstance(factory, optax.GradientTransformation):
-            made = factory
-            if hyperparameters:
-                raise ValueError(
-                    "hyperparameters must be given where the transformation is made, got "
-                    f"{sorted(hyperparameters)}"
-                )
-            factory = _Scaled(made)
-        if "learning_rate" in hyperparameters:
+            update = cls(numbers, _Made(factory, has_step_sizes=True), options)
+            _require_gradients_only(update)
+            if not update.descends:
+                update = cls(numbers, _Made(factory, has_step_sizes=False), options)
+            return update
+        update = cls(numbers, factory, options)
+        if _refusal(update):
+            # Factories that take a number and no schedule are called anew in every step.
+            anew = cls(numbers, _Anew(factory, tuple(dict(options))), options)
+            if not _refusal(anew):
+                return anew
+        _require_gradients_only(update)
+        return update
+
+    @property
+    def has_step_sizes(self) -> bool:
+        """Return True if the optimiser contains its own step sizes, and takes none of the run."""
+        return isinstance(self.factory, _Made) and self.factory.has_step_sizes
+
+    @property
+    def descends(self) -> bool:
+        """Return True if the update moves against a constant gradient, False if along it.
+
+        The sign is that of the distance between two runs with gradients +1 and -1, so that decay
+        of weights and added noise cancel.
+        """
+        distance = float(_distance(self))
+        if not distance or math.isnan(distance):
             raise ValueError(
-                "learning_rate must be left out, the step sizes of the run are it, got "
-                f"{shown(hyperparameters['learning_rate'])}"
+                f"update must move within {_PROBED} steps of constant gradient, got {self}, which "
+                "does not"
             )
-        numbers: dict[str, Number] = {
-            k: v for k, v in hyperparameters.items() if isinstance(v, float)
-        }
-        options = tuple(sorted((k, v) for k, v in hyperparameters.items() if k not in numbers))
-        for name, value in options:
-            try:
-                hash(value)
-            except TypeError:
-                raise ValueError(f"{name} must be hashable, got {shown(value)}") from None
-        _require_gradients_only(factory, tuple(numbers.items()), options)
-        return cls(numbers, factory, options)
+        return distance < 0.0
 
-    def build(self, step_size: Callable[[Array], Array]) -> optax.GradientTransformation:
-        """The transformation; ``step_size`` maps optax's count, from 0, to the step size.
+    @property
+    def origin(self) -> object:
+        """Factory or transformation that :meth:`of` has received."""
+        return getattr(self.factory, "origin", self.factory)
 
-        It promotes types as optax expects, whatever the caller's configuration.
+    def build(self, step_size: Callable[[Array], Array] | None) -> optax.GradientTransformation:
+        """Return the transformation. ``step_size`` maps Optax's count, from 0, to the step size.
+
+        It is None for an optimiser that has its own. The transformation promotes types as Optax
+        expects, whatever the configuration of the caller.
         """
 
-        def made() -> optax.GradientTransformation:
-            found = self.factory(learning_rate=step_size, **self.numbers, **dict(self.options))
-            if not isinstance(found, optax.GradientTransformation):
-                raise _none(found)
-            return found
+        def built() -> optax.GradientTransformation:
+            transformation = self.factory(
+                learning_rate=step_size, **self.numbers, **dict(self.options)
+            )
+            if not isinstance(transformation, optax.GradientTransformation):
+                raise _NotAnOptimiserError(transformation)
+            return transformation
 
         def init(point: Pytree) -> Pytree:
             with _promotion():
-                return made().init(point)
+                return built().init(point)
 
         def update(gradient: Pytree, state: Pytree, point: Pytree = None) -> tuple[Pytree, Pytree]:
             with _promotion():
-                return made().update(gradient, state, point)
+                return built().update(gradient, state, point)
 
         return optax.GradientTransformation(init, update)
 
+    def __hash__(self) -> int:
+        return hash((tuple(sorted(self.numbers.items())), self.factory, self.options))
+
+    def __repr__(self) -> str:
+        if isinstance(self.factory, _Made):
+            return "a made optimiser"
+        hyperparameters = {**self.numbers, **dict(self.options)}
+        text = ", ".join(
+            f"{name}={getattr(value, '__name__', None) or shown(value)}"
+            for name, value in hyperparameters.items()
+        )
+        name = getattr(self.origin, "__name__", type(self.origin).__name__)
+        return f"{name}({text})"
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """Transformation that is already made, as a factory. Compared by the identity of its functions,
+    for these need not be hashable.
+    """
+
+    origin: optax.GradientTransformation
+    has_step_sizes: bool
+
+    def __call__(
+        self, learning_rate: optax.ScalarOrSchedule | None
+    ) -> optax.GradientTransformation:
+        if self.has_step_sizes:
+            return self.origin
+        return optax.chain(self.origin, optax.scale_by_learning_rate(learning_rate))
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return *map(id, self.origin), self.has_step_sizes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Made) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@dataclass(frozen=True)
+class _Anew:
+    """Factory called anew in every step, with the step size as a number. Others are ``static``."""
+
+    origin: Callable[..., optax.GradientTransformation]
+    static: tuple[str, ...]
+
+    def __call__(
+        self, learning_rate: optax.ScalarOrSchedule, **others: object
+    ) -> optax.GradientTransformation:
+        factory = optax.inject_hyperparams(self.origin, static_args=self.static)
+        return factory(learning_rate=learning_rate, **others)
+
+
+def _numbers_and_options(
+    factory: object, hyperparameters: dict[str, Hashable]
+) -> tuple[dict[str, Number], tuple[tuple[str, Hashable], ...]]:
+    """Split hyperparameters into floats and others, and check them."""
+    if isinstance(factory, optax.GradientTransformation) and hyperparameters:
+        raise ValueError(
+            "hyperparameters must be given where the transformation is made, got "
+            f"{', '.join(sorted(hyperparameters))}"
+        )
+    bound = factory.keywords if isinstance(factory, partial) else {}  # else silently replaced
+    if "learning_rate" in (keywords := {**bound, **hyperparameters}):
+        raise ValueError(
+            "learning_rate must be left out, for the step sizes of the run are the learning rate, "
+            f"got {shown(keywords['learning_rate'])}"
+        )
+    numbers: dict[str, Number] = {k: v for k, v in hyperparameters.items() if isinstance(v, float)}
+    options = tuple(sorted((k, v) for k, v in hyperparameters.items() if k not in numbers))
+    for name, value in options:
+        try:
+            hash(value)
+        except TypeError:
+            raise ValueError(f"{name} must be hashable, got {shown(value)}") from None
+    return numbers, options
+
+
+def _require_gradients_only(update: Update) -> None:
+    if reason := _refusal(update):
+        raise ValueError(reason)
+
 
 @lru_cache(maxsize=128)
-def _require_gradients_only(
-    factory: Callable[..., optax.GradientTransformation],
-    numbers: tuple[tuple[str, Number], ...],
-    options: tuple[tuple[str, Hashable], ...],
-) -> None:
-    """By tracing one step, which takes milliseconds: once, not for every plan of a sweep."""
-    update = Update(dict(numbers), factory, options)
+def _refusal(update: Update) -> str:
+    """Return the reason why a run cannot use the update, or an empty string.
+
+    One step is traced, which takes milliseconds: once, not for every plan of a sweep.
+    """
     vector = jax.ShapeDtypeStruct((2,), jnp.float32)
 
     def one_step(gradient: Array, point: Array) -> Array:
-        transformation = update.build(lambda _: jnp.float32(1.0))
+        transformation = update.build(_unit_steps(update))
         return transformation.update(gradient, transformation.init(point), point)[0]
 
     try:
-        moved = jax.eval_shape(one_step, vector, vector)
-    except TypeError as error:
-        raise ValueError(
-            "update must need noisy gradients and parameters alone, got "
-            f"{shown(getattr(factory, '__name__', factory))}: {error}"
-        ) from error
-    if jax.tree.leaves(moved) != [moved]:
-        raise ValueError(f"update must return what it is given, got {shown(moved)}")
+        result = jax.eval_shape(one_step, vector, vector)
+    except _NotAnOptimiserError as error:
+        return str(error)
+    except (AttributeError, TypeError, ValueError) as error:
+        return f"update must need noisy gradients and parameters alone, got {update}: {error}"
+    if jax.tree.leaves(result) != [result]:
+        return f"update must return a tree like its gradients, got {shown(result)}"
+    return ""
 
 
-def _none(given: object) -> ValueError:
-    return ValueError(f"update must be an optax optimiser or Update, got {shown(given)}")
+@jax.jit
+def _distance(update: Update) -> Array:
+    """Return the distance between runs with gradients +1 and -1, after 8 steps or more.
+
+    Several steps, because schedules may start at 0, and some updates alternate. Steps are added
+    until the runs are apart, ``_PROBED`` at most.
+    """
+    transformation = update.build(_unit_steps(update))
+    gradients = jnp.stack([jnp.ones(2, jnp.float32), -jnp.ones(2, jnp.float32)])
+    start = jnp.zeros_like(gradients)
+
+    def distance(points: Array) -> Array:
+        return points[0].sum() - points[1].sum()
+
+    def unclear(carry: tuple[Array, Array, Pytree]) -> Array:
+        t, points, _ = carry
+        return (t < 8) | ((distance(points) == 0.0) & (t < _PROBED))
+
+    def step(carry: tuple[Array, Array, Pytree]) -> tuple[Array, Array, Pytree]:
+        t, points, states = carry
+        updates, states = jax.vmap(transformation.update)(gradients, states, points)
+        with _promotion():
+            return t + 1, optax.apply_updates(points, updates), states
+
+    first = jnp.zeros((), jnp.int32), start, jax.vmap(transformation.init)(start)
+    return distance(jax.lax.while_loop(unclear, step, first)[1])
+
+
+def _unit_steps(update: Update) -> Callable[[Array], Array] | None:
+    return None if update.has_step_sizes else lambda _: jnp.float32(1.0)
+
+
+class _NotAnOptimiserError(ValueError):
+    def __init__(self, value: object) -> None:
+        super().__init__(f"update must be an optax optimiser or Update, got {shown(value)}")
 
 
 @contextmanager
 def _promotion() -> Iterator[None]:
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
-
-
-@dataclass(frozen=True)
-class _Scaled:
-    """A transformation already made, as a factory."""
-
-    transformation: optax.GradientTransformation
-
-    def __call__(self, learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
-        return optax.chain(self.transformation, optax.scale_by_learning_rate(learning_rate))

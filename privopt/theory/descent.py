@@ -316,7 +316,7 @@ def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Rate
         return None
     start, noise, end = _last(known, rule, smoothness)
     longer = _last(known, rule._replace(scale=rule.scale * (1.0 + _NUDGE)), smoothness)
-    fall = math.log(longer.start / start) / _NUDGE if longer.start > 0.0 else 0.0
+    fall = math.log(longer.start / start) / _NUDGE if min(start, longer.start) > 0.0 else 0.0
     rise = math.log(longer.noise / noise) / _NUDGE
     sampling, gradients = known.moments.variance, 0.0
     if smoothness is None:
@@ -333,7 +333,7 @@ def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Rate
             size, tight_on = moves, "squared_distance"
     moves = rise * size + (rise - 1.0) * moved
     terms = [each.times(noise, moves) for each in squares]
-    if start > 0.0:
+    if start > 0.0 or not terms:  # without any term nothing would be claimed
         terms.append(Term("start", start * facts.radius**2, fall * (size + moved)))
     return known.rate(
         "E F(w) - F* <= a R^2 + b V of the last iterate, a and b by the steps (order V/(m T))",

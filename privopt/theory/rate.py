@@ -209,8 +209,8 @@ class Rate:
         )
 
     def slope(self, axis: str) -> float:
-        """``d log upper / d log axis`` at this setting; 0 at the cap."""
-        if self.uncapped > self.cap:
+        """Return ``d log upper / d log axis`` at this setting: 0 for a bound of 0 or at the cap."""
+        if self.uncapped > self.cap or self.uncapped == 0.0:
             return 0.0
         step = 1e-4
         up, down = self._combined(axis, 1.0 + step), self._combined(axis, 1.0 / (1.0 + step))

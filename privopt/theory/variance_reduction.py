@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ from privopt.theory.rate import (
 from privopt.theory.steps import OutputRule, StepRule
 
 _UNCLIPPED = 1.0 - 1e-6  # a clip norm this close to its bound changes nothing but round-off
+_MOST_COST = 1.5  # of a period, as a factor of the bound
 
 
 @checked
@@ -55,37 +57,47 @@ def variance_reduced_step_size(
 
 
 @checked
-def variance_reduced_period(
-    problem_class: ProblemClass, *, steps: int, one_step_noise: float, most: int
-) -> int:
-    """The longest period, up to ``most``, whose bound is at most 1.5 times that of ``p = 1``.
+def variance_reduced_period(problem_class: ProblemClass) -> int:
+    """Return the longest period that raises the bound by at most a half.
 
-    As if anchors and differences shared the budget evenly, and sampled batches cost as little as
-    all records do: ``sigma = sigma_1 sqrt(2 T/p)`` and ``sigma' = (D/L) sigma_1 sqrt(2 T)``. A long
-    period saves reading all records; by the bound the best is 1, which is DP-GD.
+    At every ``T`` and every noise the bound is least for ``p = 1``, which is DP-GD. A longer period
+    saves reading all records. Let ``x = sqrt(d) sigma_1 sqrt(T)`` be the size of the noise of ``T``
+    full gradients within the budget, with ``A = L^2 + x^2`` at ``p = 1``, and let ``A_p(x)`` be
+    that of a period ``p`` whose budget is shared as ``L : D`` and whose batches cost as little as
+    all records do::
+
+        sigma^2 d = (1 + D/L) x^2 / p,    sigma'^2 d = (D/L) (1 + D/L) x^2.
+
+    The period is the longest one with ``A_p(x) <= 1.5^2 A_1(x)`` for every ``x``, 12 at most. It
+    depends on ``D/L`` alone. A period that grew with epsilon or ``n`` would raise the bound of the
+    same ``T`` where it has to fall.
 
     Examples
     --------
-    >>> facts = ProblemClass(n=1000, dim=4, lipschitz=1.0, radius=1.0)
-    >>> variance_reduced_period(facts, steps=100, one_step_noise=0.01, most=30)
-    8
+    >>> facts = [ProblemClass(n=9, dim=4, lipschitz=1.0, radius=1.0, smoothness=h)
+    ...          for h in (0.0, 0.05, 0.25, 1.0)]
+    >>> [variance_reduced_period(each) for each in facts]
+    [12, 9, 2, 1]
     """
-    if math.isinf(problem_class.lipschitz):
-        return most
-
-    root = math.sqrt(problem_class.dim) * one_step_noise
     change = gradient_difference(problem_class) / problem_class.lipschitz
+    if not math.isfinite(change):
+        return 1
+    sizes = problem_class.lipschitz * np.geomspace(0.01, 100.0, 161)
 
-    def moment(period: int) -> float:
-        if period == 1:
-            return _moment(problem_class, 1, root * math.sqrt(steps), 0.0, 0.0)
-        anchor = root * math.sqrt(2.0 * -(-steps // period))
-        return _moment(problem_class, period, anchor, change * root * math.sqrt(2.0 * steps), 0.0)
+    def costs_little(period: int) -> bool:
+        return all(
+            _moment(
+                problem_class,
+                period,
+                size * math.sqrt((1.0 + change) / period),
+                size * math.sqrt(change * (1.0 + change)),
+                sampling=0.0,
+            )
+            <= _MOST_COST**2 * (problem_class.lipschitz**2 + size**2)
+            for size in sizes.tolist()
+        )
 
-    most_moment = 2.25 * moment(1)
-    return max(
-        period for period in range(1, most + 1) if period == 1 or moment(period) <= most_moment
-    )
+    return next(period for period in itertools.count(1) if not costs_little(period + 1))
 
 
 def _moment(

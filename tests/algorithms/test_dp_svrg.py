@@ -180,16 +180,31 @@ def test_full_gradients_are_not_computed_between_anchors():
 
 
 def test_defaults_clip_nothing():
-    """And read few records at no more than 1.5 times the bound, or as few as batches do."""
+    """And read few records where gradients change little, in whole periods."""
     planned = DP_SVRG.plan(FACTS, BUDGET, batch_size=10)
     mechanism = planned.params.mechanism
     often = DP_SVRG.plan(FACTS, BUDGET, batch_size=10, anchor_every=1)
-    assert mechanism.period > 1
-    assert often.rate.upper < planned.rate.upper < 1.5 * often.rate.upper
+    assert mechanism.period == 4
+    assert mechanism.steps % 4 == 0
+    assert 0 <= mechanism.steps - often.params.mechanism.steps < 4
+    assert often.rate.upper < planned.rate.upper < 1.6 * often.rate.upper
     assert planned.params.descent.output == Last()
-    many = dataclasses.replace(FACTS, n=4000)  # of small noise
-    assert DP_SVRG.plan(many, BUDGET, steps=100, batch_size=1000).params.mechanism.period == 4
     assert mechanism.query.clip == 1.0
     assert mechanism.difference_query.clip == round_up(2 * 0.25 * 0.7)
     assert math.isfinite(planned.rate.upper)
     assert "A/(T + 1)" in planned.rate.theorem
+
+
+def test_where_gradients_may_differ_by_twice_their_length_every_step_is_an_anchor():
+    """The plan then has the noise of DP-GD."""
+    facts = dataclasses.replace(FACTS, radius=5.0)
+    mechanism = DP_SVRG.plan(facts, BUDGET, steps=9).params.mechanism
+    descent = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=9).params.mechanism
+    assert mechanism.period == 1
+    assert mechanism.scale == pytest.approx(descent.scale, rel=1e-4)  # by another accountant
+
+
+def test_the_exponents_are_those_of_default_steps_in_whole_periods():
+    for facts in (FACTS, dataclasses.replace(FACTS, n=41)):
+        gradients = [DP_SVRG.plan(facts, BUDGET, steps=steps).rate.terms[1] for steps in (None, 3)]
+        assert [term.powers.steps == 0.0 for term in gradients] == [True, False]

@@ -165,6 +165,12 @@ def test_any_pytree_is_a_parameter():
             "update must need noisy gradients and parameters alone",
         ),
         (optax.adam, {"learning_rate": 0.1}, "learning_rate must be left out"),
+        (
+            optax.contrib.sophia,
+            {},
+            "update must need noisy gradients and parameters alone, got sophia",
+        ),
+        (optax.contrib.momo(0.1), {}, "update must need noisy gradients and parameters alone"),
         (lambda learning_rate: None, {}, "update must be an optax .* got None"),
         (optax.adam, {"no_such": 0.1}, "unexpected keyword argument 'no_such'"),
         (optax.adam(1.0), {"b1": 0.5}, "must be given where the transformation is made"),
@@ -188,3 +194,65 @@ def test_updates_that_need_more_than_noisy_gradients_are_refused(factory, option
 def test_rules_of_other_numbers_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# --- updates that scale coordinates, on a set -----------------------------------------------------
+
+SLOPE = jnp.array([1.0, 0.2, -0.05])  # of a linear loss, whose minimiser on a ball is opposite
+
+
+EVERY_SECOND = optax.MultiSteps(optax.adam(optax.linear_schedule(0.1, 0.0, 200)), 2)
+
+
+def on_a_ball(gradient_mapping, factory=optax.adam, radius=2.0, steps=400, **options):
+    """The end of a run on the linear loss."""
+    update = Update.of(factory, **options)
+    sizes = None if update.has_step_sizes else StepSizes.linear_decay(0.05)
+    run = FirstOrder(sizes, update, Last(), gradient_mapping=gradient_mapping)
+    oracle = Answers(steps, lambda memory, t, point: (SLOPE, memory))
+    return descend(run, oracle, L2Ball(radius), jnp.zeros(3), jax.random.key(0)).output
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        optax.adam,
+        optax.adagrad(0.5),
+        optax.rmsprop,
+        optax.adam(optax.linear_schedule(0.05, 0.0, 400)),
+        optax.MultiSteps(
+            optax.adam(optax.linear_schedule(0.1, 0.0, 200)), 2
+        ).gradient_transformation(),
+    ],
+)
+def test_the_gradient_mapping_leads_an_update_to_the_minimiser_on_a_set(factory):
+    """By itself it ends where ``U(g)`` is normal to the set: for Adam near the signs of ``g``."""
+    minimiser = -2.0 * SLOPE / jnp.linalg.norm(SLOPE)
+    least = float(SLOPE @ minimiser)
+    risks = [float(SLOPE @ on_a_ball(given, factory)) - least for given in (True, False)]
+    assert 0.0 <= risks[0] < 0.01 * abs(least)
+    if factory is optax.adam:
+        np.testing.assert_allclose(on_a_ball(False), -2.0 * jnp.sign(SLOPE) / 3.0**0.5, atol=0.01)
+        assert risks[1] > 0.2 * abs(least)
+
+
+@pytest.mark.optimised
+def test_where_the_set_is_far_the_gradient_mapping_is_the_gradient():
+    np.testing.assert_array_equal(on_a_ball(True, radius=1e3), on_a_ball(False, radius=1e3))
+
+
+def test_a_step_with_the_gradient_mapping_equals_the_formula():
+    """In NumPy, by the definition, for the signs of gradients at the end of the set."""
+    start, rng = np.array([2.0, 0.0, 0.0]), np.random.default_rng(0)
+    run = FirstOrder(StepSizes(0.3), Update.of(optax.sign_sgd), Last(), gradient_mapping=True)
+
+    def onto_ball(point):
+        return point * min(1.0, 2.0 / np.linalg.norm(point))
+
+    for gradient in rng.normal(size=(16, 3)):
+        answers = Answers(1, lambda memory, t, point, g=gradient: (jnp.asarray(g), memory))
+        where = L2Ball(2.0), jnp.asarray(start), jax.random.key(0)
+        step = 0.3 * 3.0**0.5 / np.linalg.norm(gradient)
+        mapped = (start - onto_ball(start - step * gradient)) / step
+        expected = onto_ball(start - 0.3 * np.sign(mapped))
+        np.testing.assert_allclose(descend(run, answers, *where).output, expected, atol=1e-12)

@@ -21,7 +21,10 @@ UPDATES = {
     "adagrad": Update.of(optax.adagrad),
     "lion": Update.of(optax.lion),
     "corrected adam": Update.of(corrected_adam, noise_variance=0.2),
-    "made": Update.of(optax.trace(0.9)),
+    "number": Update.of(optax.rprop),  # whose factory takes no schedule
+    "unsigned": Update.of(optax.trace(0.9)),
+    "made": Update.of(optax.adam(0.2, b1=0.7)),
+    "scheduled": Update.of(optax.sgd(lambda count: jnp.where(count < 4, 0.3, 0.1))),
 }
 every = pytest.mark.parametrize("name", UPDATES)
 START = {"a": jnp.array([1.0, -2.0, 0.5]), "b": jnp.array(3.0)}
@@ -34,7 +37,9 @@ def noisy(t, point):
 
 
 def minimise(update, ask, step_sizes=None, constraint=None, start=START):
-    method = FirstOrder(step_sizes or StepSizes.inverse_root(0.3), update, Last())
+    if not update.has_step_sizes:
+        step_sizes = step_sizes or StepSizes.inverse_root(0.3)
+    method = FirstOrder(step_sizes, update, Last())
     oracle = Answers(STEPS, lambda memory, t, point: (ask(t, point), memory))
     return descend(method, oracle, constraint or WholeSpace(), start, jax.random.key(1)).output
 
@@ -73,6 +78,91 @@ def test_replayed_offline_on_stored_gradients_it_is_the_same_run(name):
     assert_close(found, point, rtol=1e-12)
 
 
+def test_a_made_optimiser_is_used_as_it_is():
+    """Its own loop on exact gradients, with its own learning rate."""
+    made = optax.adam(0.2, b1=0.7)
+    with jax.numpy_dtype_promotion("standard"):
+        point, state = START, made.init(START)
+        for _ in range(STEPS):
+            moved, state = made.update(point, state, point)
+            point = optax.apply_updates(point, moved)
+    assert_close(minimise(Update.of(made), lambda t, w: w), point, rtol=1e-12)
+
+
+def test_kinds_are_told_apart_by_the_response_to_a_constant_gradient():
+    own = {name for name, update in UPDATES.items() if update.has_step_sizes}
+    assert own == {"made", "scheduled"}
+    assert Update.of(optax.adam(-0.1)).has_step_sizes is False
+    for update in UPDATES.values():
+        assert update.descends
+    assert not Update.of(optax.scale_by_rprop).descends
+    decayed = optax.chain(optax.scale(-0.1), optax.add_decayed_weights(-0.5))
+    assert Update.of(decayed).has_step_sizes
+    with pytest.raises(ValueError, match="update must move within 1000 steps of constant gradient"):
+        Update.of(optax.set_to_zero())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "update", "message"),
+    [
+        (StepSizes(0.1), optax.adam(0.1), r"step_sizes must be None beside a made optimiser, got"),
+        (None, optax.adam, r"step_sizes must be given beside adam\(\), got None"),
+    ],
+)
+def test_step_sizes_stand_in_one_place(sizes, update, message):
+    with pytest.raises(ValueError, match=message):
+        FirstOrder(sizes, Update.of(update), Last())
+
+
+def test_equal_updates_share_a_program_and_new_numbers_do_not_recompile():
+    """A made optimiser is a constant: the same one shares a program, another recompiles."""
+    traced = []
+
+    @jax.jit
+    def displacement(update, eta):
+        traced.append(update)
+        own = update.has_step_sizes
+        transformation = update.build(None if own else lambda count: eta)
+        point = jnp.ones(2)
+        return transformation.update(point, transformation.init(point), point)[0]
+
+    def programs(*updates):
+        before = len(traced)
+        for eta, update in enumerate(updates):
+            displacement(update, jnp.asarray(0.1 * (eta + 1)))
+        return len(traced) - before
+
+    assert programs(*(Update.of(optax.adam, b1=b1) for b1 in (0.7, 0.8, 0.9))) == 1
+    assert programs(Update.of(optax.sm3, momentum=0.5), Update.of(optax.sm3, momentum=0.6)) == 1
+    made = optax.adam(0.1)
+    assert Update.of(made) == Update.of(made) != Update.of(optax.adam(0.1))
+    assert hash(Update.of(made)) == hash(Update.of(made))
+    assert programs(Update.of(made), Update.of(made)) == 1
+    assert programs(Update.of(optax.adam(0.2))) == 1
+
+
+class Unhashable:
+    """A schedule that is no constant of a program by itself."""
+
+    __hash__ = None
+
+    def __call__(self, count):
+        return 0.1 / (1.0 + count)
+
+    def update(self, gradients, state, params=None):
+        return jax.tree.map(lambda g: -self(state) * g, gradients), state + 1
+
+
+def test_functions_of_a_made_optimiser_need_not_be_hashable():
+    rule = Unhashable()
+    made = optax.GradientTransformation(lambda params: jnp.zeros([]), rule.update)
+    for each in (made, optax.adam(Unhashable())):
+        update = Update.of(each)
+        assert update == Update.of(each)
+        assert update.has_step_sizes
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(minimise(update, noisy)))
+
+
 # --- one ledger -----------------------------------------------------------------------------------
 
 FACTS = privopt.ProblemClass(n=60, dim=3, lipschitz=1.0, radius=2.0)
@@ -80,7 +170,9 @@ BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 
 
 def planned(name, **choices):
-    common = {"steps": 20, "batch_size": 12, "step_size": 0.1}
+    common = {"steps": 20, "batch_size": 12}
+    if not getattr(choices.get("update"), "has_step_sizes", False):
+        common["step_size"] = 0.1
     return privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **common, **choices)
 
 

@@ -229,12 +229,12 @@ def test_refused_candidates_are_left_out_and_where_all_are_the_cell_is_refused(s
 
 test_a_bad_search_is_refused = refused(
     ({"search": {"step": (1, 2)}}, "choice of best must be one of .*; did you mean steps"),
-    ({"search": {"steps": (5,)}}, r"two or more distinct values of steps, got \(5,\)"),
-    ({"search": {"steps": (5, 5)}}, r"two or more distinct values of steps, got \(5, 5\)"),
+    ({"search": {"steps": (5,)}}, "two or more distinct values of steps, got .* length 1"),
+    ({"search": {"steps": (5, 5)}}, "two or more distinct values of steps, got .* length 2"),
     ({"search": {"steps": 5}}, "two or more distinct values of steps, got 5"),
     ({"search": {"steps": "57"}}, "two or more distinct values of steps, got '57'"),
-    ({"search": {"steps": ([1], [2])}}, r"steps must be a number, .* or None, got \[1\]"),
-    ({"search": (5, 6)}, r"search of best must be a mapping, got \(5, 6\)"),
+    ({"search": {"steps": ([1], [2])}}, "steps must be a number, .* or None, got .* type list"),
+    ({"search": (5, 6)}, "search of best must be a mapping, got .* length 2"),
     (
         {"choices": {"steps": 3}, "search": {"steps": (5, 6)}},
         "search of best must leave out steps, which choices fix",

@@ -131,7 +131,13 @@ def test_no_steps_cost_nothing(noise):
 @pytest.mark.parametrize(
     ("noise", "batches", "steps", "relation", "reason"),
     [
-        (TreeNoise(), PoissonBatches(0.5, 6.0, N, N), 3, "zero_out", "covers that, got .* PoissonB"),
+        (
+            TreeNoise(),
+            PoissonBatches(0.5, 6.0, N, N),
+            3,
+            "zero_out",
+            "covers that, got .* PoissonB",
+        ),
         (TreeNoise(), FixedSizeBatches(6, N), 3, "replace_one", "covers that, got .* FixedS"),
         (TreeNoise(), OrderedBatches.of(3, N), 5, "zero_out", "steps must be at most 4"),
         (TreeNoise(), OrderedBatches.of(3, N), 4, "add_or_remove_one", "relation must be replace"),

@@ -12,7 +12,7 @@ from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance
 from privopt.lab.make.axes import Point, axis_kind, format_value
 from privopt.lab.make.experiment import Experiment, require_profile
-from privopt.lab.make.method import Choice, Method, size
+from privopt.lab.make.method import Choice, Method, size, text
 from privopt.lab.make.records import Value
 from privopt.lab.make.trials import SLOPED, Trial
 from privopt.privacy import gaussian_mu
@@ -89,7 +89,7 @@ class Cell:
             "relation": self.budget.relation.value,
             "trial": self.trial.value,
             "noise_factor": float(self.trial is not Trial.NOISE_OFF),
-            "choices": json.dumps(dict(self.choices), sort_keys=True, default=repr),
+            "choices": json.dumps(dict(self.choices), sort_keys=True, default=text),
             "axes": ",".join(self.axes),
         }
 

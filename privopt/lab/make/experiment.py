@@ -36,9 +36,9 @@ class Experiment:
     title, description : str
         For the report.
     algorithms : mapping or sequence of Method
-        Name in ``ALGORITHMS`` -> choices of its plan, e.g. ``{"dp_gd": {"steps": 100}}``; or label
-        -> ``(algorithm, choices)``, where one algorithm stands with several choices. Kept as
-        methods.
+        Name in ``ALGORITHMS`` -> arguments of its plan, e.g. ``{"dp_gd": {"steps": 100}}``; or
+        label -> ``(algorithm, arguments)``, to run one algorithm with several arguments, e.g.
+        ``{"adagrad": ("dp_sgd", {"update": optax.adagrad})}``. Kept as methods.
     families : sequence of str or Family
         Names in ``problems.FAMILIES``, families of one's own, and privopt's with other strengths.
     if_present : sequence of str
@@ -243,7 +243,7 @@ def _methods(given: object) -> tuple[Method, ...]:
 
 
 def _method(label: str, told: Mapping[str, Choice] | tuple[str, Mapping[str, Choice]]) -> Method:
-    """``{algorithm: choices}``, or ``{label: (algorithm, choices)}``."""
+    """Return the method of ``{algorithm: choices}`` or ``{label: (algorithm, choices)}``."""
     return Method(label, *told) if isinstance(told, tuple) else Method(label, label, told)
 
 

@@ -16,10 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from privopt.convex import Update
 from privopt.core import Algorithm, Execution, Plan
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.laws import law_of
-from privopt.lab.make.method import Choice
+from privopt.lab.make.method import Choice, text
 from privopt.lab.make.quantities import Quantity
 from privopt.lab.make.records import Value
 from privopt.problems import Problem
@@ -52,9 +53,10 @@ class Job:
 
     @property
     def program(self) -> Hashable:
-        """What shapes the compiled program: jobs of one program compile once."""
+        """Return the key of the compiled program. Jobs of one program compile once."""
         plan, shared = self.plan, (self.cell.block, self.cell.group)
-        return plan.algorithm, plan.static, self.shape, shared, self.quantity.observer
+        kind = plan.algorithm, plan.static, jax.tree.structure(plan.params)
+        return *kind, self.shape, shared, self.quantity.observer
 
     @property
     def numbers(self) -> object:
@@ -121,7 +123,7 @@ class Search:
             for candidate in self.candidates
         ]
         given = [job.data for job in self.jobs], self.grid, tried
-        decisive = json.dumps(given, sort_keys=True, default=repr)
+        decisive = json.dumps(given, sort_keys=True, default=text)
         return hashlib.sha256(decisive.encode()).hexdigest()
 
 
@@ -177,16 +179,18 @@ def described(plan: Plan) -> str:
 
 
 def _plain(value: Any) -> object:
-    """NamedTuples and records by their fields' names; what JSON lacks as text."""
+    """Return JSON values: records by the names of their fields, other objects as text."""
     if isinstance(value, Algorithm):
         return value.name
+    if isinstance(value, Update) and (told := text(value)) != str(value):
+        return {"kind": "Update", "told": told}
     if hasattr(value, "_asdict") and not isinstance(value, type):
         value = value._asdict()
     if is_dataclass(value) and not isinstance(value, type):
         numbers = {f.name: getattr(value, f.name) for f in fields(value)}
         value = {"kind": type(value).__name__} | numbers
     if callable(value):
-        return f"{value.__module__}.{value.__qualname__}"
+        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     if isinstance(value, np.ndarray):
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return {"kind": "array", "shape": value.shape, "dtype": str(value.dtype), "sha256": content}

@@ -1,20 +1,29 @@
-"""A method: an algorithm with choices of its plan, under a label, or with a search for them."""
+"""Methods of experiments: an algorithm with arguments of its plan, or a search for them."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from privopt.algorithms import ALGORITHMS
-from privopt.arguments import member, positive_integer, positive_number, shown
-from privopt.convex import StepSizes
+import jax
+import jax.numpy as jnp
+from jax import Array
+from optax import GradientTransformation
 
-Choice = str | int | float | StepSizes | None
+from privopt.algorithms import ALGORITHMS
+from privopt.algorithms.choices import Optimiser
+from privopt.arguments import member, positive_integer, positive_number, shown
+from privopt.convex import StepSizes, Update
+from privopt.release import Pytree
+
+Choice = str | int | float | StepSizes | Optimiser | None
 
 _FINEST = 1.26
 _ROUNDING = 1.01
@@ -54,7 +63,10 @@ class Method:
     algorithm : str
         A name in ``ALGORITHMS``.
     choices : mapping, optional
-        What its plan is told beyond problem class and budget: numbers, texts and ``None``.
+        Arguments of its plan beyond problem class and budget: numbers, texts, step sizes,
+        optimisers and ``None``. Optimisers are kept as :class:`privopt.convex.Update`. Prefer
+        ``optax.adam`` or ``Update.of(optax.adam, b1=0.8)``, whose names and numbers are recorded,
+        to ``optax.adam(0.1)``, of which only a digest is.
     search : mapping, optional
         Choice -> values that are tried instead of theory's: every combination of them at every
         setting, and the one of least worst mean over the family's strengths is measured. That is
@@ -67,6 +79,9 @@ class Method:
     --------
     >>> Method("best", "dp_gd", search={"steps": (10, 30, 100)}).search["steps"]
     (10, 30, 100)
+    >>> import optax
+    >>> Method("adagrad", "dp_sgd", {"update": optax.adagrad}).choices
+    {'update': adagrad()}
     """
 
     label: str
@@ -80,10 +95,11 @@ class Method:
         check_name("label of a method", self.label)
         if self.most_steps is not None:
             positive_integer(f"most_steps of {self.label}", self.most_steps)
+        choices = {}
         for choice, value in mapping(f"choices of {self.label}", self.choices).items():
             member(f"choice of {self.label}", choice, self.known_choices)
-            _check_choice(choice, value)
-        object.__setattr__(self, "choices", dict(self.choices))
+            choices[choice] = _checked(choice, value)
+        object.__setattr__(self, "choices", choices)
         searched = mapping(f"search of {self.label}", self.search)
         tried = {choice: self._tried(choice, values) for choice, values in searched.items()}
         object.__setattr__(self, "search", tried)
@@ -108,9 +124,8 @@ class Method:
         member(f"choice of {self.label}", choice, self.known_choices)
         if choice in self.choices:
             raise ValueError(f"search of {self.label} must leave out {choice}, which choices fix")
-        tried = tuple(values) if isinstance(values, list | tuple) else ()
-        for value in tried:
-            _check_choice(choice, value)
+        listed = values if isinstance(values, list | tuple) else ()
+        tried = tuple(_checked(choice, value) for value in listed)
         if len(set(tried)) < max(len(tried), 2):
             raise ValueError(
                 f"search of {self.label} must try two or more distinct values of {choice}, "
@@ -138,17 +153,64 @@ class Method:
         return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
-def _check_choice(choice: str, value: object) -> None:
-    """Refuse what no plan of an experiment is told."""
-    if not isinstance(value, Choice):
-        raise ValueError(
-            f"{choice} must be a number, a text, step sizes or None, got {shown(value)}"
-        )
+def _checked(choice: str, value: Any) -> Choice:
+    """Return an argument of a plan of an experiment, an optimiser as an update."""
+    if isinstance(value, str | int | float | StepSizes | Update | None):
+        return value
+    if callable(value) or isinstance(value, GradientTransformation):
+        return Update.of(value)
+    raise ValueError(
+        f"{choice} must be a number, a text, step sizes, an optimiser or None, got {shown(value)}"
+    )
 
 
 def size(value: Choice) -> str | float | None:
-    """By what a choice is ordered and told: a number itself, step sizes their scale."""
-    return float(value.scale) if isinstance(value, StepSizes) else value
+    """Return what orders and names a value: a number itself, the scale of step sizes, or text."""
+    if isinstance(value, StepSizes):
+        return float(value.scale)
+    return value if isinstance(value, str | int | float | None) else text(value)
+
+
+def text(value: object) -> str:
+    """Return a value as text that is the same in every process.
+
+    An optimiser has a digest of what it computes behind its name, unless its name and
+    hyperparameters say all: a made one, or one of your own.
+
+    Examples
+    --------
+    >>> import optax
+    >>> text(Update.of(optax.adam, b1=0.8))
+    'adam(b1=0.8)'
+    """
+    if not isinstance(value, Update):
+        return repr(value)
+    package = str(getattr(value.origin, "__module__", "")).split(".")[0]
+    code = [option for _, option in value.options if callable(option)]
+    if package in ("optax", "privopt") and hasattr(value.origin, "__name__") and not code:
+        return str(value)
+    return f"{value} {_digest(value)}"
+
+
+@lru_cache(maxsize=128)
+def _digest(update: Update) -> str:
+    """Return a digest of one step on a vector and on a matrix, as lowered by JAX for a CPU.
+
+    It contains every constant, wherever the optimiser keeps it.
+    """
+
+    def step(gradient: Array, point: Array) -> Pytree:
+        sizes = None if update.has_step_sizes else lambda count: 1.0 / (1.0 + count)
+        transformation = update.build(sizes)
+        return transformation.update(gradient, transformation.init(point), point)
+
+    digest = hashlib.sha256()
+    with jax.enable_x64(True):
+        for shape in ((3,), (3, 2)):
+            point = jax.ShapeDtypeStruct(shape, jnp.float64)
+            lowered = jax.jit(step).trace(point, point).lower(lowering_platforms=("cpu",))
+            digest.update(lowered.as_text().encode())
+    return digest.hexdigest()[:12]
 
 
 def check_name(what: str, name: object) -> None:
