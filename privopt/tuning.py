@@ -157,6 +157,7 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
         name=f"{algorithm.name}_tuned",
         summary=f"{algorithm.summary}; {', '.join(search)} chosen privately",
         plan=_Planned(algorithm, tuple(grid)),
+        mechanism=Selected,
         run=run,
         rate=rate,
         declares=Declared,

@@ -1,4 +1,4 @@
-"""The picture of a comparison: every method's risk between zero's and what no method is below."""
+"""Picture of a comparison: the risk of every method, with bounds and the zero predictor."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from privopt.lab.judge.verdict import ORACLE_TUNED
 _DOTS_KEY = (
     "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
     "gradient descent without noise, as many steps; orange: certified upper bound; dash-dotted: "
-    "zero predictor; dotted: no method within the budget is below it on every problem of the class."
+    "zero predictor; "
 )
+_LINE_KEY = "dotted: lower bound of all methods within the budget, on this problem."
+_TICK_KEY = "tick below: minimax lower bound, on another problem of the class."
 _PANEL, _ROW = 3.4, 0.25  # inches: the height of a panel along an axis, and of a row of dots
 _NAME = 0.17  # inches: the height of a name below
 
@@ -83,8 +85,14 @@ def _curve(method: str, line: Sequence[Point]) -> Curve:
 
 
 def _ground(line: Sequence[Point]) -> Ground:
-    told = [(point.value, point.zero, point.lower) for point in line]
-    return Ground(*np.array(told, np.float64).T)
+    rows = [(point.value, point.zero, point.lower) for point in line]
+    values, zero, lower = np.array(rows, np.float64).T
+    return Ground(values, zero, lower, _is_minimax(line))
+
+
+def _is_minimax(points: Sequence[Point]) -> bool:
+    """Return True if the lower bound holds on the problem of these points."""
+    return all(cell.is_minimax for point in points for cell in point.cells)
 
 
 def _along(
@@ -115,8 +123,9 @@ def _panel(place: Axes, plane: Plane, axis: str, quantity: str) -> list[End]:
 def _dots(points: Mapping[str, Point], above: Sequence[str], notes: Sequence[str]) -> Figure:
     """One row a method, least risk on top."""
     height = _ROW * len(points) + 0.1
+    key = _DOTS_KEY + (_LINE_KEY if _is_minimax(list(points.values())) else _TICK_KEY)
     figure, ((place,),) = sheet(
-        above[0], above[1:], [_DOTS_KEY, *notes],
+        above[0], above[1:], [key, *notes],
         panels=(1, 1), height=height, left=2.3, right=0.25,
     )  # fmt: skip
     several = sorted(points.values(), key=lambda point: point.mean)
@@ -132,8 +141,13 @@ def _dots(points: Mapping[str, Point], above: Sequence[str], notes: Sequence[str
             place.plot([point.bound], [row], marker="|", color=ORANGE, ms=10.0, mew=2.5)
     first = several[0]
     place.axvline(first.zero, color=INK, lw=1.0, ls="-.")
-    if first.lower > 0.0:
+    if first.lower > 0.0 and _is_minimax(several):
         place.axvline(first.lower, color=INK, lw=1.0, ls=(0, (1, 1.5)))
+    elif first.lower > 0.0:
+        place.plot(
+            [first.lower], [0.0], transform=place.get_xaxis_transform(),
+            marker="|", color=INK, ms=9.0, mew=1.5, clip_on=False,
+        )  # fmt: skip
     place.set_xscale("log")
     place.set_yticks(range(len(several)), [_row_name(point) for point in several])
     place.set_ylim(len(several) - 0.5, -0.5)

@@ -261,8 +261,11 @@ def giving(*rows):
     [
         ((), "part squares must give at least one row, got none"),
         (({"x": True},), "x of squares must be a number, a text, None or an Interval, got True"),
-        (({"x": Approximation(1.0, "CLT")},), "x of squares must be a number.* got Approximation"),
-        (({"x": [1]},), r"x of squares must be a number.* got \[1\]"),
+        (
+            ({"x": Approximation(1.0, "CLT")},),
+            "x of squares must be a number.* got .* type Approximation",
+        ),
+        (({"x": [1]},), r"x of squares must be a number.* got an object of type list"),
         (({"part": 1},), "quantity of squares must not be one of cell, experiment, part,.*: part"),
         (({"A b": 1},), "quantity of squares must be of small letters"),
         (({"x": 1}, {"x": "one"}), "one kind"),

@@ -195,13 +195,13 @@ def test_numbers_enter_by_argument(noises):
     assert answered._cache_size() == compiled
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("tree", jnp.bfloat16), ("quotient", np.float32)])
+@pytest.mark.parametrize(("name", "dtype"), [("tree", np.float64), ("quotient", np.float32)])
 def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
-    """One vector in the order of the leaves; short types are remembered in float32."""
+    """One vector in the order of the leaves; types in which noise is rounded are refused."""
     noise, key = NOISES[name], jax.random.key(1)
     like = {"a": jnp.zeros((2, 3), dtype), "b": [jnp.zeros(4, dtype)]}
     memory = noise.begin(like)
-    vector, step = jnp.zeros(10, np.float32), jax.jit(noise.next)
+    vector, step = jnp.zeros(10, dtype), jax.jit(noise.next)
     flat, _ = answered(noise, noise.begin(vector), np.int32(0), 3, key, vector)
     for t in range(3):
         z, memory = step(memory, t, key, like)
@@ -210,7 +210,10 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
         )
         joined = np.concatenate([z["a"].ravel(), z["b"][0]]).astype(np.float64)
         np.testing.assert_allclose(joined, flat[t], rtol=4 * float(jnp.finfo(dtype).eps), atol=1e-6)
-    assert {leaf.dtype for leaf in jax.tree.leaves(memory)} == {np.dtype(np.float32)}
+    assert {leaf.dtype for leaf in jax.tree.leaves(memory)} == {np.dtype(dtype)}
+    short = jnp.zeros(3, jnp.bfloat16)
+    with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got bfloat16"):
+        noise.next(noise.begin(short), 0, key, short)
 
 
 # --- restarts ---------------------------------------------------------------------------------
