@@ -139,7 +139,7 @@ class Interval:
         yield self.upper
 
     def __repr__(self) -> str:
-        reason = f", reason={shown(self.reason)}" if self.reason else ""
+        reason = f", reason='{self.reason}'" if self.reason else ""
         return f"Interval(lower={shown(self.lower)}, upper={shown(self.upper)}{reason})"
 
     @property

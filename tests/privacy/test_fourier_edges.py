@@ -193,6 +193,15 @@ def test_numbers_beyond_floats_are_refused_or_cost_everything():
     assert tuple(FOURIER.epsilon(nothing, ADD, 1e-5)) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("rate", "steps", "pld"), [(1e-8, 10**8, 0.0398254793695499), (1e-8, 10**6, 0.0032398559305)]
+)
+def test_very_rare_samples_are_bounded_from_above(rate, steps, pld):
+    """A coarse mesh shows no upper bound at all. ``pld`` is that of dp-accounting 0.6.0."""
+    spent = FOURIER.epsilon(Times(Poisson(rate, Gaussian(0.5)), steps), ADD, 1e-6)
+    assert 0.0 < spent.lower < spent.upper <= pld
+
+
 @pytest.mark.parametrize("by", [0.01, -0.01])
 def test_losses_that_are_known_up_to_a_blur_are_taken_at_its_worse_end(by):
     """Atoms in the bins of losses ``by`` lower, and said to be within ``|by|``."""

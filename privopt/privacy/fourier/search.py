@@ -33,6 +33,7 @@ _ROUNDS = 8
 _MESH = 3.5  # of a smooth loss nearly eight; where one begins, bins balance less well
 _MANY = 16  # kinds of release: the answer about fewer says where to look
 _ROUGH = 1e-2  # accuracy at first
+_MUCH_FINER = 0.1  # factor of a mesh that shows nothing
 _FIRST_POINTS = 2**16  # of the first transform
 _DROWNED = -1.0  # in logarithms: errors of so much of delta that are not the mesh's
 _MOST_KINDS = 8  # of release, asked one by one
@@ -198,6 +199,11 @@ class _Search:
             lower, upper = max(lower, found[0]), min(upper, found[1])
             if self.close(lower, upper) or upper < _MIN_ANSWER or self.work <= 0.0:
                 break
+            if upper == math.inf and spacing > self._finest():
+                # The losses of many rare releases lie within one coarse bin, whose mean from above
+                # is far off: no upper bound yet, and no reason to stop.
+                spacing = self._fitting(_MUCH_FINER * spacing)
+                continue
             stalled = 0 if upper - lower <= 0.7 * before < math.inf or rounds == 0 else stalled + 1
             if stalled > 1 or (stalled and (spacing <= self._finest() or noise > _DROWNED)):
                 break  # the mesh is not what limits, or no finer one can be had
@@ -226,6 +232,9 @@ class _Search:
         upper, before, spacing = math.inf, (math.inf, math.inf), self.first(0.1)
         for _ in range(_ROUNDS):
             (found,), noise = self._answers(spacing, (1.0,))
+            if found == upper == math.inf and spacing > self._finest() and self.work > 0.0:
+                spacing = self._fitting(_MUCH_FINER * spacing)
+                continue
             if found <= rival or self.work <= 0.0 or not (found < 0.99 * upper or noise < _DROWNED):
                 return min(found, upper)
             upper = min(found, upper)
