@@ -40,6 +40,7 @@ __all__ = [
     "checked",
     "count",
     "described",
+    "flag",
     "instance",
     "member",
     "positive_integer",
@@ -100,6 +101,13 @@ def real(name: str, value: object) -> float:
         return float(value)
     except OverflowError:
         raise ValueError(f"{name} must fit into a float, got {shown(value)}") from None
+
+
+def flag(name: str, value: object) -> bool:
+    """Return ``value`` if it is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return value
 
 
 def positive_number(name: str, value: object) -> float:
@@ -241,6 +249,8 @@ def check_type(name: str, value: object, hint: Any) -> None:
     if not _has_type(value, hint):
         wanted = str(hint) if get_origin(hint) else getattr(hint, "__name__", str(hint))
         wanted = re.sub(r"(\w+\.)+", "", wanted)  # without modules
+        if "ndarray" in wanted or "Array" in wanted:
+            wanted = "an array"
         raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
 
 

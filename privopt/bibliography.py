@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from privopt.arguments import Catalogue
+from privopt.arguments import Catalogue, checked
 
 __all__ = ["bibtex", "entries", "named_in"]
 
 
+@checked
 @cache
 def entries() -> Mapping[str, str]:
     """Every entry by its key.
@@ -30,6 +31,7 @@ def entries() -> Mapping[str, str]:
     return Catalogue("citation", ((each[1], each[0]) for each in found))
 
 
+@checked
 def bibtex(keys: Iterable[str]) -> str:
     """The entries of ``keys``, each once, in their order; a key may be an entry of your own.
 
@@ -42,6 +44,7 @@ def bibtex(keys: Iterable[str]) -> str:
     return "\n\n".join(dict.fromkeys(told))
 
 
+@checked
 def named_in(text: str) -> tuple[str, ...]:
     """Keys of the papers that ``text`` names by authors and year, in the order of the file.
 

@@ -21,12 +21,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
-from jax.typing import DTypeLike
 
+from privopt.arguments import checked
 from privopt.streams import as_key
 
 __all__ = [
@@ -41,6 +43,8 @@ __all__ = [
     "order",
 ]
 
+Dtype: TypeAlias = np.dtype[Any] | type | str
+
 _CELLS = 2.0**96
 _STREAM = 0x64726177
 _TURNS = ((13, 15, 26, 6), (17, 29, 16, 24))  # bits, of Threefry's rounds
@@ -52,6 +56,7 @@ NORMAL_REACH = math.sqrt(2.0 * EXPONENTIAL_REACH)
 """``11.6``: the largest normal variable in size."""
 
 
+@checked
 def end_cost(epsilon: float, numbers: float = 2.0**40) -> float:
     """What the ends of the tails add to ``delta`` at ``epsilon``, in a run of so many draws.
 
@@ -63,8 +68,9 @@ def end_cost(epsilon: float, numbers: float = 2.0**40) -> float:
     return numbers / _CELLS * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
 
 
+@checked
 @partial(jax.jit, static_argnames=("shape", "dtype"))
-def normal(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def normal(key: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
     """Standard normals, in pairs ``sqrt(2 E) (cos a, sin a)`` of an exponential and an angle.
 
     The angle has 32 random bits in float32, 64 in float64. Source: Box and Muller, "A note on the
@@ -86,32 +92,36 @@ def normal(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return jnp.concatenate([first, second])[:size].reshape(shape)
 
 
+@checked
 @partial(jax.jit, static_argnames=("shape", "dtype"))
-def exponential(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def exponential(key: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
     """``P(E > t) = e^-t``."""
     work = _working(dtype)
     drawn = _exponential(_words(key, 2, math.prod(shape)), work)
     return drawn.reshape(shape)
 
 
+@checked
 @partial(jax.jit, static_argnames=("shape", "dtype"))
-def laplace(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def laplace(key: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
     """``P(|Z| > t) = e^-t``, with a fair sign."""
     work = _working(dtype)
     words = _words(key, 2, math.prod(shape))
     return _signed(words[3], _exponential(words, work)).reshape(shape)
 
 
+@checked
 @partial(jax.jit, static_argnames=("shape", "dtype"))
-def gumbel(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def gumbel(key: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
     """``P(Z <= t) = exp(-e^-t)``: minus the logarithm of an exponential variable."""
     work = _working(dtype)
     drawn = -jnp.log(_exponential(_words(key, 2, math.prod(shape)), work))
     return drawn.reshape(shape)
 
 
+@checked
 @partial(jax.jit, static_argnames=("dim", "dtype"))
-def norm_laplace(key: Array, dim: int, dtype: DTypeLike) -> Array:
+def norm_laplace(key: Array, dim: int, dtype: Dtype) -> Array:
     """A vector with density proportional to ``exp(-|z|_2)``, shape ``(dim,)``.
 
     The direction is that of a normal vector, the radius ``Gamma(dim)``, a sum of ``dim``
@@ -123,6 +133,7 @@ def norm_laplace(key: Array, dim: int, dtype: DTypeLike) -> Array:
     return radius * direction / jnp.linalg.norm(direction)
 
 
+@checked
 @partial(jax.jit, static_argnames="n")
 def order(key: Array, n: int) -> Array:
     """Return a random order of ``0..n-1``, int32, by sorting pairs of random words.
@@ -144,7 +155,7 @@ def order(key: Array, n: int) -> Array:
     return (second & (2**bits - 1)).astype(jnp.int32)
 
 
-def _exponential(words: list[Array], dtype: DTypeLike) -> Array:
+def _exponential(words: list[Array], dtype: Dtype) -> Array:
     """``-ln U``."""
     part, below = _uniform(words, dtype)
     inside = jnp.where(below, part, 1.0 - part)
@@ -152,7 +163,7 @@ def _exponential(words: list[Array], dtype: DTypeLike) -> Array:
     return -jnp.log(inside) - lost / inside
 
 
-def _uniform(words: list[Array], dtype: DTypeLike) -> tuple[Array, Array]:
+def _uniform(words: list[Array], dtype: Dtype) -> tuple[Array, Array]:
     """``(v, below)`` of ``U = v`` where below one half, else ``1 - v``; ``v`` in ``(0, 1/2]``."""
     parts = [word.astype(dtype) for word in (words[0] << 1 >> 1, words[1], words[2])]
     part = parts[0] / 2.0**32 + (parts[1] / 2.0**64 + (parts[2] + 0.5) / 2.0**96)
@@ -216,9 +227,9 @@ def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
     return first, second
 
 
-def _working(dtype: DTypeLike) -> DTypeLike:
+def _working(dtype: Dtype) -> np.dtype[Any]:
     """Return ``dtype`` if noise can be drawn in it."""
-    working = jnp.dtype(dtype)
+    working = np.dtype(jnp.dtype(dtype))
     if working not in (jnp.float32, jnp.float64):
         raise ValueError(f"dtype of noise must be float32 or float64, got {working.name}")
     return working

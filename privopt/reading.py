@@ -106,6 +106,8 @@ def run_stream(
     instance("plan", plan, Plan)
     check_steps(plan)
     key = as_key(key)
+    if after is not None and not callable(after):
+        raise ValueError(f"after must be a function of the state, got {described(after)}")
     if not callable(read):
         raise ValueError(f"read must be a function of rows, got {described(read)}")
     n = plan.problem_class.n if n is None else count("n", n)

@@ -30,8 +30,8 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from privopt.arguments import described, shown
-from privopt.convex import FeaturesLike, Pytree, as_features, is_features
+from privopt.arguments import checked, described, shown
+from privopt.convex import Pytree, as_features, is_features
 
 __all__ = [
     "BOOLEANS",
@@ -61,6 +61,7 @@ _SINGLE = re.compile(r"float(32)?\b")
 _SHORT = re.compile(r"(halffloat|float(16|32)?)\b")
 
 
+@checked
 def as_array(values: object, name: str) -> Array | NDArray[Any]:
     """Return ``values`` as an array of real numbers, on the host unless it is a JAX array.
 
@@ -88,6 +89,7 @@ def as_array(values: object, name: str) -> Array | NDArray[Any]:
     return _numeric(array, column_type(values), name)
 
 
+@checked
 def as_column(values: object, name: str) -> NDArray[np.float64]:
     """Return a column as float64 on the host, shape ``(records,)``; see :func:`as_array`.
 
@@ -152,12 +154,14 @@ def _nested(values: Any, name: str) -> NDArray[Any]:
     return np.fromiter(values, object, len(values))
 
 
+@checked
 def check_floating(dtype: DTypeLike, name: str) -> None:
     """Check that a floating-point type is one whose round-off is accounted for."""
     if jnp.dtype(dtype).name not in _SUPPORTED:
         raise ValueError(f"{name} must be float32 or float64, got {jnp.dtype(dtype).name}")
 
 
+@checked
 def check_answer(answer: object, name: str, *, ndim: int) -> Array:
     """Return an answer to which noise is added, if it is floating and has ``ndim`` axes.
 
@@ -172,7 +176,8 @@ def check_answer(answer: object, name: str, *, ndim: int) -> Array:
     return array
 
 
-def on_device(values: FeaturesLike, name: str = "data") -> Any:
+@checked
+def on_device(values: Any, name: str = "data") -> Any:
     """Return ``values`` as a JAX array of the same kind, or as features if they are sparse.
 
     An integer beyond the range of the device's type becomes the nearest integer in the range.
@@ -188,7 +193,8 @@ def on_device(values: FeaturesLike, name: str = "data") -> Any:
     return jnp.asarray(array)
 
 
-def as_floats(values: FeaturesLike, name: str, *, ndim: int) -> Any:
+@checked
+def as_floats(values: Any, name: str, *, ndim: int) -> Any:
     """Return ``values`` as floats on the device, with ``ndim`` axes.
 
     Integers and booleans take JAX's default floating type. Sparse matrices become features.
@@ -210,6 +216,7 @@ def as_floats(values: FeaturesLike, name: str, *, ndim: int) -> Any:
     return array
 
 
+@checked
 def prepare(
     loss: Any, data: Pytree, *, dim: int, smoothness: float | None, name: str = "data"
 ) -> Pytree:
@@ -235,6 +242,7 @@ def prepare(
     return data
 
 
+@checked
 def public_values(name: str, given: Any, least: int = 1) -> tuple[Hashable, ...]:
     """Return ``given`` as a tuple if it is a sequence of distinct texts, or of distinct numbers.
 
@@ -259,6 +267,7 @@ def public_values(name: str, given: Any, least: int = 1) -> tuple[Hashable, ...]
     return tuple(values)
 
 
+@checked
 def column_type(values: Any) -> str:
     """Return the public type of a column: texts, booleans, numbers, objects, or another's name.
 
@@ -281,6 +290,7 @@ def _is_single(values: Any) -> bool:
     return _SINGLE.match(str(_dtype(values)).lower()) is not None
 
 
+@checked
 def places_of(
     values: Any, known: Sequence[Hashable], name: str, *, strict: bool = True
 ) -> NDArray[np.int64]:

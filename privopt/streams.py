@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import described, shown
+from privopt.arguments import checked, described, shown
 
 __all__ = ["STREAMS", "as_key", "stream"]
 
@@ -42,6 +42,7 @@ STREAMS: Mapping[str, int] = MappingProxyType(
 """Number of each name. A new number would change every result."""
 
 
+@checked
 def as_key(key: Any, name: str = "key", *, ndim: int = 0) -> Array:
     """Return ``key`` as a key of the generator Threefry: the entrance for keys.
 
@@ -78,6 +79,7 @@ def as_key(key: Any, name: str = "key", *, ndim: int = 0) -> Array:
     return fold_in(fold_in(threefry, words[..., 2]), words[..., 3])
 
 
+@checked
 def stream(key: Array, name: str) -> Array:
     """Return the child of a typed ``key`` for ``name``, one of ``STREAMS``.
 

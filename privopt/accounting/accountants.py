@@ -7,6 +7,7 @@ from privopt.accounting.approximation import Estimator
 from privopt.accounting.clt import CLT
 from privopt.accounting.composition import Advanced, Basic
 from privopt.accounting.moments import Moments
+from privopt.arguments import checked
 from privopt.privacy import Accountant, Respondent, questions
 
 ACCOUNTANTS: tuple[Accountant, ...] = (
@@ -19,6 +20,7 @@ ACCOUNTANTS: tuple[Accountant, ...] = (
 ESTIMATORS: tuple[Estimator, ...] = (CLT(),)
 
 
+@checked
 def named(name: str) -> Respondent[object, object]:
     """The accountant or estimator of this name, or the only one whose name starts with it.
 

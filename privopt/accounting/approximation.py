@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from privopt.arguments import shown
 from privopt.privacy import Respondent
-from privopt.privacy.numbers import real
+from privopt.privacy.numbers import real, real_array
 
 
 class _Estimate:
@@ -79,7 +79,7 @@ class ApproximateCurve(_Estimate):
     method: str
 
     def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
+        values = real_array("values", self.values).copy()
         if np.isnan(values).any():
             raise ValueError(f"values must be real numbers, got {shown(self.values)}")
         values.flags.writeable = False

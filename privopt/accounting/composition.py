@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt import privacy
-from privopt.arguments import shown
+from privopt.arguments import checked, member, shown
 from privopt.privacy import Guarantee, Interval
 from privopt.privacy.leaves import leaves
 from privopt.privacy.numbers import (
@@ -174,6 +174,7 @@ class Advanced(Basic):
         return min(proved)
 
 
+@checked
 def advanced_epsilon(
     epsilons: Iterable[tuple[float, int]], slack: float, form: str = "kov"
 ) -> float:
@@ -206,6 +207,7 @@ def advanced_epsilon(
     return _advanced(losses, slack, form)
 
 
+@checked
 def optimal_epsilon(epsilon: float, delta: float, k: int, total_delta: float) -> Interval:
     """The smallest ``epsilon_k`` at which ``k`` releases are ``(epsilon_k, total_delta)``-DP.
 
@@ -232,6 +234,7 @@ def optimal_epsilon(epsilon: float, delta: float, k: int, total_delta: float) ->
     return _optimal(epsilon, delta, k).epsilon(total_delta)
 
 
+@checked
 def optimal_delta(epsilon: float, delta: float, k: int, total_epsilon: float) -> Interval:
     """The smallest ``delta_k`` at which ``k`` releases are ``(total_epsilon, delta_k)``-DP.
 
@@ -292,5 +295,4 @@ def _advanced(losses: list[tuple[float, int]], slack: float, form: str) -> float
 
 
 def _check_form(form: str) -> None:
-    if form not in _FORMS:
-        raise ValueError(f"form must be one of {', '.join(_FORMS)}, got {shown(form)}")
+    member("form", form, _FORMS)

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import bisect, check_alpha, check_delta, real
+from privopt.privacy.numbers import bisect, check_alpha, check_delta, real, real_array
 
 Array = npt.NDArray[np.float64]
 
@@ -126,7 +126,7 @@ def from_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> TradeOff:
     >>> from_profile([1.0], [0.01])([0.0, 0.1]).round(4).tolist()
     [0.99, 0.7182]
     """
-    losses, values = np.asarray(epsilons, np.float64), np.asarray(deltas, np.float64)
+    losses, values = real_array("epsilons", epsilons), real_array("deltas", deltas)
     if losses.ndim != 1 or losses.shape != values.shape or not losses.size:
         raise ValueError(
             f"epsilons and deltas must be of equal positive length, got {shown(epsilons)}"

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.arguments import checked
 from privopt.convex.turns import repeated
 
 
+@checked
 def accelerated_descent(
     gradient: Callable[[Array], Array],
     project: Callable[[Array], Array],

@@ -12,6 +12,7 @@ from jax.custom_batching import sequential_vmap
 from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
 from jax.typing import ArrayLike
 
+from privopt.arguments import checked
 from privopt.convex.certificate import ROUND_OFF
 from privopt.convex.vectors import inner, norm, power_of_two
 
@@ -39,6 +40,7 @@ class BasisPursuit(NamedTuple):
     steps: Array  # each factorises an m by m matrix
 
 
+@checked
 def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursuit:
     """``argmin ||x||_1`` subject to ``A x = b``, for one ``b`` or several, each certified.
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from privopt.arguments import checked
 from privopt.convex.sets import ConstraintSet
 from privopt.convex.vectors import norm
 from privopt.release import Pytree
@@ -53,6 +54,7 @@ class Certifier(NamedTuple):
         return error * norm(point) + jnp.where(curved, jnp.minimum(linear, quadratic), linear)
 
 
+@checked
 def certify(
     value_and_gradient: Callable[..., tuple[jax.Array, jax.Array]],
     constraint: ConstraintSet,

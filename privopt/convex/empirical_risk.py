@@ -31,6 +31,9 @@ class LinearRecords(NamedTuple):
     features: Features
     labels: Array
 
+    def __repr__(self) -> str:
+        return f"<LinearRecords: {type(self.scalar).__name__}, {self.features}>"
+
 
 class SeparableRecords(NamedTuple):
     """A loss ``sum_j phi(w_j, x_ij)`` of single coordinates and its records, apart.

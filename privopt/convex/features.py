@@ -11,14 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import scipy.sparse
 from jax import Array
 from jax.typing import ArrayLike
 
+from privopt.arguments import checked, described
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.sparse_features import SparseFeatures
 from privopt.convex.vectors import norm, scaled_rows
@@ -72,7 +75,7 @@ _PART_COUNTS = (20, 5, 2, 3, 7)  # a sum over records is split into the first th
 
 
 @pytree_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DenseFeatures:
     """All numbers, zeros included.
 
@@ -87,6 +90,9 @@ class DenseFeatures:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "array", floats(self.array))
+
+    def __repr__(self) -> str:
+        return f"<DenseFeatures: shape {self.shape}, {self.dtype}>"  # never records
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -152,12 +158,19 @@ def floats(values: Any) -> Any:
     """
     if is_features(values):
         return as_features(values)
+    numeric = isinstance(values, Real) or (
+        isinstance(values, Array | np.ndarray)
+        and any(jnp.issubdtype(values.dtype, kind) for kind in (jnp.number, jnp.bool_))
+    )
+    if not numeric:
+        raise ValueError(f"features must be an array of numbers, got {described(values)}")
     array = jnp.asarray(values)
     if jnp.issubdtype(array.dtype, jnp.floating):
         return array
     return array.astype(jnp.result_type(float))
 
 
+@checked
 def is_features(values: object) -> bool:
     """Return True for features and for matrices of ``scipy.sparse``, False for other arrays.
 
@@ -171,6 +184,7 @@ def is_features(values: object) -> bool:
     return own or bool(scipy.sparse.issparse(values))
 
 
+@checked
 def as_features(values: FeaturesLike) -> Features:
     """Return ``values`` as features: an array, a matrix of ``scipy.sparse``, or features as is.
 
@@ -187,6 +201,7 @@ def as_features(values: FeaturesLike) -> Features:
     return DenseFeatures(jnp.asarray(values))
 
 
+@checked
 def difference(features: Features, others: Features) -> Features:
     """``x_i - y_i`` of rows that have their numbers at the same places.
 
@@ -204,6 +219,7 @@ def difference(features: Features, others: Features) -> Features:
     return found
 
 
+@checked
 def shortened(features: FeaturesLike, curvature: float, smoothness: float | None) -> FeaturesLike:
     """``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``: as long as the declared smoothness allows.
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.arguments import checked
 from privopt.convex.regularised_glm import (
     RegularisedGLM,
     SharedHessian,
@@ -109,6 +110,7 @@ def projected_residuals(
     return smoothness * norm(points - moved)
 
 
+@checked
 def newton_glm(
     glm: RegularisedGLM,
     constraint: ConstraintSet,

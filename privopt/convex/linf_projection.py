@@ -7,13 +7,14 @@ from functools import singledispatch
 import jax
 import jax.numpy as jnp
 
-from privopt.arguments import shown
+from privopt.arguments import checked, shown
 from privopt.convex.l1_l2_ball import L1L2Ball
 from privopt.convex.sets import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered
 from privopt.convex.vectors import broadcast, cast, norm
 
 
+@checked
 @singledispatch
 def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:
     """A member of ``W`` nearest to ``x`` in the largest coordinate; members keep their bits.

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt import draws
+from privopt.arguments import checked
 from privopt.convex.bounding_ellipsoid import (
     INNER_RADIUS,
     MARGIN,
@@ -43,6 +44,7 @@ class _Trial(NamedTuple):
     log_acceptance: Array
 
 
+@checked
 def enough_proposals(dim: int, failure: float) -> int:
     """So many that all are rejected with a probability below ``failure``, whatever the density.
 
@@ -63,6 +65,7 @@ def enough_proposals(dim: int, failure: float) -> int:
     return math.ceil(math.log(failure) / math.log1p(-accepted))
 
 
+@checked
 def sample_log_concave(
     key: Array,
     potential: ValueAndGradient,

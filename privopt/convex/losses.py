@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import described
+from privopt.arguments import checked, described
 from privopt.convex.features import FeaturesLike, as_features, floats, shortened
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.release import Pytree
@@ -304,6 +304,7 @@ class GeneralisedLinear:
         return prepare_pair(data, columns=dim, curvature=curvature, smoothness=smoothness)
 
 
+@checked
 def prepare_pair(
     data: Pytree, *, columns: int, curvature: float, smoothness: float | None
 ) -> tuple[FeaturesLike, Array]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from privopt.arguments import checked
 from privopt.convex.vectors import Number, cast, two_sum
 from privopt.release import Pytree
 
@@ -21,6 +22,7 @@ class Moments(NamedTuple):
     second: Pytree
 
 
+@checked
 def corrected_adam(
     learning_rate: optax.ScalarOrSchedule,
     noise_variance: float,
@@ -86,6 +88,7 @@ class Leader(NamedTuple):
     lost: Pytree
 
 
+@checked
 def projected_leader(
     learning_rate: optax.ScalarOrSchedule, momentum: Number = 0.0, period: int | None = None
 ) -> optax.GradientTransformation:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt.arguments import shown
+from privopt.arguments import checked, shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number, on_host, require_positive
 
@@ -33,6 +33,7 @@ class Output(Protocol):
         """
 
 
+@checked
 def checked_output(output: object) -> Output:
     """``output``, if it is a rule."""
     if isinstance(output, type) or not callable(getattr(output, "weights", None)):

@@ -14,11 +14,13 @@ from typing import TypeVar
 
 import jax
 
+from privopt.arguments import checked
 from privopt.release import Pytree
 
 _T = TypeVar("_T")
 
 
+@checked
 def pytree_dataclass(cls: type[_T]) -> type[_T]:
     """Register a frozen dataclass whose fields are the children; ``static`` ones are not.
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from privopt.arguments import shown
+from privopt.arguments import checked, shown
 from privopt.convex.certificate import ROUND_OFF, Certifier, require_float64
 from privopt.convex.sets import ConstraintSet
 from privopt.convex.vectors import norm
@@ -159,6 +159,7 @@ class Solution:
     converged: bool
 
 
+@checked
 def minimise(
     value_and_gradient: ValueAndGradient,
     constraint: ConstraintSet,
@@ -209,6 +210,7 @@ def minimise(
     )  # fmt: skip
 
 
+@checked
 def minimise_nonsmooth(
     smoothed_value_and_gradient: ValueAndGradient,
     value: Callable[..., jax.Array],

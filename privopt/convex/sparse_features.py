@@ -19,7 +19,7 @@ from privopt.convex.vectors import norm, scaled_rows
 
 
 @pytree_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SparseFeatures:
     """Rows of at most ``s`` numbers and their places, in memory of order ``n s``.
 
@@ -58,6 +58,9 @@ class SparseFeatures:
         indices, values = _merged(indices, values, self.dim)
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "values", values)
+
+    def __repr__(self) -> str:
+        return f"<SparseFeatures: shape {self.shape}, {self.dtype}>"  # never records
 
     @classmethod
     def of(

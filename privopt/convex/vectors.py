@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from privopt.arguments import shown
+from privopt.arguments import checked, shown
 
 Number = float | np.ndarray | jax.Array
 
@@ -35,6 +35,7 @@ def power_of_two(size: jax.Array) -> jax.Array:
     return jnp.where(size > 0.0, jnp.ldexp(jnp.ones_like(size), exponent), 1.0)
 
 
+@checked
 def norm(x: jax.Array, order: float = 2.0) -> jax.Array:
     """Norm of order 1, 2 or infinity over the last axis.
 

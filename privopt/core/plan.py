@@ -13,7 +13,16 @@ from typing import Any, Literal
 from jax import Array
 
 from privopt import bibliography
-from privopt.arguments import check_fields, check_type, described, instance, member, real, shown
+from privopt.arguments import (
+    check_fields,
+    check_type,
+    checked,
+    described,
+    instance,
+    member,
+    real,
+    shown,
+)
 from privopt.core.lower_bounds import lower_bounds
 from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.runs import Run, Steps
@@ -263,6 +272,7 @@ class Plan:
         return screen(self)
 
 
+@checked
 def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     """Decorate ``plan(problem_class, budget, **choices)``: wrong arguments are refused by name."""
     known = _choices(plan)

@@ -167,6 +167,8 @@ def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Plan]]:
     """The first plan and all, if they share a trace and fit the problem."""
     if isinstance(plans, Plan):
         raise ValueError("plans must be a sequence of Plan, got one alone; write [plan]")
+    if not isinstance(plans, Sequence):
+        raise ValueError(f"plans must be a sequence of Plan, got {described(plans)}")
     plans = [instance("plans", plan, Plan) for plan in plans]
     if not plans:
         raise ValueError("plans must hold at least one plan, got none")

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt.arguments import count, shown
+from privopt.arguments import checked, count, member, shown
 from privopt.convex import EmpiricalRisk, Observer, Path
 from privopt.convex.vectors import Number
 from privopt.release import Pytree
@@ -65,12 +65,8 @@ class Execution:
         count("microbatch", self.microbatch)
         if self.chunk is not None:
             count("chunk", self.chunk)
-        known = get_args(Replicates)
-        if self.replicates is not None and self.replicates not in known:
-            raise ValueError(
-                f"replicates must be one of {', '.join(known)} or None, got "
-                f"{shown(self.replicates)}"
-            )
+        if self.replicates is not None:
+            member("replicates", self.replicates, get_args(Replicates))
         if self.observer is not None:
             _check_observer(self.observer)
 
@@ -126,6 +122,7 @@ class Steps(NamedTuple):
     ends: Callable[[Pytree], Run]
 
 
+@checked
 def whole(steps: Callable[..., Steps]) -> Callable[..., Run]:
     """``Algorithm.run`` of an algorithm that gives its steps: all of them."""
     return _Whole(steps)

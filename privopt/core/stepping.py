@@ -30,7 +30,7 @@ from privopt.streams import as_key
 
 
 @pytree_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunState:
     """State of a run between two steps: a pytree of arrays, which can be saved.
 
@@ -50,6 +50,9 @@ class RunState:
     words: Array
     digest: NDArray[np.uint32] | Array
     inner: Any
+
+    def __repr__(self) -> str:
+        return "<RunState: secret>"  # neither the key nor an iterate before its noise
 
     @property
     def t(self) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
+from privopt.arguments import shown
 from privopt.factorisations.toeplitz import (
     ToeplitzFactorisation,
     correlated,
@@ -99,6 +100,9 @@ class BufferedFactorisation(ToeplitzFactorisation):
 
     def __init__(self, steps: int, omega: _Floats, theta: _Floats) -> None:
         super().__init__("buffered", steps)
+        for name, values in (("omega", omega), ("theta", theta)):
+            if np.asarray(values).dtype.kind not in "fiu":
+                raise ValueError(f"{name} must be real numbers, got {shown(values)}")
         self.omega, self.theta = np.array(omega, np.float64), np.array(theta, np.float64)
         if self.omega.shape != self.theta.shape or self.omega.ndim != 1:
             raise ValueError(

@@ -12,7 +12,7 @@ from scipy.linalg import toeplitz
 from scipy.optimize import minimize
 from scipy.signal import fftconvolve, lfilter
 
-from privopt.arguments import checked
+from privopt.arguments import checked, shown
 from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
 
 MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
@@ -177,13 +177,16 @@ def _in_pairs(c: _Floats, allowed: Patterns) -> float:
 
 
 def _series(name: str, given: _Floats, steps: int) -> _Floats:
-    series = np.array(given, dtype=np.float64)
+    values = np.asarray(given)
+    if values.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be real numbers, got {shown(given)}")
+    series = np.array(values, dtype=np.float64)
     if series.ndim != 1 or not 1 <= len(series) <= steps:
         raise ValueError(
             f"{name} must have from 1 to {steps} coefficients, got shape {series.shape}"
         )
     if not np.isfinite(series).all() or series[0] != 1.0:
-        raise ValueError(f"{name} must be finite and begin with 1, got {series[:4]}")
+        raise ValueError(f"{name} must be finite and begin with 1, got {shown(given)}")
     series.setflags(write=False)
     return series
 

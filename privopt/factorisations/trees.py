@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.arguments import checked
+from privopt.arguments import checked, flag
 from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
 
 MAX_DENSE = 512  # steps up to which patterns are looked at one by one
@@ -52,8 +52,8 @@ class TreeFactorisation(Factorisation):
     """
 
     def __init__(self, steps: int, *, refined: bool = False) -> None:
+        self.refined = flag("refined", refined)
         super().__init__("honaker" if refined else "tree", steps)
-        self.refined = refined
 
     def encoder(self) -> _Floats:
         step = np.arange(self.steps)

@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from privopt.arguments import checked
 from privopt.convex import (
     EmpiricalRisk,
     Features,
@@ -277,6 +278,7 @@ def _square(point: Array) -> Array:
     return jnp.einsum("ij,ij->i", rows, rows, precision="highest").sum()
 
 
+@checked
 def clipped_gradient_sum(
     risk: EmpiricalRisk,
     clip: Number,
@@ -302,6 +304,7 @@ def clipped_gradient_sum(
     return _sums(risk, clip, gamma, microbatch, measure).gradient_sum()
 
 
+@checked
 def clipped_batch_sum(
     risk: EmpiricalRisk,
     clip: Number,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import instance, shown
+from privopt.arguments import checked, instance, shown
 from privopt.convex import (
     DenseFeatures,
     EmpiricalRisk,
@@ -219,6 +219,7 @@ class SparseMinimiser:
         return regular and convex and solver.needed_steps <= solver.steps
 
 
+@checked
 def published_laplace_scale(query: SparseMinimiser, budget: Budget) -> float:
     """``b = (2 sqrt(2s) L/(lambda n epsilon)) (2H/lambda + 1)``: a baseline, never the default.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privopt.arguments import Names, shown
+from privopt.arguments import Names, checked, shown
 from privopt.privacy.numbers import check_count, check_delta, check_epsilon, next_up, real, times
 from privopt.spec import Relation
 
@@ -56,6 +56,7 @@ class Subsampled:
     reason: str
 
 
+@checked
 def subsample(
     epsilon: float, delta: float, rate: float, *, sampler: Sampler | str, relation: Relation | str
 ) -> Subsampled:
@@ -121,6 +122,7 @@ def subsample(
     return Subsampled(_diluted(epsilon, rate), next_up(rate * delta), True, reason)
 
 
+@checked
 def group_privacy(epsilon: float, delta: float, k: int) -> tuple[float, float]:
     """``(k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1))``: data sets ``k`` steps apart.
 

@@ -14,7 +14,7 @@ import dp_accounting as dp
 import numpy as np
 from scipy.special import chdtri, gammaincc
 
-from privopt.arguments import count, instance, member, shown
+from privopt.arguments import checked, count, instance, member, shown
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
     ACCURACY,
@@ -37,6 +37,7 @@ _ROUNDING = 1e-9  # relative, of quantiles and of what follows from them
 _SHARES = np.geomspace(1e-3, 0.999, 200)
 
 
+@checked
 def calibrate(
     make_event: Callable[[float], dp.DpEvent],
     budget: Budget,
@@ -115,6 +116,7 @@ def calibrate(
     return false_position(excess, inside, outside, relative=tolerance)[0]
 
 
+@checked
 def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     """The smallest noise with which ``compositions`` Gaussian releases meet ``budget``.
 
@@ -165,6 +167,7 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     return _finite(noise, budget)
 
 
+@checked
 def pure_noise_multiplier(budget: Budget) -> float:
     """The smallest Laplace-like noise that is ``budget.epsilon``-DP.
 
@@ -262,6 +265,7 @@ def _bracket(
     return inside, outside
 
 
+@checked
 def compressed_noise_multiplier(
     budget: Budget, measurements: int, calibration: str = "mixture"
 ) -> float:

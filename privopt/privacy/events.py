@@ -8,9 +8,11 @@ import attr
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, ZCDpEvent
 
+from privopt.arguments import checked
 from privopt.privacy.numbers import check_delta, check_epsilon
 
 
+@checked
 def pure_event(epsilon: float) -> ZCDpEvent:
     """The event of any ``epsilon``-DP release: divergences of every order are at most ``epsilon``.
 
@@ -27,6 +29,7 @@ def pure_event(epsilon: float) -> ZCDpEvent:
     return ZCDpEvent(rho=0.0, xi=check_epsilon(epsilon))
 
 
+@checked
 def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
     """The event of any ``(epsilon, delta)``-DP release, however it came to be so.
 

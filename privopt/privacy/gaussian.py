@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri
 
+from privopt.arguments import checked
 from privopt.privacy.numbers import (
     Interval,
     bisect,
@@ -43,6 +44,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
 
 
+@checked
 def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
     """``delta(epsilon; mu)`` of ``N(0, 1)`` against ``N(mu, 1)``.
 
@@ -84,6 +86,7 @@ def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
     )
 
 
+@checked
 def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     """The smallest ``epsilon >= 0`` with ``delta(epsilon; mu) <= delta``.
 
@@ -120,6 +123,7 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     return Interval(lower, upper)
 
 
+@checked
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest ``mu`` whose certified ``delta(epsilon; mu)`` does not exceed ``delta``.
 
@@ -157,6 +161,7 @@ def _largest_mu(epsilon: float, delta: float) -> float:
     return bisect(allowed, inside, outside)
 
 
+@checked
 def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
     """``G_mu(alpha) = Phi(Phi^{-1}(1 - alpha) - mu)``, rounded down.
 

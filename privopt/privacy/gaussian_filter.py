@@ -38,7 +38,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import shown
+from privopt.arguments import check_fields, shown
 from privopt.privacy.calibration import gaussian_noise_multiplier
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.releases import Priced, gaussian_cost
@@ -109,6 +109,7 @@ class GaussianFilter:
     opened: tuple[object, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields("filter", self)
         units, shares_of = self.units, (self.budget, self.units)
         if isinstance(units, bool) or not isinstance(units, Integral) or not 1 <= units <= 10**9:
             raise ValueError(f"units must be an integer in [1, 10^9], got {shown(units)}")

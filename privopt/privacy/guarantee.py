@@ -12,7 +12,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import instance, positive_integer, shown
+from privopt.arguments import check_type, instance, positive_integer, shown
 from privopt.privacy.accountants import (
     ACCURACY,
     TIGHT,
@@ -98,10 +98,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         if not isinstance(self.event, dp.DpEvent):
             raise ValueError(f"event must be a dp_accounting.DpEvent, got {shown(self.event)}")
-        if isinstance(self.assumptions, str):
-            raise ValueError(
-                f"assumptions must be a tuple of strings, got {shown(self.assumptions)}"
-            )
+        check_type("assumptions", self.assumptions, tuple[str, ...])
         object.__setattr__(self, "event", frozen(self.event))
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))

@@ -17,7 +17,7 @@ from typing import TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import shown
+from privopt.arguments import checked, shown
 
 _MIN_DELTA = 1e-300
 _SMALLEST_NOISE = 2.0**-80  # of which noise is a subnormal number with probability 2^-46
@@ -73,18 +73,24 @@ def check_mu(mu: object) -> float:
     return value
 
 
-def check_alpha(alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Type-I errors in ``[0, 1]``, as a float64 array of any shape."""
+def real_array(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return real numbers as a float64 array of any shape."""
     try:
-        given = np.asarray(alpha)
-        known = given.dtype.kind in "fiu" or all(_is_real(each) for each in given.flat)
-        values = given.astype(np.float64) if known else None
+        array = np.asarray(values)
+        known = array.dtype.kind in "fiu" or all(_is_real(each) for each in array.flat)
+        numbers = array.astype(np.float64) if known else None
     except (TypeError, ValueError, OverflowError):
-        values = None
-    if values is None:
-        raise ValueError(f"alpha must be real numbers, got {shown(alpha)}")
+        numbers = None
+    if numbers is None:
+        raise ValueError(f"{name} must be real numbers, got {shown(values)}")
+    return numbers
+
+
+def check_alpha(alpha: npt.ArrayLike, name: str = "alpha") -> npt.NDArray[np.float64]:
+    """Return type-I errors in ``[0, 1]`` as a float64 array of any shape."""
+    values = real_array(name, alpha)
     if not np.all((values >= 0.0) & (values <= 1.0)):
-        raise ValueError(f"alpha must lie in [0, 1], got {shown(alpha)}")
+        raise ValueError(f"{name} must lie in [0, 1], got {shown(alpha)}")
     return values
 
 
@@ -152,6 +158,7 @@ class Interval:
         return self.lower <= x <= self.upper
 
 
+@checked
 def round_up(x: float) -> float:
     """The smallest float32 number that is not below ``x``, as a Python float.
 
@@ -181,6 +188,7 @@ def round_up(x: float) -> float:
     return rounded
 
 
+@checked
 def round_down(x: float) -> float:
     """The largest float32 number that is not above ``x``: ``-round_up(-x)``.
 

@@ -10,7 +10,7 @@ import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import described, shown, suggestion
+from privopt.arguments import checked, described, shown, suggestion
 from privopt.privacy.accountants import ACCOUNTANTS, Respondent
 from privopt.privacy.grouping import between, bracket
 from privopt.privacy.guarantee import Guarantee
@@ -76,6 +76,7 @@ def _plain(name: str) -> str:
     return unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()
 
 
+@checked
 def supports(
     event: dp.DpEvent, *, relation: Relation | str, accountant: Respondent[object, object] | str
 ) -> bool:
@@ -92,6 +93,7 @@ def supports(
     return named(accountant).supports(guarantee.event, guarantee.relation)
 
 
+@checked
 @overload
 def epsilon(
     event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: str | None = None
@@ -151,6 +153,7 @@ def epsilon(
     return chosen.epsilon(guarantee.event, guarantee.relation, delta)
 
 
+@checked
 @overload
 def delta(
     event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: str | None = None
@@ -186,6 +189,7 @@ def delta(
     return chosen.delta(guarantee.event, guarantee.relation, epsilon)
 
 
+@checked
 @overload
 def trade_off(
     event: dp.DpEvent,
@@ -220,7 +224,7 @@ def trade_off(
     >>> trade_off(event, [0.0, 0.25, 1.0], relation="zero_out").round(3).tolist()
     [1.0, 0.25, 0.0]
     """
-    values = check_alpha(alphas)
+    values = check_alpha(alphas, "alphas")
     chosen, guarantee, ends = _asked(event, relation, accountant)
     if chosen is None:
         return Guarantee(ends[0], guarantee.relation).trade_off(values)

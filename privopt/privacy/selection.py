@@ -19,7 +19,7 @@ import dp_accounting as dp
 import numpy as np
 from scipy.special import gammaln
 
-from privopt.arguments import shown
+from privopt.arguments import checked, shown
 from privopt.privacy.numbers import bisect, check_count, check_epsilon, real
 
 _MAX_MEAN = 2.0**40
@@ -176,6 +176,7 @@ class Repetitions:
         return math.expm1(x) >= self.mean * rest
 
 
+@checked
 def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.RepeatAndSelectDpEvent:
     """The event of running ``event`` ``K`` times and releasing the best output alone.
 
@@ -192,6 +193,7 @@ def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.Repe
     return dp.dp_event.RepeatAndSelectDpEvent(event, repetitions.mean, repetitions.shape)
 
 
+@checked
 def selection_epsilon(epsilon: float, repetitions: Repetitions) -> float:
     """Pure loss of the selection from that of one run: ``(2 + shape) epsilon``, rounded up.
 

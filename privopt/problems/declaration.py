@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypedDict
 
 import jax
@@ -32,7 +33,7 @@ from privopt.convex import (
     WholeSpace,
     pytree_dataclass,
 )
-from privopt.records import as_array, places_of, public_values
+from privopt.records import as_array, on_device, places_of, public_values
 from privopt.spec import ProblemClass
 
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
@@ -214,7 +215,7 @@ def tree_rows(points: Pytree, like: Pytree) -> tuple[tuple[int, ...], Pytree]:
 
 def check_origin(start: Pytree, dim: int, risk: EmpiricalRisk) -> Pytree:
     """``start`` as arrays, if it can be a parameter of the problem."""
-    origin = jax.tree.map(jnp.asarray, start)
+    origin = jax.tree.map(partial(on_device, name="start"), start)
     leaves = jax.tree.leaves(origin)
     if any(leaf.dtype != risk.dtype for leaf in leaves):
         raise ValueError(

@@ -233,7 +233,10 @@ def _predicting(
 ) -> Problem:
     """The problem of a loss of one linear prediction."""
     table = as_floats(features, "features", ndim=2)
-    data = table, as_floats(labels, "labels", ndim=1).astype(table.dtype)
+    targets = as_floats(labels, "labels", ndim=1).astype(table.dtype)
+    if targets.shape[0] != table.shape[0]:
+        raise ValueError(f"labels must have shape ({table.shape[0]},), got {targets.shape}")
+    data = table, targets
     given: ProblemOptions = {"name": name, **options}
     return Problem(loss=GeneralisedLinear(scalar), data=data, problem_class=problem_class, **given)
 

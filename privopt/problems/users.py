@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 
 from privopt.arguments import positive_integer
 from privopt.convex import Loss, Pytree, pytree_dataclass
-from privopt.records import prepare
+from privopt.records import as_array, prepare
 
 
 class Users(NamedTuple):
@@ -29,6 +29,9 @@ class Users(NamedTuple):
 
     records: Pytree
     present: Array
+
+    def __repr__(self) -> str:
+        return f"<Users: {self.present.shape[0]} users of {self.present.shape[1]} records>"
 
 
 def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
@@ -56,7 +59,7 @@ def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
     ([[1.0, 3.0], [2.0, 0.0]], [[True, True], [True, False]])
     """
     n, most = positive_integer("n", n), positive_integer("most", most)
-    data, owners = prepare(None, data, dim=0, smoothness=None), np.asarray(users)
+    data, owners = prepare(None, data, dim=0, smoothness=None), np.asarray(as_array(users, "users"))
     total = int(jax.tree.leaves(data)[0].shape[0])
     if owners.shape != (total,) or not np.issubdtype(owners.dtype, np.integer):
         raise ValueError(

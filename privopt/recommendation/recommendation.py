@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance, member, positive_number
+from privopt.arguments import check_type, instance, member, positive_number
 from privopt.recommendation.candidates import Candidate, plans, ranked, without_privacy
 from privopt.recommendation.cost import cost_of
 from privopt.recommendation.known_losses import LOSSES, provided
@@ -166,9 +166,12 @@ def recommend(
     if loss is not None:
         member("loss", loss, LOSSES)
     wanted = None if accuracy is None else positive_number("accuracy", accuracy)
+    check_type("algorithms", algorithms, Iterable[str] | None)
+    check_type("results", results, Path | str | None)
     left_out = SLOW if algorithms is None else ()
-    everything = algorithms is None or algorithms == "all"
-    names = _private() if everything else tuple(dict.fromkeys(algorithms or ()))
+    names = _private()
+    if algorithms is not None and not (isinstance(algorithms, str) and algorithms == "all"):
+        names = tuple(dict.fromkeys(list(algorithms)))
     for name in names:
         member("algorithms", name, _private())
     names = tuple(name for name in names if name not in left_out)

@@ -20,7 +20,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 
 from privopt import draws
-from privopt.arguments import count, positive_number, real, shown
+from privopt.arguments import checked, count, positive_number, real, shown
 from privopt.privacy import gaussian_mu
 from privopt.records import check_floating
 from privopt.statistics.proportion import clopper_pearson
@@ -40,6 +40,7 @@ class Votes(NamedTuple):
     sigma: Array
 
 
+@checked
 def noisy_votes(
     scores: Callable[[Array], Array],
     x: Array,

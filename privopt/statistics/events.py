@@ -6,9 +6,11 @@ import math
 
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 
+from privopt.arguments import checked
 from privopt.privacy import pure_event
 
 
+@checked
 def pure_release(epsilon: float) -> DpEvent:
     """The event of any ``epsilon``-DP release; a no-op at zero, and no privacy at infinity.
 

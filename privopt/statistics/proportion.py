@@ -8,9 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
+from privopt.arguments import checked
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
+@checked
 def clopper_pearson(
     hits: npt.ArrayLike, trials: int, failure: float
 ) -> tuple[FloatArray, FloatArray]:

@@ -34,6 +34,9 @@ class Memory(NamedTuple):
     threshold_noise: Array
     left: Array
 
+    def __repr__(self) -> str:
+        return "<Memory: secret>"
+
 
 class SparseVector(NamedTuple):
     """Is ``q_i(data) + Lap(b_2)`` at least ``T_i + Lap(b_1)``? At most ``c`` times yes.

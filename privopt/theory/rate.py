@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from privopt.arguments import Names, checked, shown
+from privopt.arguments import Names, checked, real, shown
 from privopt.spec import ProblemClass
 
 
@@ -84,7 +84,7 @@ class Term:
     powers: Powers = FIXED
 
     def __post_init__(self) -> None:
-        if not self.value >= 0.0:
+        if not real("value", self.value) >= 0.0:
             raise ValueError(f"value of the term {self.name} must be >= 0, got {shown(self.value)}")
 
     def times(self, factor: float, powers: Powers = FIXED) -> Term:

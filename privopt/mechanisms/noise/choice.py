@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from scipy.linalg import solve_triangular
 
-from privopt.arguments import answering, count, described, shown
+from privopt.arguments import answering, checked, count, described, shown
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import (
     FACTORISATIONS,
@@ -76,6 +76,7 @@ class RestartedNoise(CorrelatedNoise):
 MAX_OPTIMUM = 1024  # steps for which a name may ask for the optimum
 
 
+@checked
 def correlated_noise(factorisation: Factorisation) -> Noise:
     """The noise whose prefix sums are ``B xi``.
 
@@ -105,6 +106,7 @@ def correlated_noise(factorisation: Factorisation) -> Noise:
     )
 
 
+@checked
 def noise_of(
     noise: Noise | str | None, steps: int, band: int | None = None, optimise: bool = False
 ) -> Noise:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from privopt.arguments import checked
 from privopt.privacy.events import pure_event
 from privopt.privacy.leaves import leaves, repeated
 from privopt.privacy.numbers import Interval, check_delta, check_epsilon, times, total
@@ -77,6 +78,7 @@ def composed_loss(event: dp.DpEvent, relation: Relation) -> tuple[Interval, floa
     return Interval(least * (1.0 - _ROUNDING), most * (1.0 + _ROUNDING)), log_typical
 
 
+@checked
 def renyi_divergence(
     event: dp.DpEvent, relation: Relation, orders: npt.ArrayLike
 ) -> npt.NDArray[np.float64] | None:

@@ -36,7 +36,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import check_delta, check_epsilon, real
+from privopt.privacy.numbers import check_delta, check_epsilon, real, real_array
 from privopt.privacy.renyi.orders import check_orders, lowest
 
 Array = npt.NDArray[np.float64]
@@ -240,7 +240,7 @@ def _around(centre: float) -> Array:
 
 def _check(orders: npt.ArrayLike, divergences: npt.ArrayLike) -> tuple[Array, Array]:
     alphas = check_orders(orders)
-    bounds = np.asarray(divergences, dtype=np.float64)
+    bounds = real_array("divergences", divergences)
     if bounds.shape != alphas.shape or not np.all(bounds >= 0.0):
         raise ValueError(
             f"divergences must be non-negative, one for each order, got {shown(divergences)}"

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
+from privopt.privacy.numbers import real_array
 
 _POINTS = 9
 
@@ -22,7 +23,7 @@ million (which serves much noise). What is minimised over them is refined betwee
 
 def check_orders(orders: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Finite real orders above one, increasing, as a float64 vector."""
-    values = np.asarray(orders, dtype=np.float64)
+    values = real_array("orders", orders)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"orders must be a non-empty sequence, got {shown(orders)}")
     if not (np.all(np.diff(values) > 0.0) and values[0] > 1.0 and values[-1] < np.inf):
