@@ -284,7 +284,7 @@ def _has_type(value: object, hint: Any) -> bool:
     if getattr(kind, "__name__", "") == "Array":  # of JAX; NumPy's arrays and numbers will do
         return _is_real(value) or _is_array(value)
     if kind in (Sequence, Iterable) and _is_array(value):
-        return True
+        return bool(getattr(value, "ndim", 0))
     if not isinstance(kind, type) or kind in (Any, object, Hashable):
         return True
     if issubclass(kind, Names) and isinstance(value, str):

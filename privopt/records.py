@@ -27,7 +27,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from privopt.arguments import checked, described, shown
@@ -113,12 +112,16 @@ def _numeric(array: Any, kind: str, name: str) -> Array | NDArray[Any]:
     dtype = array.dtype
     if jnp.issubdtype(dtype, jnp.floating):
         check_floating(dtype, name)
-    elif jnp.issubdtype(dtype, jnp.integer):
+    elif _is_integer(dtype):
         if dtype.kind not in "iu":  # JAX's integers of 2 and 4 bits
             array = array.astype(np.int8 if jnp.iinfo(dtype).min < 0 else np.uint8)
     elif dtype != np.bool_:
         raise ValueError(f"{name} must be numeric, got dtype {dtype.type.__name__}")
     return array
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return jnp.issubdtype(dtype, jnp.integer) and dtype.kind != "m"  # NumPy counts durations
 
 
 def _columns_of(frame: Any) -> list[Any]:
@@ -155,25 +158,27 @@ def _nested(values: Any, name: str) -> NDArray[Any]:
 
 
 @checked
-def check_floating(dtype: DTypeLike, name: str) -> None:
+def check_floating(dtype: np.dtype[Any], name: str) -> None:
     """Check that a floating-point type is one whose round-off is accounted for."""
-    if jnp.dtype(dtype).name not in _SUPPORTED:
-        raise ValueError(f"{name} must be float32 or float64, got {jnp.dtype(dtype).name}")
+    if dtype.name not in _SUPPORTED:
+        raise ValueError(f"{name} must be float32 or float64, got {dtype.name}")
 
 
 @checked
-def check_answer(answer: object, name: str, *, ndim: int) -> Array:
+def check_answer(answer: Any, name: str, *, ndim: int | None = None) -> Array:
     """Return an answer to which noise is added, if it is floating and has ``ndim`` axes.
 
     Integers are refused: noise in integers is zero with positive probability, and an answer above
     ``2^24`` that becomes a float is rounded, by more than its sensitivity allows for.
     """
-    array = jnp.asarray(answer) if isinstance(answer, jax.Array | np.ndarray | np.generic) else None
-    if array is None or not jnp.issubdtype(array.dtype, jnp.floating) or array.ndim != ndim:
-        got = described(answer) if array is None else f"{array.dtype} of shape {array.shape}"
-        raise ValueError(f"{name} must be an array of floats with {ndim} axes, got {got}")
-    check_floating(array.dtype, name)
-    return array
+    array = isinstance(answer, jax.Array | np.ndarray | np.generic)
+    floating = array and jnp.issubdtype(answer.dtype, jnp.floating)
+    if not floating or ndim not in (None, answer.ndim):
+        wanted = "an array of floats" + ("" if ndim is None else f" with {ndim} axes")
+        got = f"{answer.dtype} of shape {answer.shape}" if array else described(answer)
+        raise ValueError(f"{name} must be {wanted}, got {got}")
+    check_floating(answer.dtype, name)
+    return jnp.asarray(answer)
 
 
 @checked
@@ -228,7 +233,10 @@ def prepare(
     """
     data = jax.tree.map(lambda leaf: on_device(leaf, name), data)
     if hasattr(loss, "prepare"):
-        data = loss.prepare(data, dim=dim, smoothness=smoothness)
+        try:
+            data = loss.prepare(data, dim=dim, smoothness=smoothness)
+        except ValueError as error:  # the loss calls them data
+            raise ValueError(str(error) if name == "data" else f"{name}: {error}") from None
     leaves = jax.tree.leaves(data)
     floating = {leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)}
     if len(floating) != 1:
@@ -278,7 +286,7 @@ def column_type(values: Any) -> str:
     """
     dtype = _dtype(values)
     if isinstance(dtype, np.dtype):
-        if jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer):
+        if jnp.issubdtype(dtype, jnp.floating) or _is_integer(dtype):
             return NUMBERS  # those of JAX included, for which NumPy has no kind
         return _DTYPE_KINDS.get(dtype.kind, dtype.type.__name__)
     name = str(dtype).lower()

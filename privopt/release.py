@@ -25,6 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from privopt.arguments import flag
+
 __all__ = ["Pytree", "Released", "Replay", "Tape", "release"]
 
 Pytree: TypeAlias = Any  # an array, or a nest of containers of arrays, which no type describes
@@ -107,7 +109,7 @@ class Tape(_Open):
     """
 
     def __init__(self, *, traced: bool = False) -> None:
-        super().__init__(numbers=not traced)
+        super().__init__(numbers=not flag("traced", traced))
         self.released: list[Released] = []
 
     def __getitem__(self, name: str) -> list[Pytree]:

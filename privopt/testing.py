@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from privopt.algorithms import ALGORITHMS
-from privopt.arguments import instance, member
+from privopt.arguments import check_type, instance, member
 from privopt.audit import Pair, attackable, audit, least_runs, replay, worst_pair
 from privopt.audit.pairs import choices_of
 from privopt.core import Plan, run, run_many
@@ -19,6 +19,7 @@ from privopt.core.parameters import scaled
 from privopt.core.replicates import run_one
 from privopt.problems import Problem
 from privopt.spec import Budget
+from privopt.streams import as_key
 
 __all__ = ["Check", "Report", "check_algorithm"]
 
@@ -98,6 +99,8 @@ def check_algorithm(
     """
     member("algorithm", algorithm, attackable())
     instance("budget", budget, Budget)
+    key = as_key(key)
+    check_type("pair", pair, Pair | None)
     pair = pair or worst_pair(algorithm, budget, **choices)
     given = {**choices_of(algorithm), **choices}
     halved = replace(budget, epsilon=0.5 * budget.epsilon)

@@ -233,7 +233,7 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
             {"problem": "sparse_same_sines", "sparsity": 2, "data_sets": None},
             "certified opt",
         ),
-        ({"algorithms": ["dp_dg"]}, "algorithm must be one of .*; did you mean dp_gd"),
+        ({"algorithms": ["dp_dg"]}, "algorithms must be one of .*; did you mean dp_gd"),
         ({"axis": "d"}, "axis of synthetic_logistic must be one of .*got 'd'; did you mean dim"),
         ({"axis": "n", "values": (50,)}, r"values must be two or more along an axis, got \(50,\)"),
         ({"values": (50, 60)}, "values must be left out where there is no axis"),

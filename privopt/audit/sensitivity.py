@@ -128,8 +128,8 @@ def _check_start(start: object) -> Records:
     """Return ``start`` as an array, or raise ``ValueError`` unless it contains floating records."""
     try:
         records = np.asarray(start)
-    except ValueError:
-        raise ValueError("start must be an array, got rows of different shapes") from None
+    except (TypeError, ValueError):
+        raise ValueError(f"start must be an array, got {described(start)}") from None
     if records.dtype.kind != "f" or records.ndim == 0 or records.size == 0:
         raise ValueError(
             "start must be an array of floating numbers with at least one record, got dtype "

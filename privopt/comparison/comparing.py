@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from jax import Array
 
-from privopt.arguments import positive_integer
+from privopt.arguments import checked, positive_integer
 from privopt.comparison.comparison import Comparison
 from privopt.comparison.forecast import forecasting
 from privopt.comparison.request import (
@@ -33,6 +33,7 @@ MAX_STEPS = 1000
 """Of a default plan: those that ask for more are held to it, and told."""
 
 
+@checked
 def compare(
     problem: str | Family | Problem,
     algorithms: Sequence[str | Method] | None = None,

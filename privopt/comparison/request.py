@@ -61,7 +61,8 @@ def family_of(problem: object, data_sets: int | None, replicates: int) -> Family
         return replace(problem, strengths=tuple(map(float, range(count))))
     if data_sets is not None:
         raise ValueError(
-            f"data_sets must be left out for {problem.name}, which has its data, got {data_sets}"
+            f"data_sets must be left out for {problem.name}, which has its data, got "
+            f"{shown(data_sets)}"
         )
     if len(problem.strengths) > 1:
         raise ValueError(
@@ -115,7 +116,7 @@ def methods_of(
 
     Tuned twins that are registered, here or by the caller, are compared where they are named.
     """
-    if isinstance(algorithms, str):
+    if isinstance(algorithms, str | Method):
         algorithms = [algorithms]
     if algorithms is None:
         algorithms = [
@@ -126,7 +127,7 @@ def methods_of(
     found: list[Method] = []
     for each in algorithms:
         if not isinstance(each, Method):
-            member("algorithm", each, ALGORITHMS)
+            member("algorithms", each, ALGORITHMS)
             each = Method(each, each)
         held = each if each.most_steps else replace(each, most_steps=max_steps)
         grid = {} if tune is None or each.search else _grid(held)
@@ -173,7 +174,7 @@ def experiment_of(
     kind = family.name.removeprefix("synthetic_")
     along = f"_{axes[0].name}" if axes else ""
     if not (family.hard and family.dim is None) and sizes["dim"] not in (None, family.dim):
-        raise ValueError(f"dim must be {family.dim} for {family.name}, got {sizes['dim']}")
+        raise ValueError(f"dim must be {family.dim} for {family.name}, got {shown(sizes['dim'])}")
     found = Experiment(
         name=f"compare_{kind}{along}",
         title=f"Methods compared on {family.summary or kind}",

@@ -12,7 +12,7 @@ from jax.custom_batching import sequential_vmap
 from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
 from jax.typing import ArrayLike
 
-from privopt.arguments import checked
+from privopt.arguments import checked, described
 from privopt.convex.certificate import ROUND_OFF
 from privopt.convex.vectors import inner, norm, power_of_two
 
@@ -102,6 +102,8 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
 def _float64(name: str, value: ArrayLike, ndim: int) -> Array:
     """In float64, on the host what is there."""
     array: Any = value if isinstance(value, Array) else np.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be real numbers, got {described(value)}")
     array = array.astype(np.float64)
     if array.ndim != ndim or array.size == 0:
         raise ValueError(f"{name} must have {ndim} axes and some entries, got shape {array.shape}")

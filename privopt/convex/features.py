@@ -21,7 +21,7 @@ import scipy.sparse
 from jax import Array
 from jax.typing import ArrayLike
 
-from privopt.arguments import checked, described
+from privopt.arguments import check_type, checked, described
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.sparse_features import SparseFeatures
 from privopt.convex.vectors import norm, scaled_rows
@@ -161,6 +161,7 @@ def floats(values: Any) -> Any:
     numeric = isinstance(values, Real) or (
         isinstance(values, Array | np.ndarray)
         and any(jnp.issubdtype(values.dtype, kind) for kind in (jnp.number, jnp.bool_))
+        and values.dtype.kind not in "cm"  # complex numbers, and durations
     )
     if not numeric:
         raise ValueError(f"features must be an array of numbers, got {described(values)}")
@@ -184,7 +185,6 @@ def is_features(values: object) -> bool:
     return own or bool(scipy.sparse.issparse(values))
 
 
-@checked
 def as_features(values: FeaturesLike) -> Features:
     """Return ``values`` as features: an array, a matrix of ``scipy.sparse``, or features as is.
 
@@ -198,6 +198,7 @@ def as_features(values: FeaturesLike) -> Features:
         return SparseFeatures.of(values)
     if is_features(values):
         return values  # type: ignore[return-value]
+    check_type("values", values, Array)
     return DenseFeatures(jnp.asarray(values))
 
 

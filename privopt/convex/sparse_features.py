@@ -81,9 +81,9 @@ class SparseFeatures:
             raise ValueError(f"matrix must be one of scipy.sparse, got {type(matrix).__name__}")
         if width is not None and (type(width) is not int or width < 1):
             raise ValueError(f"width must be a positive integer, got {shown(width)}")
-        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub" or matrix.dtype.itemsize > 8:
             raise ValueError(
-                f"matrix must have shape (n, d) and real numbers, got {matrix.shape} of dtype "
+                f"matrix must be numeric, of shape (n, d), got {matrix.shape} of dtype "
                 f"{matrix.dtype}"
             )
         rows = scipy.sparse.csr_array(matrix)

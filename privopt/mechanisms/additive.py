@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Generic, NamedTuple, Self, TypeVar
 
+import jax
 from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, NoOpDpEvent
 from jax import Array
 from jax.flatten_util import ravel_pytree
@@ -57,8 +58,8 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
 
         The noise is drawn in the dtype of the answer, as one vector in the order of its leaves.
         """
+        jax.tree.map(lambda leaf: check_answer(leaf, "answer"), answer)
         vector, unravel = ravel_pytree(answer)
-        check_answer(vector, "answer", ndim=1)
         noise = release("noise", self.scale * self._drawn(key, vector))
         return release("answer", unravel(vector + noise))
 

@@ -174,6 +174,7 @@ class Guarantee:
 
     def then(self, other: Guarantee) -> Guarantee:
         """Both releases from the same data, the second perhaps chosen in the light of the first."""
+        instance("other", other, Guarantee)
         if self.relation is not other.relation:
             raise ValueError(
                 "cannot compose guarantees under different neighbouring relations: "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from privopt.arguments import instance
+from privopt.arguments import instance, shown
 from privopt.problems.problem import Problem
 
 
@@ -61,5 +61,7 @@ def first_records(
     """The first ``n`` records; the others stay, at multiplicity 0: every ``n`` has one shape."""
     del noise_ratio, strength
     if dim != problem.problem_class.dim:
-        raise ValueError(f"dim must be {problem.problem_class.dim} for {problem.name}, got {dim}")
+        raise ValueError(
+            f"dim must be {problem.problem_class.dim} for {problem.name}, got {shown(dim)}"
+        )
     return problem.first(n)

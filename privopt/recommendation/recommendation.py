@@ -171,9 +171,10 @@ def recommend(
     left_out = SLOW if algorithms is None else ()
     names = _private()
     if algorithms is not None and not (isinstance(algorithms, str) and algorithms == "all"):
-        names = tuple(dict.fromkeys(list(algorithms)))
-    for name in names:
-        member("algorithms", name, _private())
+        names = tuple(algorithms)
+        for name in names:
+            member("algorithms", name, _private())
+        names = tuple(dict.fromkeys(names))
     names = tuple(name for name in names if name not in left_out)
     provides = None if loss is None else provided(loss, problem_class)
     found, plates = plans(names, problem_class, budget, provides), Plates.of(results)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv
 
 from privopt.arguments import checked
+from privopt.privacy.numbers import real_array
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
@@ -30,7 +31,7 @@ def clopper_pearson(
     >>> lower.round(3).tolist(), upper.round(3).tolist()
     ([0.0, 0.501], [0.499, 1.0])
     """
-    hits = np.asarray(hits)
+    hits = real_array("hits", hits)
     misses = trials - hits
     lower = betaincinv(np.maximum(hits, 1), misses + 1, failure)
     upper = betaincinv(hits + 1, np.maximum(misses, 1), 1.0 - failure)

@@ -59,7 +59,7 @@ def mask_of(records: Array, present: Array | None) -> Array:
     boolean = getattr(present, "dtype", None) == jnp.bool_
     if not boolean or present.shape != records.shape[:1]:
         raise ValueError(
-            f"present must be booleans of shape {records.shape[:1]}, one for each record, got "
+            f"present must be booleans of shape {records.shape[:1]}, as the records, got "
             f"{described(present)}"
         )
     return jnp.asarray(present)

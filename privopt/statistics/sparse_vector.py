@@ -11,7 +11,7 @@ from dp_accounting import DpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import check_fields, count, shown
+from privopt.arguments import check_fields, checked, count, instance, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
 from privopt.privacy import round_up
@@ -112,6 +112,7 @@ class SparseVector(NamedTuple):
         noise = draws.laplace(threshold_key, (), jnp.result_type(float))
         return Memory(key, release("noise", noise), jnp.asarray(self.answers).astype(jnp.int32))
 
+    @checked
     def ask(self, memory: Memory, answer: Array, threshold: float | Array) -> tuple[Array, Memory]:
         """Return True if the noisy ``answer`` reaches the noisy ``threshold``, and a new memory.
 
@@ -122,8 +123,9 @@ class SparseVector(NamedTuple):
         """
         refuse_without_budget(memory, self.answers)
         answer = check_answer(answer, "answer", ndim=0)
-        if jnp.ndim(threshold) != 0:
-            raise ValueError(f"threshold must be one number, got shape {jnp.shape(threshold)}")
+        real = jnp.issubdtype(jnp.result_type(threshold), jnp.number)
+        if jnp.ndim(threshold) != 0 or not real:
+            raise ValueError(f"threshold must be one real number, got {shown(threshold)}")
         key, question_key = jax.random.split(memory.key)
         noise = release(
             "noise", self.question_scale * draws.laplace(question_key, (), answer.dtype)
@@ -136,7 +138,7 @@ class SparseVector(NamedTuple):
 
 def refuse_without_budget(memory: Memory, answers: float) -> None:
     """Check, on the host, that the memory has an answer left, and not more than were paid for."""
-    left = memory.left
+    left = instance("memory", memory, Memory).left
     if not isinstance(left, jax.core.Tracer) and left.ndim == 0 and not 0 < int(left) <= answers:
         raise ValueError(
             f"memory must have an answer left, got {int(left)} of the {answers:g} paid for"

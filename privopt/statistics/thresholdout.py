@@ -15,6 +15,7 @@ from privopt.arguments import check_fields, count, positive_number
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_up
+from privopt.records import as_floats
 from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.events import pure_release, resolvable
@@ -41,10 +42,16 @@ class MeanGap(NamedTuple):
 
     def answer(self, training: Array, holdout: Array) -> Array:
         """Shape ``()``, of the values of one function there, shapes ``(m,)`` and ``(n,)``."""
-        return jnp.abs(self.query.answer(holdout) - self.mean_of(training))
+        unseen, seen = self.query.answer(holdout), self.mean_of(training)
+        if unseen.dtype != seen.dtype:
+            raise ValueError(
+                f"training must have the dtype of holdout, {unseen.dtype}, got {seen.dtype}"
+            )
+        return jnp.abs(unseen - seen)
 
     def mean_of(self, training: Array) -> Array:
         """Return the mean of the training records, of which there is at least one."""
+        training = as_floats(training, "training", ndim=1)
         if training.size == 0:
             raise ValueError(f"training must hold a record, got shape {training.shape}")
         return self.query._replace(size=float(training.size)).answer(training)
@@ -131,10 +138,11 @@ class Thresholdout(NamedTuple):
         """
         refuse_without_budget(memory, self.comparison.answers)
         key, answer_key = jax.random.split(memory.key)
+        training = as_floats(training, "training", ndim=1)
+        holdout = as_floats(holdout, "holdout", ndim=1)
+        gap = self.gap.answer(training, holdout)
+        above, after = self.comparison.ask(memory._replace(key=key), gap, self.threshold)
         seen, unseen = self.gap.mean_of(training), self.query.answer(holdout)
-        above, after = self.comparison.ask(
-            memory._replace(key=key), self.gap.answer(training, holdout), self.threshold
-        )
         noise = release("noise", self.answer_scale * draws.laplace(answer_key, (), unseen.dtype))
         told = self.query.restore(jnp.where(above, unseen + noise, seen))
         return release("answer", jnp.where(memory.left > 0, told, jnp.nan)), after

@@ -85,7 +85,7 @@ def test_records_of_other_types_and_shapes_are_refused():
     ):
         with pytest.raises(ValueError, match=got):
             Bounds.of(0.0, 1.0).standardise(bad)
-    present = "present must be booleans of shape .* one for each record, got an object of type"
+    present = "present must be booleans of shape .* as the records, got an object of type"
     for mask in (jnp.ones(2, bool), jnp.ones(3), jnp.ones(3, int), [True] * 3):
         with pytest.raises(ValueError, match=present):
             Count().answer(jnp.zeros(3), mask)

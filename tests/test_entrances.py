@@ -1,0 +1,294 @@
+"""Every entrance for records takes every type of number that NumPy and JAX have, or refuses it.
+
+A type is refused by its name, whatever the entries are. An array of an accepted type gives an
+answer that one record changes by no more than the sensitivity that is charged, also at the least
+and the largest number of the type: the absolute value of the least integer is not positive, and
+sums in short floats have round-off of many times their sensitivity.
+"""
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+import scipy.sparse
+from ml_dtypes import finfo
+
+import privopt
+from privopt import convex, estimators, problems, statistics, tables
+from privopt.convex import GeneralisedLinear, Logistic
+from privopt.estimators.unit_rows import UnitRows, features_of
+
+N, DIM = 6, 2
+RELATION = "replace_one"
+BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation=RELATION)
+CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=1e4)
+KEY = jax.random.key(0)
+
+NUMPY = [np.dtype(each) for each in "?bBhHiIqQefdgFDG"] + [
+    np.dtype(each) for each in ("U4", "S4", "M8[s]", "m8[s]", "V4", object)
+]
+OF_JAX = [
+    np.dtype(getattr(ml_dtypes, name))
+    for name in dir(ml_dtypes)
+    if isinstance(getattr(ml_dtypes, name), type)
+    and issubclass(getattr(ml_dtypes, name), np.generic)
+]
+DTYPES = list(dict.fromkeys(NUMPY + OF_JAX))
+FLOATS = ("float32", "float64")
+
+
+def extremes(dtype):
+    """Return the least, the largest and special entries of a type, the first of which is usual."""
+    if dtype == np.bool_:
+        return [True, False]
+    if dtype.kind in "iu" or "int" in dtype.name:
+        limits = ml_dtypes.iinfo(dtype)
+        edges = [int(limits.min), int(limits.min) + 1, int(limits.max) - 1, int(limits.max)]
+        return [0, *edges]
+    if "float" in dtype.name:
+        limits = np.finfo(dtype) if dtype.kind == "f" and dtype.itemsize > 1 else finfo(dtype)
+        edges = [limits.min, limits.max, limits.smallest_subnormal, limits.tiny]
+        return [1.0, *edges, -1.0, 0.0, math.nan, math.inf, -math.inf]
+    if dtype.hasobject:
+        return [1.0, "text", None, 10**400, -(2**63), math.nan]
+    return [np.zeros((), dtype), np.ones((), dtype)]
+
+
+def neighbours(dtype, *, columns):
+    """Yield arrays of records that differ from the first in one record."""
+    usual, *others = extremes(dtype)
+    shape = (N, columns) if columns else (N,)
+    yield np.full(shape, usual, dtype)
+    with np.errstate(all="ignore"):
+        for entry in others:
+            for place in [2, (2, 0)] if columns else [2]:
+                array = np.full(shape, usual, dtype)
+                array[place] = entry
+                yield array
+
+
+# --- entrances: what an array of records is answered, without noise, and how far one may move it --
+
+SIGNS = np.where(np.arange(N) % 2, 1.0, -1.0)
+UNIT = np.eye(DIM)[np.arange(N) % DIM]
+
+
+def a_step(facts=CLASS):
+    """Return a plan of one step without noise, and how far one record may move its release."""
+    plan = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=1, step_size=1.0, output="last")
+    return plan.with_noise(0.0), plan.params.mechanism.query.sensitivity(RELATION)
+
+
+def fitted(loss, data, facts=CLASS, **options):
+    plan, moved = a_step(facts)
+    problem = problems.Problem(loss=loss, data=data, problem_class=facts, **options)
+    return privopt.run(plan, problem, KEY).released, moved
+
+
+def floating(array, default=np.float64):
+    """Return the type of the labels beside an array: that which its entries are computed in."""
+    return array.dtype if array.dtype.name in FLOATS else np.dtype(default)
+
+
+def features(array):
+    return fitted(GeneralisedLinear(Logistic()), (array, SIGNS.astype(floating(array))))
+
+
+def labels(array):
+    return fitted(GeneralisedLinear(convex.Squared()), (UNIT.astype(floating(array)), array))
+
+
+def sparse_features(array):
+    try:
+        matrix = scipy.sparse.csr_array(array)
+    except (TypeError, ValueError) as error:
+        raise ValueError("scipy.sparse has no such matrix") from error
+    return fitted(GeneralisedLinear(Logistic()), (matrix, SIGNS.astype(floating(array))))
+
+
+def points(array):
+    return fitted(convex.Distance(), array)
+
+
+def own_loss(array):
+    return fitted(lambda w, x: (w * x).sum(), array)
+
+
+def first_layer(array):
+    facts = replace(CLASS, dim=DIM + 1, radius=math.inf)
+    loss = convex.FirstLayer(lambda v, hidden, y: ((hidden - y).sum() + v).sum())
+    start = np.zeros((DIM, 1), floating(array)), np.zeros(1, floating(array))
+    released, moved = fitted(loss, (array, SIGNS.astype(floating(array))), facts, start=start)
+    return jnp.concatenate([leaf.ravel() for leaf in released]), moved
+
+
+def linear(array):
+    plan, moved = a_step()
+    problem = problems.linear(array, problem_class=CLASS)
+    return privopt.run(plan, problem, KEY).released, moved
+
+
+def stream(array):
+    plan, moved = a_step()
+    signs = SIGNS.astype(floating(array))
+    found = privopt.run_stream(
+        plan, GeneralisedLinear(Logistic()), lambda rows: (array[rows], signs[rows]), KEY
+    )
+    return found.released, moved
+
+
+def step(array):
+    plan, moved = a_step()
+    signs = SIGNS.astype(floating(array))
+    data = UNIT.astype(floating(array)), signs
+    problem = problems.Problem(loss=GeneralisedLinear(Logistic()), data=data, problem_class=CLASS)
+    stepper = privopt.stepper(plan, problem)
+    state = stepper.init(KEY)
+    numbers = np.asarray(stepper.rows(state)[0])
+    return stepper.released(stepper.step(state, (array[numbers], signs[numbers]))), moved
+
+
+def query(each):
+    return lambda array: (each.answer(array), each.sensitivity(RELATION))
+
+
+def median(array):
+    """Return the logarithm of the smooth sensitivity, which moves by the smoothing at most."""
+    smoothing = 0.1
+    smooth = statistics.Median.of(0.0, 2.0).smooth_sensitivity(array, smoothing)
+    return jnp.log(smooth), smoothing + 2.0**-18
+
+
+def gap(array):
+    query = statistics.Thresholdout.calibrated(MEAN, 0.1, BUDGET, answers=1).gap
+    training = jnp.zeros(3, floating(array))
+    return query.answer(training, array), query.l1_sensitivity(RELATION)
+
+
+def unit_rows(array):
+    """Rows, of which those that were not changed stay the same, and the others have norm 1."""
+    return UnitRows(1.0, intercept=True).of(features_of(array)), 2.0
+
+
+def answers(array):
+    model = estimators.LinearRegression(budget=BUDGET, data_norm=1.0, target_bounds=(-1.0, 1.0))
+    return np.nan_to_num(model._answers(array)), 2.0  # NaN makes a record null
+
+
+def table(array):
+    declared = tables.Table({"x": tables.Number(-1, 1)})
+    return declared.features({"x": array}), 2.0 * declared.norm
+
+
+def category(array):
+    declared = tables.Table({"x": tables.Category((0, 1), other=True)})
+    return declared.features({"x": array}), 2.0 * declared.norm
+
+
+MEAN = statistics.BoundedMean.of(-1.0, 1.0, size=N)
+MATRICES = {
+    "features": features, "sparse features": sparse_features, "points": points,
+    "own loss": own_loss, "first layer": first_layer, "linear": linear, "run_stream": stream,
+    "Stepper.step": step, "rows of an estimator": unit_rows,
+}  # fmt: skip
+COLUMNS = {
+    "labels": labels,
+    "BoundedMean": query(MEAN),
+    "BoundedSum": query(statistics.BoundedSum.of(-1.0, 1.0)),
+    "Count": query(statistics.Count()),
+    "Histogram": query(statistics.Histogram((-1.0, 0.0, 1.0, 2.0))),
+    "Median": median,
+    "Thresholdout": gap,
+    "targets of an estimator": answers,
+    "numbers of a table": table,
+    "categories of a table": category,
+}
+ENTRANCES = {**MATRICES, **COLUMNS}
+
+
+def moved(entrance, array):
+    """Return the answer and its sensitivity, or the refusal."""
+    try:
+        answer, sensitivity = entrance(array)
+    except (TypeError, ValueError) as error:
+        return error, None
+    return np.asarray(answer, np.float64), sensitivity
+
+
+def faults(name, entrance, dtype, convert=lambda array: array):
+    """Return what is wrong with the outcomes on neighbours of one type."""
+    columns = DIM if name in MATRICES else 0
+    arrays = [convert(array) for array in neighbours(dtype, columns=columns)]
+    (usual, sensitivity), *others = (moved(entrance, array) for array in arrays)
+    if isinstance(usual, Exception):
+        same = all(str(other) == str(usual) for other, _ in others)
+        wrong = [] if same else [f"{name} refuses some entries of {dtype}: {usual}"]
+        told = any(rule in str(usual) for rule in REFUSALS)
+        return wrong + ([] if told else [f"{name} does not say which types it takes: {usual}"])
+    wrong = []
+    for array, (other, _) in zip(arrays[1:], others, strict=True):
+        if isinstance(other, Exception):
+            wrong.append(f"{name} refuses an entry of {dtype}: {other}")
+            continue
+        distance = np.linalg.norm(other - usual)
+        if not distance <= sensitivity * (1.0 + 1e-6):
+            wrong.append(f"{name} moves {distance} of {sensitivity} for {dtype}: {array[2]}")
+    return wrong
+
+
+REFUSALS = (
+    "float32 or float64",
+    "must be numeric",
+    "must be float",
+    "must have floating leaves",
+    "must hold numbers",
+    "scipy.sparse has no such matrix",
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ENTRANCES)
+def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name, dtype):
+    assert faults(name, ENTRANCES[name], dtype) == []
+
+
+@pytest.mark.parametrize("name", ENTRANCES)
+def test_arrays_of_jax_are_read_as_those_of_numpy(name):
+    for dtype in DTYPES:
+        try:
+            jnp.asarray(np.zeros(9, dtype)).astype(np.float32).block_until_ready()
+        except Exception:
+            continue  # JAX has no such array
+        assert faults(name, ENTRANCES[name], dtype, jnp.asarray) == []
+
+
+def test_the_comparison_sees_planted_defects():
+    """An absolute value in integers, a sum in short floats, and refusals of one entry."""
+
+    def shortened(array):
+        rows = jnp.asarray(array).astype(array.dtype)
+        return (rows / jnp.maximum(jnp.abs(rows), 1)).astype(np.float64).sum(0), 2.0
+
+    def short_sum(array):
+        return jnp.clip(jnp.asarray(array), -1, 1).sum() * 1000, 2.0
+
+    def strict(array):
+        if not np.isfinite(np.asarray(array)).all():
+            raise ValueError("records must be float32 or float64, and finite")
+        return np.zeros(()), 2.0
+
+    def silent(array):
+        raise TypeError(f"cannot use {array.dtype}")
+
+    for entrance, dtype, fault in [
+        (shortened, np.int8, "moves"),
+        (short_sum, jnp.bfloat16, "moves"),
+        (strict, np.float32, "refuses an entry"),
+        (silent, np.float32, "does not say"),
+    ]:
+        found = faults("planted", entrance, np.dtype(dtype))
+        assert any(fault in each for each in found), (entrance, found)
