@@ -195,7 +195,7 @@ def on_device(values: Any, name: str = "data") -> Any:
     if isinstance(array, np.ndarray) and array.dtype.kind in "iu":
         limits = np.iinfo(jax.dtypes.canonicalize_dtype(array.dtype))
         array = array.clip(max(limits.min, np.iinfo(array.dtype).min), limits.max)
-    return jnp.asarray(array)
+    return _silently(array)
 
 
 @checked
@@ -215,10 +215,16 @@ def as_floats(values: Any, name: str, *, ndim: int) -> Any:
         array = as_array(values, name)
         if not jnp.issubdtype(array.dtype, jnp.floating):
             array = array.astype(jnp.result_type(float))
-        array = jnp.asarray(array)
+        array = _silently(array)
     if len(array.shape) != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {array.shape}")
     return array
+
+
+def _silently(array: Any) -> Array:
+    """Return ``jnp.asarray(array)`` without NumPy's warning about one large number."""
+    with np.errstate(all="ignore"):
+        return jnp.asarray(array)
 
 
 @checked
