@@ -1,5 +1,6 @@
 """Runs step by step, and on records read batch by batch, against ``run``."""
 
+import copy
 import dataclasses
 import pickle
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 
 import privopt
 from privopt import problems
+from privopt.core.digest import plan_digest
 from privopt.problems import GeneralisedLinear, Logistic
 
 N, DIM = 60, 3
@@ -134,6 +136,36 @@ def test_a_state_belongs_to_its_plan_and_stream(name):
             )
     again = privopt.stepper(plan(name), problem())  # an equal plan, made anew
     same(again.step(state), s.step(state))
+
+
+def test_a_digest_counts_arrays_and_what_functions_close_over():
+    planned = plan("dp_sgd")
+
+    def digest(**changes):
+        object.__setattr__(other := copy.copy(planned), "static", changes)
+        return plan_digest(other, 0).tolist()
+
+    def closed_over(number):
+        return lambda w: number * w
+
+    distinct = [
+        digest(),
+        digest(a=np.zeros(3)),
+        digest(a=np.array([0.0, 0.0, 1e-300])),
+        digest(a=np.zeros(3, np.float32)),
+        digest(a=np.zeros((3, 1))),
+        digest(b=np.zeros(3)),
+        digest(a=closed_over(1.0)),
+        digest(a=closed_over(2.0)),
+        digest(a=partial(closed_over, 1.0)),
+        digest(a=partial(closed_over, 2.0)),
+        digest(a=(1, (2, 3))),
+        digest(a=((1, 2), 3)),
+        digest(a={"x": 1}),
+        digest(a={"x": 2}),
+    ]
+    assert len(set(map(tuple, distinct))) == len(distinct)
+    assert digest(a=closed_over(1.0)) == digest(a=closed_over(1.0))
 
 
 @pytest.mark.parametrize("t", [-3, -1, 6, 7, 10**6])
