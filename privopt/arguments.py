@@ -281,8 +281,9 @@ def _has_type(value: object, hint: Any) -> bool:
         return _is_real(value) if kind is float else _is_whole(value)
     if kind is Callable:
         return callable(value)
-    if getattr(kind, "__name__", "") == "Array":  # of JAX; NumPy's arrays and numbers will do
-        return _is_real(value) or _is_array(value)
+    if getattr(kind, "__name__", "").endswith("Array"):  # of JAX; NumPy's numbers do too
+        letter = getattr(getattr(value, "dtype", None), "kind", None)
+        return _is_real(value) or (_is_array(value) and letter not in ("O", "S", "U", "m", "M"))
     if kind in (Sequence, Iterable) and _is_array(value):
         return bool(getattr(value, "ndim", 0))
     if not isinstance(kind, type) or kind in (Any, object, Hashable):

@@ -69,8 +69,8 @@ ROOMS = {
     "convex":     Room(3, ROOTS, DEVICE),
     "spec":       Room(3, "arguments", ""),
     "bibliography": Room(3, "arguments", ""),
-    "draws":      Room(2, "streams", "jax"),
-    "release":    Room(0, "", "jax numpy"),
+    "draws":      Room(2, "arguments streams", "jax numpy"),
+    "release":    Room(1, "arguments", "jax numpy"),
     "shipped":    Room(0, "", ""),
     "streams":    Room(1, "arguments", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone

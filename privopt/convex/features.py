@@ -220,7 +220,6 @@ def difference(features: Features, others: Features) -> Features:
     return found
 
 
-@checked
 def shortened(features: FeaturesLike, curvature: float, smoothness: float | None) -> FeaturesLike:
     """``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``: as long as the declared smoothness allows.
 

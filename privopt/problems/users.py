@@ -61,12 +61,12 @@ def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
     n, most = positive_integer("n", n), positive_integer("most", most)
     data, owners = prepare(None, data, dim=0, smoothness=None), np.asarray(as_array(users, "users"))
     total = int(jax.tree.leaves(data)[0].shape[0])
-    if owners.shape != (total,) or not np.issubdtype(owners.dtype, np.integer):
+    if owners.shape != (total,):
         raise ValueError(
-            f"users must be integers of shape ({total},), one for each record, got "
-            f"{owners.dtype.type.__name__} of shape {owners.shape}"
+            f"users must have shape ({total},), one for each record, got shape {owners.shape}"
         )
-    owners = np.where((owners >= 0) & (owners < n), owners, n).astype(np.int64)  # n: no user
+    known = (owners >= 0) & (owners < n) & (owners == np.floor(owners))
+    owners = np.where(known, owners, n).astype(np.int64)  # n: no user
     order = np.argsort(owners, kind="stable")
     counts = np.bincount(owners, minlength=n + 1)
     firsts = (np.cumsum(counts) - counts)[:n]
