@@ -10,7 +10,6 @@ Standard library only.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from dataclasses import is_dataclass
 from difflib import get_close_matches
@@ -52,6 +51,14 @@ __all__ = [
 
 _INT32_MAX = 2**31 - 1
 _ARGS, _KWARGS = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
+_WORDS = {
+    float: "a real number",
+    int: "an integer",
+    bool: "True or False",
+    str: "a string",
+    type(None): "None",
+    Callable: "a function",
+}
 _ARRAYS = ("jax", "jaxlib", "numpy")  # packages whose objects are arrays
 _LONGEST_SHOWN = 60  # characters
 
@@ -229,7 +236,7 @@ def checked(function: Function) -> Function:
     ...     return size / 2
     >>> half([1.0])
     Traceback (most recent call last):
-    ValueError: size must be float, got an object of type list and length 1
+    ValueError: size must be a real number, got an object of type list and length 1
     """
     parameters = signature(function)
 
@@ -247,11 +254,23 @@ def checked(function: Function) -> Function:
 def check_type(name: str, value: object, hint: Any) -> None:
     """Check that ``value`` has the type ``hint``, which may be generic: ``Mechanism[Query]``."""
     if not _has_type(value, hint):
-        wanted = str(hint) if get_origin(hint) else getattr(hint, "__name__", str(hint))
-        wanted = re.sub(r"(\w+\.)+", "", wanted)  # without modules
-        if "ndarray" in wanted or "Array" in wanted:
-            wanted = "an array"
-        raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
+        raise ValueError(f"{name} must be {_described_type(hint)}, got {shown(value)}")
+
+
+def _described_type(hint: Any) -> str:
+    """Return a type in words, for an error message."""
+    kind, options = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_described_type, options)))
+    if kind is Literal:
+        return f"one of {', '.join(map(str, options))}"
+    if isinstance(kind, type) and issubclass(kind, Names):
+        return f"one of {', '.join(map(str, kind))}"
+    name = getattr(kind, "__name__", str(kind)).split(".")[-1]
+    if name.endswith(("Array", "ndarray")):
+        return "an array"
+    article = "an" if name[0] in "AEIOUaeiou" else "a"
+    return _WORDS.get(kind, f"{article} {name}")
 
 
 def _field_types(kind: Any) -> dict[str, Any]:

@@ -108,7 +108,8 @@ class FirstOrder:
     gradient_mapping: bool = field(default=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        if self.update.has_step_sizes != (self.step_sizes is None):
+        known = isinstance(self.update, Update)  # fields changed by hand are checked by ``Plan``
+        if known and self.update.has_step_sizes != (self.step_sizes is None):
             rule = "be None beside" if self.update.has_step_sizes else "be given beside"
             raise ValueError(f"step_sizes must {rule} {self.update}, got {shown(self.step_sizes)}")
 

@@ -25,11 +25,11 @@ class Moments(NamedTuple):
 @checked
 def corrected_adam(
     learning_rate: optax.ScalarOrSchedule,
-    noise_variance: float,
-    b1: float = 0.9,
-    b2: float = 0.999,
-    floor: float = 0.1,
-    eps: float = 1e-8,
+    noise_variance: float | Array,
+    b1: float | Array = 0.9,
+    b2: float | Array = 0.999,
+    floor: float | Array = 0.1,
+    eps: float | Array = 1e-8,
 ) -> optax.GradientTransformation:
     """Adam whose second moment leaves out the noise: ``m / (sqrt(max(u - v, floor v)) + eps)``.
 

@@ -223,7 +223,10 @@ def test_a_sampler_is_taken_as_a_noise_is():
         with pytest.raises(ValueError, match=r"sampler must be one of poisson, .* or answer block"):
             plan(batch_size=None, sampler=bad)
     for given in ({"batches": object()}, {"batches": batches, "noise": object()}):
-        with pytest.raises(ValueError, match=r"(batches|noise) must .*answer b.*, got an object"):
+        with pytest.raises(
+            ValueError,
+            match=r"(batches must .*answer b|noise must be a Noise or a string).*, got an object",
+        ):
             PrivateGradient.calibrated(ClippedGradient.of(FACTS), BUDGET, 30, **given)
 
 

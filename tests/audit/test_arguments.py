@@ -96,7 +96,7 @@ test_a_search_is_refused = refused(
     ({"claimed": 0.0}, "claimed must be positive and finite, got 0.0"),
     ({"claimed": COLUMN}, "claimed must be positive and finite, got an object of type list"),
     ({"start": COLUMN}, "start must be an array of floating numbers"),
-    ({"start": [[31337.0], [1.0, 2.0]]}, "start must be an array, got rows of different shapes"),
+    ({"start": [[31337.0], [1.0, 2.0]]}, "start must be an array, got an object of type list"),
     ({"start": np.zeros(4, int)}, "start must be an array of floating .* got dtype int64"),
     ({"start": np.zeros(0)}, r"start must be an array .* shape \(0,\)"),
     ({"start": 1.0}, "start must be an array of floating numbers with at least one record"),

@@ -136,5 +136,5 @@ def test_jit_vmap_dtypes_and_bad_values(name):
 
 
 def test_an_unknown_set_is_refused():
-    with pytest.raises(TypeError, match="constraint must be a set with a known l_inf projection"):
+    with pytest.raises(ValueError, match="constraint must be a ConstraintSet, got"):
         linf_projection("ball", jnp.ones(2))

@@ -71,7 +71,7 @@ def test_gaussian_noise_cannot_be_pure():
 
 @pytest.mark.parametrize("compositions", [0, -1, 2.0, True])
 def test_compositions_are_counted(compositions):
-    with pytest.raises(ValueError, match="compositions must be a positive integer"):
+    with pytest.raises(ValueError, match=r"compositions must be an? (positive )?integer"):
         gaussian_noise_multiplier(USUAL, compositions)
 
 
@@ -216,8 +216,8 @@ def test_what_no_noise_can_buy_is_said():
         (sampled(1.5, 3), {}, r"no accountant supports PoissonSampled"),
         (Gaussian, {"accountant": "clt"}, r"accountant must be one of non-private"),
         (Gaussian, {"accountant": CLT()}, r"must prove bounds, got the estimator CLT"),
-        (Gaussian, {"accountant": Fourier}, r"an instance or a name, got the class"),
-        (Gaussian(1.0), {}, "make_event must be a function of"),
+        (Gaussian, {"accountant": Fourier}, r"an Accountant or a string or None, got the class"),
+        (Gaussian(1.0), {}, "make_event must be a function, got"),
         (lambda z: None, {}, "make_event must return a DpEvent, got None"),
         (Gaussian, {"budget": (1.0, 1e-5)}, "budget must be a Budget, got an obj"),
         (Gaussian, {"budget": Budget}, "got the class Budget itself"),
@@ -232,7 +232,7 @@ def test_bad_arguments_of_calibrate_are_named(make_event, options, message):
 
 @pytest.mark.parametrize("ask", [gaussian_noise_multiplier, pure_noise_multiplier, GAUSSIAN.meets])
 def test_budgets_that_are_none(ask):
-    for wrong, message in ((None, "NoneType"), ("1", "of type str"), (Budget, "class Budget itse")):
+    for wrong, message in ((None, "None"), ("1", "('1'|type str)"), (Budget, "class Budget itse")):
         with pytest.raises(ValueError, match=f"budget must be a Budget, got .*{message}"):
             ask(wrong)
 
@@ -251,6 +251,9 @@ class Counting:
     def epsilon(self, event, relation, delta):
         self.calls += 1
         return self.inner.epsilon(event, relation, delta)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
 
 
 @pytest.mark.parametrize(

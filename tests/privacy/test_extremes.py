@@ -117,7 +117,7 @@ def test_numbers_out_of_range_are_answered_with_no(event):
 
 def test_alphas_are_numbers():
     for alphas in (["0.5"], [True], np.array([True]), [None], [1j], [10**400]):
-        with pytest.raises(ValueError, match="alpha must"):
+        with pytest.raises(ValueError, match="alphas must"):
             trade_off(Gaussian(1.0), alphas, relation="zero_out")
     assert trade_off(Gaussian(1.0), [Fraction(1, 2)], relation="zero_out").dtype == np.float64
 

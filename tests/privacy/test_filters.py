@@ -157,7 +157,7 @@ def test_a_ledger_cannot_be_written_below_zero():
     """``replace(f, spent=-(10**9))`` admitted 325 releases for 140."""
     limited = GaussianFilter(budget())
     for spent in (-1, -(10**9), limited.units + 1, 0.5, True, (0, 0)):
-        with pytest.raises(ValueError, match="spent must lie in"):
+        with pytest.raises(ValueError, match=r"spent must (lie in|be an integer)"):
             dataclasses.replace(limited, spent=spent)
 
 
@@ -337,7 +337,7 @@ def test_bad_arguments_are_named():
         GaussianFilter(budget()).cost(dp.NonPrivateDpEvent())
     once = GaussianFilter(budget()).resume(5)
     for spent in (4, once.units + 1, (5, 5)):
-        with pytest.raises(ValueError, match="spent must lie in"):
+        with pytest.raises(ValueError, match=r"spent must (lie in|be an integer)"):
             once.resume(spent)
 
 

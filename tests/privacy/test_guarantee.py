@@ -207,7 +207,7 @@ test_bad_arguments_are_named = refused(
     (lambda: gaussian(1.0).times(1.5), "k must be a non-negative integer, got 1.5"),
     (lambda: gaussian(1.0, "swap"), "relation must be one of replace_one.*got 'swap'"),
     (lambda: Guarantee(1.0, "zero_out"), "event must be a dp_accounting.DpEvent, got 1.0"),
-    (lambda: Guarantee(dp.NoOpDpEvent(), "zero_out", "convex"), "assumptions must be a tuple"),
+    (lambda: Guarantee(dp.NoOpDpEvent(), "zero_out", "convex"), "assumptions must be a tuple, got"),
 )
 
 

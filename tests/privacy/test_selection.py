@@ -193,7 +193,7 @@ test_bad_arguments_are_named = refused(
     (lambda: LAWS[0].probability(-1), "k must be a non-negative integer, got -1"),
     (lambda: LAWS[0].all_fail(1.5), "failure must lie in"),
     (lambda: selection_epsilon(-1.0, LAWS[0]), "epsilon must be non-negative and finite"),
-    (lambda: select_best("event", LAWS[0]), "event must be a dp_accounting.DpEvent"),
+    (lambda: select_best("event", LAWS[0]), "event must be a DpEvent"),
 )
 
 
