@@ -223,7 +223,7 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         ({"problem": "logistc"}, "problem must be one of .*; did you mean logistic"),
         (
             {"problem": 3},
-            "problem must be the name of a kind, a Family or a Problem, got an",
+            "problem must be a string or a Family or a Problem, got",
         ),
         (
             {"problem": "medians", "data_sets": None},
@@ -239,7 +239,7 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         ({"values": (50, 60)}, "values must be left out where there is no axis"),
         ({"algorithms": ["l1_recovery", "projection_mechanism"]}, "l1_recovery: .*; projection_m"),
         ({"data_sets": 4}, "data_sets must divide replicates = 6, got 4"),
-        ({"budget": 1.0}, "budget must be a Budget or several of them"),
+        ({"budget": 1.0}, "budget must be a Budget or a sequence"),
         ({"tune": "best"}, "tune must be one of oracle, private, got 'best'"),
         ({"problem": own_problem(), "n": 40}, "data_sets must be left out for logistic, which has"),
         (

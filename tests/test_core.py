@@ -387,8 +387,9 @@ def test_a_plan_over_budget_is_refused():
     ):
         with pytest.raises(ValueError, match="within the budget"):
             dataclasses.replace(plan, budget=smaller)
+    private = dataclasses.replace(TOY, private=True)
     with pytest.raises(ValueError, match="epsilon inf at delta"):
-        dataclasses.replace(plan, params=Params(NoPrivacy(1.0, 1)))
+        toy(algorithm=private)
     dataclasses.replace(plan, budget=dataclasses.replace(BUDGET, epsilon=1.1))
 
 
