@@ -42,6 +42,7 @@ STREAMS: Mapping[str, int] = MappingProxyType(
 """Number of each name. A new number would change every result."""
 
 
+@checked
 def as_key(key: Any, name: str = "key", *, ndim: int = 0) -> Array:
     """Return ``key`` as a key of the generator Threefry: the entrance for keys.
 
