@@ -55,7 +55,7 @@ def test_a_cell_is_the_plan_run_by_hand_to_the_digits_that_are_kept():
         problem = problems.synthetic("logistic").build(
             n=60, dim=3, noise_ratio=0.0, strength=float(number)
         )
-        plan = privopt.ALGORITHMS["phased_sgd"].plan(problem.problem_class, BUDGET)
+        plan = privopt.phased_sgd(problem.problem_class, BUDGET)
         named = {"experiment": "compare_logistic", "algorithm": "phased_sgd", "epsilon": 1.0}
         named |= {"family": "synthetic_logistic", "strength": float(number), "n": 60, "dim": 3}
         keys = lab.replicate_keys(lab.stream(3, role="noise", **named), 3)
@@ -87,7 +87,7 @@ def test_longer_plans_are_held_and_named():
     assert found.points[0].steps == 7
     assert "Held to 7 steps where theory asks for more: dp_gd" in found.notes
     facts = problems.synthetic("logistic").build(n=60, dim=3, noise_ratio=0.0, strength=0.0)
-    bound = privopt.ALGORITHMS["dp_gd"].plan(facts.problem_class, BUDGET, steps=7).rate.upper
+    bound = privopt.dp_gd(facts.problem_class, BUDGET, steps=7).rate.upper
     assert found.points[0].bound == bound
     texts = [event.text for event in events if isinstance(event, Note)]
     assert any(re.match(r"about \d+ s of work", text) for text in texts)

@@ -365,9 +365,7 @@ def test_what_an_algorithm_requires_must_be_provided():
 def test_add_or_remove_normalises_by_the_design_size(n):
     """Two steps of descent on ``-<w, x>``: the mean of three points is ``eta sum(x) / 20``."""
     budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
-    plan = privopt.ALGORITHMS["gradient_descent"].plan(
-        CLASS, budget, steps=2, step_size=0.1, output="average"
-    )
+    plan = privopt.gradient_descent(CLASS, budget, steps=2, step_size=0.1, output="average")
     features = np.full((n, DIM), 0.5)
     where = problems.linear(features, problem_class=dataclasses.replace(CLASS, n=n))
     released = core.run(plan, where, jax.random.key(0)).released

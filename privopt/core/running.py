@@ -73,7 +73,7 @@ def run(
     >>> import privopt
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> plan = privopt.dp_gd(facts, budget, steps=3)
     >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
     >>> run(plan, where, jax.random.key(0)).released.shape
     (2,)
@@ -130,7 +130,7 @@ def run_many(
     >>> import privopt
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> plan = privopt.dp_gd(facts, budget, steps=3)
     >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
     >>> keys = jax.random.split(jax.random.key(0), 6)
     >>> run_many([plan], where, keys, execution=Execution(chunk=4)).released.shape

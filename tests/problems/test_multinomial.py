@@ -147,7 +147,7 @@ def test_methods_release_matrices(name):
 
 def test_a_matrix_is_its_vector_to_every_method():
     """The same loss of ``dim`` numbers, written without a matrix: the same run to the bit."""
-    plan = privopt.ALGORITHMS["dp_gd"].plan(PROBLEM.problem_class, BUDGET, steps=8)
+    plan = privopt.dp_gd(PROBLEM.problem_class, BUDGET, steps=8)
     loss = Multinomial(CLASSES)
     flat = Problem(
         loss=lambda w, example: loss(w.reshape(SHAPE), example),
