@@ -362,7 +362,10 @@ def test_dtype_follows_the_features_and_integers_become_floating(name):
             lambda **c: problems.squared(FEATURES[:, :1], SIGNS, **c),
             "features must have shape .*, 3.* by problem_class.dim",
         ),
-        (lambda **c: problems.absolute(FEATURES, SIGNS[:3], **c), "one leading axis of records"),
+        (
+            lambda **c: problems.absolute(FEATURES, SIGNS[:3], **c),
+            r"labels must have shape \(40,\), got \(3,\)",
+        ),
         (lambda **c: problems.distance(FEATURES[0], **c), "points must have 2 axes"),
         (lambda **c: problems.distance(FEATURES[:, :1], **c), r"points .* dim = 3\), got \(40, 1"),
     ],
@@ -377,7 +380,7 @@ REFUSED = {
     r"counts must have shape \(40,\), got \(39,\)": {"counts": np.ones(39, int)},
     r"counts must be numeric, got texts": {"counts": np.full(N, "secret")},
     r"data must be numeric, got texts": {"data": np.array(["a"] * N)},
-    r"shape must be left out where start has one": {"shape": (3, 1), "start": np.zeros(3)},
+    r"shape must be left out if there is a start": {"shape": (3, 1), "start": np.zeros(3)},
     r"shape must be a tuple of integers of product dim = 3, got an object of type tuple": {
         "shape": (2, 2)
     },
@@ -413,7 +416,7 @@ def test_counts_are_exact_in_their_type_or_refused(dtype, most):
         for given in ({"counts": np.array([n - 1, 1])}, {"probabilities": np.array([0.5, 0.5])}):
             arguments = {"loss": Distance(), "data": rows, "problem_class": declared(n=n), **given}
             if refused:
-                message = f"n must be at most {most} where records are counted in {dtype.__name__}"
+                message = f"n must be at most {most} if records are counted in {dtype.__name__}"
                 with pytest.raises(ValueError, match=message):
                     Problem(**arguments)
             else:
