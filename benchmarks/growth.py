@@ -12,11 +12,12 @@ import time
 from statistics import median
 
 import jax
+import workload
 from memory import allocated
 from timing import seconds
 
 from privopt import ALGORITHMS, Budget, Plan, ProblemClass, run_many
-from privopt.problems import Problem, sphere_classification, squared_distance
+from privopt.problems import Problem, squared_distance
 
 BASE = {"n": 10_000, "d": 100, "T": 100, "replicates": 1}
 CHOICES = {
@@ -34,10 +35,10 @@ HAS_STEPS = ("dp_gd", "dp_sgd")
 def asked(method: str, size: dict[str, int]) -> tuple[Plan, Problem]:
     """A plan and data of these sizes; one pass of DP-FTRL has ``n/100`` steps."""
     n, dim = size["n"], size["d"]
-    key, budget = jax.random.key(0), Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     name = "dp_ftrl" if method == "toeplitz" else method
     steps = {"steps": size["T"]} if name in HAS_STEPS else {}
-    problem = sphere_classification(key, n=n, dim=dim)
+    problem = workload.problem(n=n, dim=dim)
     if name == "projection_mechanism":
         features, _ = problem.data
         facts = ProblemClass(

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 
-from privopt import Budget, Plan, dp_gd
+from privopt import Budget, Plan, ProblemClass, dp_gd
 from privopt.convex import Average
-from privopt.problems import Problem, sphere_classification
+from privopt.problems import Problem, logistic
 
 SIZE, DIM, STEPS, SEEDS = 10_000, 100, 200, 100
 EPSILON, DELTA = 1.0, 1e-6
 
 
-def problem(seed: int = 0) -> Problem:
-    """Features uniform on the unit sphere, float32, over the ball of radius 10."""
-    return sphere_classification(jax.random.key(seed), n=SIZE, dim=DIM)
+def problem(seed: int = 0, n: int = SIZE, dim: int = DIM) -> Problem:
+    """Return logistic regression on the unit sphere with a planted direction, over a ball.
+
+    Features are uniform on the sphere, ``P(y = 1 | x) = sigmoid(5 sqrt(dim) <x, u>)``, the radius
+    is 10 and the dtype float32.
+    """
+
+    def sphere(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        normal = jax.random.normal(key, shape)
+        return normal / jnp.linalg.norm(normal, axis=-1, keepdims=True)
+
+    norm = 1.0 + dim * 2.0**-23  # bounds a unit vector with float32 round-off
+    feature_key, direction_key, label_key = jax.random.split(jax.random.key(seed), 3)
+    features = sphere(feature_key, (n, dim))
+    scores = 5.0 * dim**0.5 * (features @ sphere(direction_key, (dim,)))
+    labels = jnp.where(jax.random.uniform(label_key, (n,)) < jax.nn.sigmoid(scores), 1.0, -1.0)
+    facts = ProblemClass(n=n, dim=dim, lipschitz=norm, radius=10.0, smoothness=0.25 * norm**2)
+    return logistic(features, labels.astype(features.dtype), problem_class=facts)
 
 
 def plan(problem: Problem, epsilon: float = EPSILON) -> Plan:

@@ -26,7 +26,7 @@ from privopt.convex import (
     WholeSpace,
     accelerated_descent,
 )
-from privopt.convex.turns import BLOCK
+from privopt.convex.loops import BLOCK
 from privopt.core import Execution
 from privopt.core.parameters import device_numbers
 from privopt.core.replicates import run_one

@@ -1,9 +1,7 @@
 """Losses, features, convex sets, first-order methods, certified solvers, exact samplers."""
 
-from privopt.convex.accelerated import accelerated_descent
 from privopt.convex.basis_pursuit import basis_pursuit
 from privopt.convex.bounding_ellipsoid import ValueAndGradient
-from privopt.convex.certificate import certify
 from privopt.convex.empirical_risk import (
     BatchRisk,
     EmpiricalRisk,
@@ -19,10 +17,16 @@ from privopt.convex.features import (
     is_features,
     shortened,
 )
-from privopt.convex.first_layer import FirstLayer
-from privopt.convex.first_order import Descent, FirstOrder, Iterates, Path, State
-from privopt.convex.glm_newton import GLMSolution, newton_glm
-from privopt.convex.l1_l2_ball import L1L2Ball
+from privopt.convex.first_order import (
+    Descent,
+    FirstOrder,
+    Iterates,
+    Observer,
+    Oracle,
+    Path,
+    State,
+)
+from privopt.convex.glm_newton import GLMSolution, RegularisedGLM, newton_glm
 from privopt.convex.linf_projection import linf_projection
 from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
 from privopt.convex.losses import (
@@ -39,7 +43,6 @@ from privopt.convex.losses import (
     prepare_pair,
 )
 from privopt.convex.optimisers import corrected_adam, projected_leader
-from privopt.convex.oracles import Observer, Oracle
 from privopt.convex.outputs import (
     Average,
     AverageAfterStep,
@@ -47,14 +50,19 @@ from privopt.convex.outputs import (
     Output,
     PolynomialAverage,
     RandomIterate,
-    Suffix,
     checked_output,
 )
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.record_losses import MeanAndSpread, Separable, Sine, SquaredDistance
-from privopt.convex.regularised_glm import RegularisedGLM
-from privopt.convex.sets import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
-from privopt.convex.solver import minimise, minimise_nonsmooth
+from privopt.convex.quadratic import accelerated_descent
+from privopt.convex.record_losses import (
+    FirstLayer,
+    MeanAndSpread,
+    Separable,
+    Sine,
+    SquaredDistance,
+)
+from privopt.convex.sets import ConstraintSet, L1Ball, L1L2Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex.solver import certify, minimise, minimise_nonsmooth
 from privopt.convex.sparse_features import SparseFeatures
 from privopt.convex.updates import StepSizes, Update
 from privopt.convex.vectors import norm
@@ -65,7 +73,6 @@ __all__ = [
     "Average",
     "AverageAfterStep",
     "BatchRisk",
-    "Box",
     "ConstraintSet",
     "DenseFeatures",
     "Descent",
@@ -109,7 +116,6 @@ __all__ = [
     "SquaredDistance",
     "State",
     "StepSizes",
-    "Suffix",
     "Update",
     "ValueAndGradient",
     "WholeSpace",

@@ -1,4 +1,4 @@
-"""Basis pursuit: the solution of least l1 norm of an underdetermined linear system, certified."""
+"""Basis pursuit: certified least l1 norm solutions of underdetermined linear systems."""
 
 from __future__ import annotations
 
@@ -13,67 +13,67 @@ from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
 from jax.typing import ArrayLike
 
 from privopt.arguments import checked, described
-from privopt.convex.certificate import ROUND_OFF
+from privopt.convex.solver import ROUND_OFF
 from privopt.convex.vectors import inner, norm, power_of_two
 
-MIN_PIVOT = 1e-12  # square of a row's distance from the rows before it, in units of its norm
-MAX_RESIDUAL = 1e-12  # of ||x||_1, for rows of norm about one
+MIN_PIVOT = 1e-12  # squared relative distance of a row from the span of the previous rows
+MAX_RESIDUAL = 1e-12  # relative to ||x||_1, for rows of norm about 1
 MAX_STEPS = 60
-TARGET_GAP = 1e-11  # of ||x||_1
-MIN_COMPLEMENTARITY = 1e-14  # of ||x||_1; below it steps are round-off
-MAX_POLISHED_GAP = 0.1  # of ||x||_1; above it too little is known of the support
+TARGET_GAP = 1e-11  # relative to ||x||_1
+MIN_COMPLEMENTARITY = 1e-14  # relative to ||x||_1; smaller values are round-off
+MAX_POLISHED_GAP = 0.1  # relative to ||x||_1; above it the support is too uncertain
 MIN_SLACK = 2.0**-60
 FRACTION_TO_BOUNDARY = 0.995
-START_DEPTH, START_DUAL = 0.1, 0.9  # of the largest coordinate; of the way to the boundary
-REGULARISATION = 2.0**-47  # of the diagonal, for less than m columns that carry weight
-MIN_NUMBER = 1e-10  # of ||x||_1; below it a number may be a rounding of 0
+START_DEPTH, START_DUAL = 0.1, 0.9  # relative to the largest coordinate and the boundary
+REGULARISATION = 2.0**-47  # relative to the diagonal, if fewer than m columns have weight
+MIN_NUMBER = 1e-10  # relative to ||x||_1; smaller numbers may be rounded zeros
 
 
 class BasisPursuit(NamedTuple):
-    """Solutions of ``A x = b``, and what is known of them; a leading axis of ``k`` for several."""
+    """Solutions of ``A x = b`` with certificates; several have a leading axis of length ``k``."""
 
     point: Array  # x, shape (d,) or (k, d), float64
-    gap: Array  # certified: |x|_1 - min <= gap, with an allowance for round-off in A^T y
+    gap: Array  # certified: |x|_1 - min <= gap, including round-off in A^T y
     bound: Array  # <b, y> <= min
     dual: Array  # y with |A^T y| <= 1 by coordinate, shape (m,) or (k, m)
     residual: Array  # |A x - b|_2
-    steps: Array  # each factorises an m by m matrix
+    steps: Array  # each factorises an m x m matrix
 
 
 @checked
 def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursuit:
-    """``argmin ||x||_1`` subject to ``A x = b``, for one ``b`` or several, each certified.
+    """Minimise ``||x||_1`` subject to ``A x = b``, for one ``b`` or several, with certificates.
 
-    Chen, Donoho and Saunders (1998), "Atomic decomposition by basis pursuit". A dual feasible
-    ``y`` proves ``min ||x||_1 >= <b, y>``, since ``<b, y> = <x, A^T y> <= ||x||_1``. Pure: on NumPy
-    or JAX arrays on the host, or inside ``jit`` and ``vmap``, where values are not checked.
+    Source: Chen, Donoho and Saunders 1998, "Atomic decomposition by basis pursuit". A dual feasible
+    ``y`` proves ``min ||x||_1 >= <b, y>``, because ``<b, y> = <x, A^T y> <= ||x||_1``. The function
+    is pure. It accepts NumPy or JAX arrays, also inside ``jit`` and ``vmap``, where values are not
+    checked.
 
-    *Interior point.* With ``x = p - q`` and ``z = A^T y`` the conditions of optimality are
-    ``A (p - q) = b``, ``p (1 - z) = 0`` and ``q (1 + z) = 0``, and nothing negative. Steps of
-    Newton's method aim at products of one small common size instead of 0: the predictor and the
-    corrector of Mehrotra (1992), "On the implementation of a primal-dual interior point method".
+    *Interior point.* With ``x = p - q`` and ``z = A^T y`` the optimality conditions are ``A (p - q)
+    = b``, ``p (1 - z) = 0`` and ``q (1 + z) = 0``, with nonnegative factors. The steps are those of
+    Mehrotra 1992, "On the implementation of a primal-dual interior point method": a predictor and a
+    corrector of Newton's method, with a small positive target for the products.
 
-    *Corner.* Where the gap is small a step also tries the corner near its point, which may be
-    optimal. Where it is not, or where solutions are many, the interior point goes on to the same
-    accuracy.
+    *Vertex.* If the gap is small, a step also tries the nearest vertex, which may be optimal. If it
+    is not, or if there are many solutions, the interior point reaches the same accuracy.
 
-    About fifteen steps, of ``m^2 d`` products each, lead to a gap of at most ``1e-11 ||x||_1``
-    where rows are far from dependent; ``gap`` always says what was reached. Rows of ``A`` and ``b``
-    are first scaled to norms about one, by powers of two, so units do not matter.
+    About fifteen steps, of ``m^2 d`` products each, give a gap of at most ``1e-11 ||x||_1`` if the
+    rows are far from dependent. ``gap`` reports the attained value. Rows of ``A`` and ``b`` are
+    first scaled to norms about 1 by powers of two, so units do not matter.
 
     Parameters
     ----------
     matrix : array
         ``A``, shape ``(m, d)`` with ``m <= d``, of full row rank.
     right_hand_sides : array
-        ``b``, shape ``(m,)``, or ``(k, m)`` for ``k`` of them, which are solved one after another.
+        ``b``, shape ``(m,)``, or ``(k, m)`` for ``k`` systems, which are solved sequentially.
 
     Examples
     --------
     >>> from privopt.convex import basis_pursuit
     >>> with jax.enable_x64(True):
-    ...     found = basis_pursuit(np.array([[1.0, 2.0, 1.0], [0.0, 2.0, -1.0]]), np.ones(2))
-    ...     print(abs(found.point).round(9), bool(found.gap < 1e-9))
+    ...     solution = basis_pursuit(np.array([[1.0, 2.0, 1.0], [0.0, 2.0, -1.0]]), np.ones(2))
+    ...     print(abs(solution.point).round(9), bool(solution.gap < 1e-9))
     [0.  0.5 0. ] True
     """
     if not jax.enable_x64.value:
@@ -83,24 +83,24 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
     if rows > columns:
         raise ValueError(f"matrix must have at most as many rows as columns, got {matrix.shape}")
     several = jnp.ndim(right_hand_sides) != 1
-    given = _float64("right_hand_sides", right_hand_sides, 2 if several else 1)
-    if given.shape[-1] != rows:
+    targets = _float64("right_hand_sides", right_hand_sides, 2 if several else 1)
+    if targets.shape[-1] != rows:
         raise ValueError(
-            f"right_hand_sides must have shape ({rows},) or (k, {rows}), got {given.shape}"
+            f"right_hand_sides must have shape ({rows},) or (k, {rows}), got {targets.shape}"
         )
     _require_finite("matrix", matrix)
-    _require_finite("right_hand_sides", given)
-    scales, factor, pivot = _factorised(matrix)
+    _require_finite("right_hand_sides", targets)
+    scales, factor, pivot = _factorise(matrix)
     if not isinstance(pivot, jax.core.Tracer) and not pivot >= MIN_PIVOT:
         raise ValueError(
             "matrix must have full row rank, got a row within "
             f"{np.sqrt(max(float(np.nan_to_num(pivot)), 0.0)):.1g} of its norm of the rows before"
         )
-    return _solved(matrix, scales, factor, given)
+    return _solve(matrix, scales, factor, targets)
 
 
 def _float64(name: str, value: ArrayLike, ndim: int) -> Array:
-    """In float64, on the host what is there."""
+    """Convert to float64, on the host if possible."""
     array: Any = value if isinstance(value, Array) else np.asarray(value)
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be real numbers, got {described(value)}")
@@ -119,8 +119,8 @@ def _require_finite(name: str, array: Array) -> None:
 
 @jax.jit
 @sequential_vmap  # type: ignore[untyped-decorator]
-def _factorised(matrix: Array) -> tuple[Array, Array, Array]:
-    """Scales of the rows, the factor of ``A A^T`` for the scaled rows, and its least pivot."""
+def _factorise(matrix: Array) -> tuple[Array, Array, Array]:
+    """Return the row scales, the factor of ``A A^T`` of the scaled rows and its least pivot."""
     scales = power_of_two(norm(matrix))
     scaled = matrix / scales[:, None]
     factor = _factor(scaled, jnp.ones(scaled.shape[1]), 0.0)
@@ -129,55 +129,55 @@ def _factorised(matrix: Array) -> tuple[Array, Array, Array]:
 
 @jax.jit
 @sequential_vmap  # type: ignore[untyped-decorator]
-def _solved(matrix: Array, scales: Array, factor: Array, right_hand_sides: Array) -> BasisPursuit:
-    # One after another: on a CPU jaxlib's LU of a batch waits for threads of the very pool that it
-    # runs in, for ever if as many programs do so at once as there are threads.
+def _solve(matrix: Array, scales: Array, factor: Array, right_hand_sides: Array) -> BasisPursuit:
+    # Sequential, because the batched LU decomposition of jaxlib waits for threads of its own pool.
+    # It deadlocks on a CPU if as many programs wait as there are threads.
     scaled = matrix / scales[:, None]
 
-    def alone(right_hand_side: Array) -> BasisPursuit:
+    def solve(right_hand_side: Array) -> BasisPursuit:
         b = right_hand_side / scales
         shift = power_of_two(jnp.max(jnp.abs(b)))
         b = b / shift
         nearest = cho_solve((factor, True), b) @ scaled
         size = power_of_two(jnp.sum(jnp.abs(nearest)))
-        found = _least_l1(_Equations(scaled, factor, b / size))
+        best = _least_l1(_Equations(scaled, factor, b / size))
         unit = size * shift
-        summands = jnp.max(jnp.abs(found.dual) @ jnp.abs(scaled))
-        error = ROUND_OFF * jnp.maximum(summands, 1.0) * found.value
-        gap = jnp.maximum(found.value - found.bound, 0.0) + error
-        point = unit * found.point
+        summands = jnp.max(jnp.abs(best.dual) @ jnp.abs(scaled))
+        error = ROUND_OFF * jnp.maximum(summands, 1.0) * best.value
+        gap = jnp.maximum(best.value - best.bound, 0.0) + error
+        point = unit * best.point
         return BasisPursuit(
             point,
             jnp.where(jnp.isnan(gap), jnp.inf, unit * gap),
-            unit * found.bound,
-            found.dual / scales,
+            unit * best.bound,
+            best.dual / scales,
             norm(matrix @ point - right_hand_side),
-            found.steps,
+            best.steps,
         )
 
     if right_hand_sides.ndim == 1:
-        return alone(right_hand_sides)
-    return jax.lax.map(alone, right_hand_sides)
+        return solve(right_hand_sides)
+    return jax.lax.map(solve, right_hand_sides)
 
 
 class _Equations(NamedTuple):
-    """``A x = b``; ``A``, ``(m, d)``, has rows of norm about one. With a factor of ``A A^T``."""
+    """System ``A x = b`` with rows of norm about 1, and a factor of ``A A^T``."""
 
     matrix: Array
     factor: Array
     right_hand_side: Array
 
-    def restored(self, point: Array) -> Array:
-        """The solution nearest to ``point``: ``x + A^T (A A^T)^{-1} (b - A x)``."""
+    def project(self, point: Array) -> Array:
+        """Compute the nearest solution ``x + A^T (A A^T)^{-1} (b - A x)``."""
         return point + cho_solve((self.factor, True), self.residual(point)) @ self.matrix
 
     def residual(self, point: Array) -> Array:
-        """``b - A x``."""
+        """Compute ``b - A x``."""
         return self.right_hand_side - self.matrix @ point
 
 
 class _Certified(NamedTuple):
-    """The best seen: ``x`` and ``||x||_1``, a feasible ``y`` and ``<b, y>``; and steps taken."""
+    """Best ``x`` with ``||x||_1``, best feasible ``y`` with ``<b, y>``, and number of steps."""
 
     point: Array
     value: Array
@@ -186,16 +186,16 @@ class _Certified(NamedTuple):
     steps: Array
 
     def with_point(self, equations: _Equations, point: Array) -> _Certified:
-        """The better of two points; one that misses the equations is not taken."""
+        """Return the better of two points; a point with a large residual is rejected."""
         value = jnp.sum(jnp.abs(point))
-        missed = jnp.max(jnp.abs(equations.residual(point)))
-        better = (value < self.value) & (missed <= MAX_RESIDUAL * value)
+        residual = jnp.max(jnp.abs(equations.residual(point)))
+        better = (value < self.value) & (residual <= MAX_RESIDUAL * value)
         return self._replace(
             point=jnp.where(better, point, self.point), value=jnp.where(better, value, self.value)
         )
 
     def with_dual(self, equations: _Equations, dual: Array) -> _Certified:
-        """The better of two dual points, the new one scaled until it is feasible."""
+        """Return the better of two dual points; the new one is scaled to be feasible."""
         dual = dual / jnp.maximum(1.0, jnp.max(jnp.abs(dual @ equations.matrix)))
         bound = inner(equations.right_hand_side, dual)
         better = bound > self.bound
@@ -205,13 +205,13 @@ class _Certified(NamedTuple):
 
 
 class _Iterate(NamedTuple):
-    """``x = positive - negative``; ``y``; the slacks ``below = 1 - z`` and ``above = 1 + z``."""
+    """Point ``x = positive - negative``, dual ``y``, slacks ``1 - z`` and ``1 + z``."""
 
     positive: Array
     negative: Array
     dual: Array
-    below: Array
-    above: Array
+    upper: Array
+    lower: Array
 
     @property
     def point(self) -> Array:
@@ -219,44 +219,48 @@ class _Iterate(NamedTuple):
 
     @property
     def weights(self) -> Array:
-        """The diagonal of ``D``."""
-        return self.positive / self.below + self.negative / self.above
+        """Diagonal of ``D``."""
+        return self.positive / self.upper + self.negative / self.lower
 
     @property
     def complementarity(self) -> Array:
-        return inner(self.positive, self.below) + inner(self.negative, self.above)
+        return inner(self.positive, self.upper) + inner(self.negative, self.lower)
 
 
 def _least_l1(equations: _Equations) -> _Certified:
-    """``argmin ||x||_1`` subject to ``A x = b``, for a ``b`` with ``||A^+ b||_1`` about one."""
+    """Minimise ``||x||_1`` subject to ``A x = b``, for ``||A^+ b||_1`` about 1."""
 
     def step(state: tuple[_Iterate, _Certified]) -> tuple[_Iterate, _Certified]:
-        at, best = state
-        at = _moved(equations, at)
-        near = at.complementarity <= MAX_POLISHED_GAP * best.value
+        iterate, best = state
+        iterate = _step(equations, iterate)
+        near = iterate.complementarity <= MAX_POLISHED_GAP * best.value
         best = jax.lax.cond(
-            near, lambda at, best: _polished(equations, at, best), lambda _, best: best, at, best
+            near,
+            lambda iterate, best: _polish(equations, iterate, best),
+            lambda _, best: best,
+            iterate,
+            best,
         )
-        return at, best._replace(steps=best.steps + 1)
+        return iterate, best._replace(steps=best.steps + 1)
 
     def unfinished(state: tuple[_Iterate, _Certified]) -> Array:
-        at, best = state
-        more = at.complementarity > MIN_COMPLEMENTARITY * best.value
+        iterate, best = state
+        more = iterate.complementarity > MIN_COMPLEMENTARITY * best.value
         return more & (best.value - best.bound > TARGET_GAP * best.value) & (best.steps < MAX_STEPS)
 
-    return jax.lax.while_loop(unfinished, step, (_begun(equations), _nearest(equations)))[1]
+    return jax.lax.while_loop(unfinished, step, (_init(equations), _least_squares(equations)))[1]
 
 
-def _nearest(equations: _Equations) -> _Certified:
-    """The solution of least Euclidean norm, and no dual point."""
+def _least_squares(equations: _Equations) -> _Certified:
+    """Return the solution of least Euclidean norm, with the dual point 0."""
     none = jnp.zeros_like(equations.right_hand_side)
-    solution = equations.restored(jnp.zeros(equations.matrix.shape[1]))
+    solution = equations.project(jnp.zeros(equations.matrix.shape[1]))
     value = jnp.sum(jnp.abs(solution))
     return _Certified(solution, value, none, jnp.zeros_like(value), jnp.zeros((), int))
 
 
-def _begun(equations: _Equations) -> _Iterate:
-    """The least-squares solution, moved off the axes, and the dual point along it."""
+def _init(equations: _Equations) -> _Iterate:
+    """Return the least-squares solution with positive parts, and a dual point along it."""
     weights = cho_solve((equations.factor, True), equations.right_hand_side)
     point = weights @ equations.matrix
     largest = jnp.max(jnp.abs(point))
@@ -268,7 +272,7 @@ def _begun(equations: _Equations) -> _Iterate:
 
 
 def _factor(matrix: Array, weights: Array, regularisation: float) -> Array:
-    """The factor of ``A D A^T``, of which a quarter above the diagonal is not computed."""
+    """Factorise ``A D A^T``; a quarter of it, above the diagonal, is not computed."""
     half, rest = matrix[: (rows := matrix.shape[0]) // 2], matrix[rows // 2 :]
     first = (half * weights[None]) @ half.T
     second = (rest * weights[None]) @ matrix.T
@@ -277,30 +281,31 @@ def _factor(matrix: Array, weights: Array, regularisation: float) -> Array:
     return jax.lax.linalg.cholesky(normal, symmetrize_input=False)
 
 
-def _moved(equations: _Equations, at: _Iterate) -> _Iterate:
-    """One step: a predictor and a corrector, both with the factor of ``A D A^T``."""
-    matrix, (p, q, y, below, above) = equations.matrix, at
-    factor, residual = _factor(matrix, at.weights, REGULARISATION), equations.residual(at.point)
+def _step(equations: _Equations, iterate: _Iterate) -> _Iterate:
+    """Take one step: a predictor and a corrector, both with the factor of ``A D A^T``."""
+    matrix, (p, q, y, upper, lower) = equations.matrix, iterate
+    factor = _factor(matrix, iterate.weights, REGULARISATION)
+    residual = equations.residual(iterate.point)
 
     def direction(first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
-        """Moves of ``p, q, y, z`` by which ``p (1 - z)`` and ``q (1 + z)`` move by these."""
-        dual = cho_solve((factor, True), residual - matrix @ (first / below - second / above))
+        """Solve for changes of ``p, q, y, z`` with given changes of ``p (1-z)``, ``q (1+z)``."""
+        dual = cho_solve((factor, True), residual - matrix @ (first / upper - second / lower))
         z = dual @ matrix
-        return (first + p * z) / below, (second - q * z) / above, dual, z
+        return (first + p * z) / upper, (second - q * z) / lower, dual, z
 
     def lengths(positive: Array, negative: Array, z: Array) -> tuple[Array, Array]:
-        """The largest primal and dual steps."""
+        """Compute the largest primal and dual step sizes."""
         primal = jnp.minimum(_length(p, positive), _length(q, negative))
-        return primal, jnp.minimum(_length(below, -z), _length(above, z))
+        return primal, jnp.minimum(_length(upper, -z), _length(lower, z))
 
-    positive, negative, _, z = direction(-p * below, -q * above)
+    positive, negative, _, z = direction(-p * upper, -q * lower)
     primal, dual = lengths(positive, negative, z)
-    left = inner(p + primal * positive, below - dual * z)
-    left += inner(q + primal * negative, above + dual * z)
-    gap = at.complementarity
-    target = gap / (2 * p.size) * (left / gap) ** 3
+    predicted = inner(p + primal * positive, upper - dual * z)
+    predicted += inner(q + primal * negative, lower + dual * z)
+    gap = iterate.complementarity
+    target = gap / (2 * p.size) * (predicted / gap) ** 3
     positive, negative, move, z = direction(
-        target - p * below + positive * z, target - q * above - negative * z
+        target - p * upper + positive * z, target - q * lower - negative * z
     )
     primal, dual = (
         jnp.minimum(1.0, FRACTION_TO_BOUNDARY * each) for each in lengths(positive, negative, z)
@@ -317,45 +322,46 @@ def _moved(equations: _Equations, at: _Iterate) -> _Iterate:
 
 
 def _length(value: Array, move: Array) -> Array:
-    """The largest ``a <= 1`` with ``value + a move >= 0``."""
+    """Compute the largest ``a <= 1`` with ``value + a move >= 0``."""
     return 1.0 / jnp.maximum(1.0, jnp.max(-move / value))
 
 
-def _polished(equations: _Equations, at: _Iterate, best: _Certified) -> _Certified:
-    """What is best of all that is known, of the interior point and of the corner near it."""
-    point, dual = _corner(equations, at)
+def _polish(equations: _Equations, iterate: _Iterate, best: _Certified) -> _Certified:
+    """Update the best points by the interior point and by a vertex near it."""
+    point, dual = _vertex(equations, iterate)
     best = best.with_point(equations, point).with_dual(equations, dual)
-    restored = equations.restored(at.point)
-    return best.with_point(equations, restored).with_dual(equations, at.dual)
+    solution = equations.project(iterate.point)
+    return best.with_point(equations, solution).with_dual(equations, iterate.dual)
 
 
-def _corner(equations: _Equations, at: _Iterate) -> tuple[Array, Array]:
-    """A solution with at most ``m`` numbers that are not 0, and a dual point beside it.
+def _vertex(equations: _Equations, iterate: _Iterate) -> tuple[Array, Array]:
+    """Return a solution with at most ``m`` nonzero entries, and a dual point for it.
 
     The ``m`` coordinates ``J`` with the largest quotients ``|x_j|/(1 - |z_j|)`` are a guess of the
-    support: ``A_J x_J = b`` is solved. The dual point is the ``y`` nearest to that of the interior
-    point with ``z_j = (A^T y)_j`` the sign of every ``x_j`` that is not 0. If the guess is right
-    this is an optimal pair, of a solution with fewer than ``m`` such numbers too: elsewhere ``z``
-    was well inside ``[-1, 1]``, and hardly moves. Whether ``|A^T y| <= 1`` is not checked.
+    support, and ``A_J x_J = b`` is solved. The dual point is the ``y`` nearest to the dual of the
+    interior point such that ``z_j = (A^T y)_j`` is the sign of every nonzero ``x_j``. If the guess
+    is right, the pair is optimal. This includes solutions with fewer than ``m`` nonzero entries:
+    the other ``z_j`` were well inside ``[-1, 1]`` and change little. ``|A^T y| <= 1`` is not
+    checked.
     """
-    b, slack = equations.right_hand_side, jnp.minimum(at.below, at.above)
-    _, support = jax.lax.top_k(jnp.abs(at.point) / slack, b.size)
+    b, slack = equations.right_hand_side, jnp.minimum(iterate.upper, iterate.lower)
+    _, support = jax.lax.top_k(jnp.abs(iterate.point) / slack, b.size)
     basis = equations.matrix[:, support]
     factor = lu_factor(basis)
     numbers = lu_solve(factor, b)
     numbers = numbers + lu_solve(factor, b - basis @ numbers)
     least = MIN_NUMBER * jnp.sum(jnp.abs(numbers))
     signs = jnp.where(jnp.abs(numbers) > least, jnp.sign(numbers), 0.0)
-    vertex = jax.lax.cond(
+    dual = jax.lax.cond(
         jnp.all(signs != 0.0),
         lambda: lu_solve(factor, signs, trans=1),
-        lambda: _on_face(basis, signs, at.dual),
+        lambda: _project_on_face(basis, signs, iterate.dual),
     )
-    return jnp.zeros_like(at.point).at[support].set(numbers), vertex
+    return jnp.zeros_like(iterate.point).at[support].set(numbers), dual
 
 
-def _on_face(matrix: Array, signs: Array, dual: Array) -> Array:
-    """The ``y`` nearest to ``dual`` whose ``z_j`` are the ``signs`` that are not 0."""
+def _project_on_face(matrix: Array, signs: Array, dual: Array) -> Array:
+    """Return the ``y`` nearest to ``dual`` with ``z_j`` equal to the nonzero ``signs``."""
     columns = matrix * jnp.abs(signs)[None]
     gram = columns.T @ columns + jnp.diag(1.0 - jnp.abs(signs))
     factor = jax.lax.linalg.cholesky(gram, symmetrize_input=False)

@@ -1,4 +1,4 @@
-"""The empirical risk as a pytree: what a problem is on the device."""
+"""Empirical risk as a pytree: the device side of a problem."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PublicTerm: TypeAlias = Callable[[Pytree], Array]  # a pytree, on the device
 
 
 class LinearRecords(NamedTuple):
-    """A generalised linear loss ``phi(<x_i, w>, y_i)`` and its records, apart.
+    """Scalar loss and records of a generalised linear model ``phi(<x_i, w>, y_i)``.
 
     ``features`` are ``x``, shape ``(records, dim)``, and ``labels`` ``y``, shape ``(records,)``.
     """
@@ -36,7 +36,7 @@ class LinearRecords(NamedTuple):
 
 
 class SeparableRecords(NamedTuple):
-    """A loss ``sum_j phi(w_j, x_ij)`` of single coordinates and its records, apart.
+    """Coordinate loss and records of a separable loss ``sum_j phi(w_j, x_ij)``.
 
     ``features`` are ``x``, shape ``(records, dim)``.
     """
@@ -48,23 +48,23 @@ class SeparableRecords(NamedTuple):
 @pytree_dataclass
 @dataclass(frozen=True)
 class EmpiricalRisk:
-    """``F(w) = (1/n) sum_i m_i loss(w; x_i) + r(w)`` over a constraint set.
+    """Risk ``F(w) = (1/n) sum_i m_i loss(w; x_i) + r(w)`` over a constraint set.
 
     Attributes
     ----------
     loss : callable pytree
         ``loss(w, x_i) -> scalar``.
     data : pytree of Array
-        Leading axis the records; ``(features, labels)`` for a :class:`GeneralisedLinear` loss,
-        ``features`` an array or :class:`Features`.
+        Records along the leading axis; ``(features, labels)`` for a :class:`GeneralisedLinear`
+        loss, with ``features`` an array or :class:`Features`.
     counts : Array or None
         Multiplicities ``m_i``, shape ``(records,)``; ``None`` for ones.
     origin : pytree of Array or None
-        A public point to start from, of the parameter's shape; ``None`` for the centre of the
+        Public starting point of the shape of the parameter; ``None`` for the centre of the
         constraint set.
     classes : tuple
-        Of the nodes of ``loss`` and ``constraint``, which may be of the user's making: programs
-        are told apart by class, whatever their structures say of themselves.
+        Classes of the nodes of ``loss`` and ``constraint``. They distinguish the programs of
+        user-defined classes whose pytree structures compare equal.
 
     Examples
     --------
@@ -90,25 +90,25 @@ class EmpiricalRisk:
 
     @property
     def dtype(self) -> jnp.dtype:
-        """Of the floating data."""
+        """Data type of the floating-point data."""
         return next(leaf.dtype for leaf in jax.tree.leaves(self.data) if _is_floating(leaf))
 
     def astype(self, dtype: DTypeLike) -> EmpiricalRisk:
-        """Every floating array cast; numbers stay what they are."""
+        """Cast every floating-point array to ``dtype``; Python numbers are unchanged."""
         return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, self)
 
     def keys(self, key: Array) -> tuple[None, Array]:
-        """Return no key for the records, which are not drawn, and ``key`` for the noise."""
+        """Return no key for the records, which are not sampled, and ``key`` for the noise."""
         return None, key
 
     def sample(self, key: Array | None) -> EmpiricalRisk:
-        """Return the risk itself: a run uses these records."""
+        """Return the risk itself, because a run uses all records."""
         del key
         return self
 
     @property
     def linear(self) -> LinearRecords | None:
-        """The loss and its records where it is one of a linear prediction; else ``None``."""
+        """Loss and records of a generalised linear model; ``None`` for other losses."""
         if not isinstance(self.loss, GeneralisedLinear):
             return None
         features, labels = self.data
@@ -116,34 +116,34 @@ class EmpiricalRisk:
 
     @property
     def separable(self) -> SeparableRecords | None:
-        """The loss and its records where it is one of single coordinates; else ``None``."""
+        """Loss and records of a separable loss; ``None`` for other losses."""
         if not isinstance(self.loss, Separable):
             return None
         return SeparableRecords(self.loss.scalar, as_features(self.data))
 
     @property
     def points(self) -> Features | None:
-        """The records where the loss is the squared distance to them; else ``None``."""
+        """Records of a squared distance; ``None`` for other losses."""
         if not isinstance(self.loss, SquaredDistance):
             return None
         return as_features(self.data)
 
     def value(self, point: Array) -> Array:
-        """``F(point)``, scalar."""
-        found = self._mean_loss(point)
-        return found if self.public is None else found + self.public(point)
+        """Compute ``F(point)``, a scalar."""
+        value = self._mean_loss(point)
+        return value if self.public is None else value + self.public(point)
 
     def _mean_loss(self, point: Array) -> Array:
         if self.points is not None and is_features(self.data):
-            apart = MeanAndSpread.of(self.points, self.counts).value(point)
-            return 0.5 * self.loss.modulus * apart  # type: ignore[attr-defined]
+            square = MeanAndSpread.of(self.points, self.counts).value(point)
+            return 0.5 * self.loss.modulus * square  # type: ignore[attr-defined]
         losses = self.losses(point)
         if self.counts is None:
             return losses.mean()
         return self.counts @ losses / self.counts.sum()
 
     def losses(self, point: Pytree, rows: Array | None = None) -> Array:
-        """``loss(w; x_i)`` of every record as it is stored, or of these rows; one number each."""
+        """Compute ``loss(w; x_i)`` for every stored record, or for these rows."""
         if self.linear is not None:
             scalar, features, labels = self.linear
             if rows is not None:
@@ -155,11 +155,11 @@ class EmpiricalRisk:
         return jax.vmap(self.loss, (None, 0))(point, data)
 
     def public_gradient(self, point: Pytree) -> Pytree:
-        """That of ``r``, to be added to an answer about the records; ``None`` without ``r``."""
+        """Compute the gradient of the public term ``r``; ``None`` without ``r``."""
         return None if self.public is None else jax.grad(self.public)(point)
 
     def value_and_gradient(self, point: Array) -> tuple[Array, Array]:
-        """``F`` and a subgradient, neither clipped nor noised."""
+        """Compute ``F`` and a subgradient, without clipping and noise."""
         if self.linear is None:
             return jax.value_and_grad(self.value)(point)
         scalar, features, labels = self.linear
@@ -173,34 +173,34 @@ class EmpiricalRisk:
             gradient = features.rmatvec(self.counts * slopes) / total
         if self.public is None:
             return value, gradient
-        known, pull = jax.value_and_grad(self.public)(point)
-        return value + known, gradient + pull
+        term, term_gradient = jax.value_and_grad(self.public)(point)
+        return value + term, gradient + term_gradient
 
     def start(self, dim: int) -> Pytree:
-        """Where methods start: ``origin``, or the centre of the constraint set."""
+        """Return the starting point: ``origin``, or the centre of the constraint set."""
         if self.origin is not None:
             return self.origin
         return self.constraint.centre_point(dim, self.dtype)
 
     @property
     def records(self) -> Array | int:
-        """``n``, how many records there are; traced where multiplicities are."""
+        """Number of records ``n``; traced if there are multiplicities."""
         if self.counts is None:
             return int(jax.tree.leaves(self.data)[0].shape[0])
         return jnp.round(self.counts.sum()).astype(jnp.int32)
 
     def rows_by_number(self) -> Callable[[Array], tuple[Array, Array]]:
-        """``numbers -> (rows, there)``: where records ``0..n-1`` are stored, and whether they are.
+        """Return the map from record numbers ``0..n-1`` to stored rows and a validity mask.
 
-        One that occurs several times has as many consecutive numbers, and a number beyond all of
-        them is nobody's. Without multiplicities numbers are rows, as they are.
+        A record of multiplicity ``m`` has ``m`` consecutive numbers; numbers from ``n`` on are
+        invalid. Without multiplicities the rows are the numbers.
 
         Examples
         --------
         >>> from privopt.convex import Distance, WholeSpace
         >>> risk = EmpiricalRisk(Distance(), jnp.eye(2), jnp.array([2, 1]), WholeSpace())
-        >>> rows, there = risk.rows_by_number()(jnp.arange(4))
-        >>> rows.tolist(), there.tolist()
+        >>> rows, mask = risk.rows_by_number()(jnp.arange(4))
+        >>> rows.tolist(), mask.tolist()
         ([0, 0, 1, 1], [True, True, True, False])
         """
         if self.counts is None:
@@ -209,17 +209,17 @@ class EmpiricalRisk:
         ends = jnp.cumsum(self.counts)
 
         def rows_of(numbers: Array) -> tuple[Array, Array]:
-            found = jnp.searchsorted(ends, numbers.astype(ends.dtype), side="right")
+            rows = jnp.searchsorted(ends, numbers.astype(ends.dtype), side="right")
             last = ends.shape[0] - 1
-            return jnp.minimum(found, last).astype(numbers.dtype), found <= last
+            return jnp.minimum(rows, last).astype(numbers.dtype), rows <= last
 
         return rows_of
 
     def smoothed(self, width: Array) -> EmpiricalRisk:
-        """Every record's loss replaced by its Moreau envelope in ``w`` of this width.
+        """Replace the loss of every record by its Moreau envelope of this width in ``w``.
 
-        For a generalised linear loss that is the envelope in the prediction of width
-        ``width |x_i|^2``.
+        For a generalised linear loss this is the envelope in the prediction, of width ``width
+        |x_i|^2``.
         """
         if self.linear is None:
             return replace(self, loss=self.loss.smoothed(width))  # type: ignore[attr-defined]
@@ -230,27 +230,22 @@ class EmpiricalRisk:
 @pytree_dataclass
 @dataclass(frozen=True)
 class BatchRisk(EmpiricalRisk):
-    """The risk of ``n`` records of which only those of one batch are there, in its order.
-
-    Whoever asks for the rows of a batch is given the records that are there, one after the other.
-
-    ``n`` is how many records there are in all.
-    """
+    """Risk of ``n`` records that stores only one batch, in the order of the batch."""
 
     n: int = field(default=0, metadata={"static": True})
 
     @classmethod
     def of(cls, like: EmpiricalRisk, batch: Pytree, n: int) -> BatchRisk:
-        """A batch of ``n`` records with the loss of another risk."""
+        """Return the risk of a batch of ``n`` records with the loss of another risk."""
         return cls(like.loss, batch, None, like.constraint, like.origin, like.public, n=n)
 
     @property
     def records(self) -> int:
-        """``n``."""
+        """Number of records ``n``."""
         return self.n
 
     def rows_by_number(self) -> Callable[[Array], tuple[Array, Array]]:
-        """The places of the batch."""
+        """Return the map from positions in the batch to stored rows, all valid."""
         return lambda numbers: (jnp.arange(numbers.shape[0]), jnp.ones(numbers.shape, bool))
 
 

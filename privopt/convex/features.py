@@ -1,9 +1,9 @@
-"""Features of the records: ``n`` rows of ``d`` numbers, stored whole or without their zeros.
+"""Features of the records: dense or sparse matrices of ``n`` rows and ``d`` columns.
 
-Whatever multiplies features by a parameter does it here. ``matvec`` and ``rmatvec`` take one vector
-or several, one a row; a single row of features, as a loss sees it under ``jax.vmap``, is of the
-same class with one axis less. Products are taken in full precision, since accelerators round the
-factors of a float32 product to ten bits unless they are told not to.
+All products of features and parameters are computed here. ``matvec`` and ``rmatvec`` accept one
+vector, or several as rows. A single row of features, as a loss receives it under ``jax.vmap``, has
+the same class with one axis less. Products use full precision; by default, accelerators round the
+factors of a float32 product to ten bits.
 """
 
 from __future__ import annotations
@@ -28,56 +28,62 @@ from privopt.convex.vectors import norm, scaled_rows
 
 
 class Features(Protocol):
-    """``n`` rows ``x_i`` of ``d`` numbers; a pytree of arrays whose leading axis is the records."""
+    """Matrix of ``n`` rows ``x_i``; a pytree of arrays whose leading axis is the records."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """``(n, d)``; ``(d,)`` of a single row."""
+        """Shape ``(n, d)``; ``(d,)`` for a single row."""
 
     @property
     def dtype(self) -> jnp.dtype:
-        """Of the numbers."""
+        """Data type of the numbers."""
 
     def matvec(self, point: Array) -> Array:
-        """``<x_i, w>``, shape ``(n,)``; ``(k, n)`` for points of shape ``(k, d)``."""
+        """Compute ``<x_i, w>``, shape ``(n,)``; ``(k, n)`` for points of shape ``(k, d)``."""
 
-    def paired(self, points: Array, which: Array) -> Array:
-        """``<x_i, w_k>`` with ``k = which_i``, shape ``(n,)``; points of shape ``(k, d)``."""
+    def paired(self, points: Array, index: Array) -> Array:
+        """Compute ``<x_i, w_k>`` with ``k = index_i``, shape ``(n,)``; points ``(k, d)``."""
 
-    def rmatvec(self, shares: Array) -> Array:
-        """``sum_i s_i x_i``, shape ``(d,)``; ``(k, d)`` for shares of shape ``(k, n)``."""
+    def rmatvec(self, weights: Array) -> Array:
+        """Compute ``sum_i s_i x_i``, shape ``(d,)``; ``(k, d)`` for weights of shape ``(k, n)``."""
 
     def products(self) -> Products:
-        """Both for one vector, with the work that calls have in common done beforehand."""
+        """Return both products for single vectors, with shared work done in advance."""
 
     def norms(self, order: float = 2.0) -> Array:
-        """``|x_i|`` of order 1, 2 or infinity, shape ``(n,)``; see ``convex.norm``."""
+        """Compute ``|x_i|`` of order 1, 2 or infinity, shape ``(n,)``; see ``convex.norm``."""
 
     def take(self, rows: Array | slice) -> Features:
-        """The rows of these numbers, in this order."""
+        """Return the rows with these indices, in this order."""
 
     def scaled(self, factors: Array) -> Features:
-        """``f_i x_i``: factor 0 gives zeros whatever a row holds, factor 1 keeps its bits."""
+        """Return ``f_i x_i``; factor 0 gives zeros for every row, factor 1 the same bits."""
 
     def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> Features:
-        """``f(w_j, x_ij)`` in the place of every ``x_ij`` that is not 0; ``f`` is elementwise."""
+        """Replace every nonzero ``x_ij`` by ``f(w_j, x_ij)``; ``f`` is elementwise."""
 
     def block(self, start: ArrayLike, size: int) -> Array:
-        """The ``size`` rows from row ``start`` on, zeros included; shape ``(size, d)``."""
+        """Return ``size`` rows from row ``start`` on as an array, shape ``(size, d)``."""
 
 
-FeaturesLike = Features | ArrayLike  # or a matrix of scipy.sparse, which has no types
+FeaturesLike = Features | ArrayLike  # or a matrix of scipy.sparse, which has no type annotations
 Products = tuple[Callable[[Array], Array], Callable[[Array], Array]]  # matvec and rmatvec
 
 
 _PRECISION = jax.lax.Precision.HIGHEST
-_PART_COUNTS = (20, 5, 2, 3, 7)  # a sum over records is split into the first that divides it
+_PART_COUNTS = (
+    20,
+    5,
+    2,
+    3,
+    7,
+)  # parts of a sum over records; the first that divides n
 
 
 @pytree_dataclass
 @dataclass(frozen=True, repr=False)
 class DenseFeatures:
-    """All numbers, zeros included.
+    """Dense matrix.
 
     Examples
     --------
@@ -103,29 +109,29 @@ class DenseFeatures:
         return self.array.dtype
 
     def matvec(self, point: Array) -> Array:
-        # one vector is a product with a vector, fast on a CPU
+        # a matrix-vector product is faster on a CPU than a matrix product with one row
         if point.ndim == 2 and point.shape[0] > 1:
             return jnp.matmul(point, self.array.T, precision=_PRECISION)
         return jnp.matmul(self.array, point.reshape(-1), precision=_PRECISION).reshape(
             *point.shape[:-1], *self.array.shape[:-1]
         )
 
-    def paired(self, points: Array, which: Array) -> Array:
-        return jnp.sum(self.array * points[which], axis=-1)
+    def paired(self, points: Array, index: Array) -> Array:
+        return jnp.sum(self.array * points[index], axis=-1)
 
-    def rmatvec(self, shares: Array) -> Array:
-        n, dim = self.array.shape  # one long vector in parts is faster on a CPU than whole
+    def rmatvec(self, weights: Array) -> Array:
+        n, dim = self.array.shape  # on a CPU a long vector is faster in parts
         parts = next((parts for parts in _PART_COUNTS if n % parts == 0), 1)
-        if shares.ndim == 1 or shares.shape[0] > 1 or parts == 1:
-            return jnp.matmul(shares, self.array, precision=_PRECISION)
-        split = shares.reshape(parts, 1, -1), self.array.reshape(parts, -1, dim)
+        if weights.ndim == 1 or weights.shape[0] > 1 or parts == 1:
+            return jnp.matmul(weights, self.array, precision=_PRECISION)
+        split = weights.reshape(parts, 1, -1), self.array.reshape(parts, -1, dim)
         return jnp.matmul(*split, precision=_PRECISION).sum(axis=0)
 
     def products(self) -> Products:
-        columns = self.array.T  # both products then run along memory
+        columns = self.array.T  # both products are then contiguous in memory
         return (
             lambda point: jnp.matmul(point, columns, precision=_PRECISION),
-            lambda shares: jnp.einsum("n,dn->d", shares, columns, precision=_PRECISION),
+            lambda weights: jnp.einsum("n,dn->d", weights, columns, precision=_PRECISION),
         )
 
     def norms(self, order: float = 2.0) -> Array:
@@ -138,18 +144,18 @@ class DenseFeatures:
         return DenseFeatures(scaled_rows(self.array, factors))
 
     def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> DenseFeatures:
-        found = function(jnp.broadcast_to(point, self.array.shape), self.array)
-        return DenseFeatures(jnp.where(self.array == 0.0, 0.0, found))
+        values = function(jnp.broadcast_to(point, self.array.shape), self.array)
+        return DenseFeatures(jnp.where(self.array == 0.0, 0.0, values))
 
     def block(self, start: ArrayLike, size: int) -> Array:
         return jax.lax.dynamic_slice_in_dim(self.array, start, size)
 
 
 def floats(values: Any) -> Any:
-    """Return an array as it is if its type is floating, else in JAX's default floating type.
+    """Return an array of floating-point numbers; other types become JAX's default float.
 
-    Norms and slopes need floats: in integers the absolute value of the most negative one is
-    negative. Features are returned as they are.
+    Norms and slopes need floats: the absolute value of the most negative integer is negative.
+    Features are returned unchanged.
 
     Examples
     --------
@@ -161,7 +167,7 @@ def floats(values: Any) -> Any:
     numeric = isinstance(values, Real) or (
         isinstance(values, Array | np.ndarray)
         and any(jnp.issubdtype(values.dtype, kind) for kind in (jnp.number, jnp.bool_))
-        and values.dtype.kind not in "cm"  # complex numbers, and durations
+        and values.dtype.kind not in "cm"  # complex numbers and durations
     )
     if not numeric:
         raise ValueError(f"features must be an array of numbers, got {described(values)}")
@@ -186,7 +192,7 @@ def is_features(values: object) -> bool:
 
 
 def as_features(values: FeaturesLike) -> Features:
-    """Return ``values`` as features: an array, a matrix of ``scipy.sparse``, or features as is.
+    """Convert an array or a matrix of ``scipy.sparse`` to features; return features unchanged.
 
     Examples
     --------
@@ -204,7 +210,7 @@ def as_features(values: FeaturesLike) -> Features:
 
 @checked
 def difference(features: Features, others: Features) -> Features:
-    """``x_i - y_i`` of rows that have their numbers at the same places.
+    """Return ``x_i - y_i`` for rows with nonzero entries in the same columns.
 
     Examples
     --------
@@ -213,19 +219,19 @@ def difference(features: Features, others: Features) -> Features:
     [[1.5, 2.0]]
     """
 
-    def less(numbers: Array, subtracted: Array) -> Array:
-        return numbers - subtracted if jnp.issubdtype(numbers.dtype, jnp.floating) else numbers
+    def subtract(leaf: Array, other: Array) -> Array:
+        return leaf - other if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
-    found: Features = jax.tree.map(less, features, others)
-    return found
+    result: Features = jax.tree.map(subtract, features, others)
+    return result
 
 
 def shortened(features: FeaturesLike, curvature: float, smoothness: float | None) -> FeaturesLike:
-    """``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``: as long as the declared smoothness allows.
+    """Return ``x_i min(1, B/|x_i|)`` with ``B^2 = H/c``, so that the declared smoothness holds.
 
-    ``curvature`` is ``c``, so that a record's loss is ``c |x|^2``-smooth. The bound holds for the
-    numbers returned: their norms' round-off is allowed for. Features stay as they are where
-    nothing, or all, is said: ``H`` undeclared, ``c`` 0 or infinite. Arrays stay arrays.
+    ``curvature`` is ``c``; the loss of a record is ``c |x|^2``-smooth. The bound holds for the
+    returned numbers, with an allowance for the round-off of their norms. Features are unchanged if
+    ``H`` is not declared or if ``c`` is 0 or infinite. Arrays stay arrays.
 
     Examples
     --------
@@ -235,15 +241,15 @@ def shortened(features: FeaturesLike, curvature: float, smoothness: float | None
     """
     if smoothness is None or not 0.0 < curvature < math.inf:
         return features
-    return _shortened(features, math.sqrt(smoothness / curvature))
+    return _shorten(features, math.sqrt(smoothness / curvature))
 
 
 @jax.jit
-def _shortened(features: FeaturesLike, longest: float) -> FeaturesLike:
+def _shorten(features: FeaturesLike, max_norm: float) -> FeaturesLike:
     rows = as_features(features)
     terms = max(leaf.shape[1] for leaf in jax.tree.leaves(rows))
     limits, norms = jnp.finfo(rows.dtype), rows.norms()
-    bound = jnp.asarray(longest * (1.0 - (terms + 8) * float(limits.eps)), rows.dtype)
+    bound = jnp.asarray(max_norm * (1.0 - (terms + 8) * float(limits.eps)), rows.dtype)
     long = (norms > bound) & jnp.isfinite(norms)
     factor = bound / jnp.where(long, norms, bound)
     factor = jnp.where(factor >= limits.smallest_normal, factor, 0.0)

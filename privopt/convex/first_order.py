@@ -1,20 +1,21 @@
-"""A first-order run, a step at a time: ask, update, project, average.
+"""First-order methods: oracles, observers and the loop.
 
-    g_t = ask(w_t)                          the private answer of the oracle
-    w_{t+1} = Proj(w_t + U(g_t))            U(g) = -eta_t g for plain descent
-    v <- v + a_{t+1} (w_{t+1} - v)          the mean that the output rule keeps
+    g_t = oracle(w_t)                       private gradient
+    w_{t+1} = Proj(w_t + U(g_t))            update; U(g) = -eta_t g for plain descent
+    v <- v + a_{t+1} (w_{t+1} - v)          running mean of the output rule
 
-An update that scales coordinates, such as Adam's, followed by a Euclidean projection does not stop
-at the minimiser on a set. It stops where ``U(g)`` is normal to the set, instead of ``g``. Such an
-update therefore receives the gradient mapping (Nesterov 2004, section 2.2.3) in place of ``g_t``::
+An update that scales coordinates, such as Adam, followed by a Euclidean projection does not
+converge to the minimiser on a set. Its fixed points have ``U(g)`` normal to the set, instead of
+``g``. Such an update therefore receives the gradient mapping (Nesterov 2004, section 2.2.3) in
+place of ``g_t``::
 
     (w_t - Proj(w_t - s g_t))/s,    s = |U(g_t)|/|g_t|,
 
-which is 0 at the minimiser, and ``g_t`` where ``w_t - s g_t`` lies in the set.
+which is 0 at the minimiser, and equals ``g_t`` if ``w_t - s g_t`` is in the set.
 
 With a private gradient ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``
-(:class:`privopt.mechanisms.PrivateGradient`) this is DP-SGD; with all records it is DP-GD, with
-Adam's update NoisyAdam, with noise that remembers DP-FTRL.
+(:class:`privopt.mechanisms.PrivateGradient`) the loop is DP-SGD. With all records it is DP-GD, with
+the update of Adam it is NoisyAdam, and with correlated noise it is DP-FTRL.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -31,40 +32,120 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt.arguments import shown
-from privopt.convex.oracles import Observer, Oracle
+from privopt.convex.loops import BLOCK
 from privopt.convex.outputs import Output
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.sets import ConstraintSet, WholeSpace
-from privopt.convex.turns import BLOCK
 from privopt.convex.updates import StepSizes, Update
-from privopt.convex.vectors import norm
+from privopt.convex.vectors import Number, norm
 from privopt.release import Pytree
 from privopt.streams import stream
 
 
+class Oracle:
+    """Oracle of a first-order run, evaluated once in each step ``t = 0 .. T - 1``; it has a state.
+
+    The result is a pytree that the update of the run accepts: a gradient for an Optax update, or
+    any other type on which oracle and update agree. Subclasses define ``ask``, and the other
+    methods if needed.
+
+    ``steps`` is ``T``, or an upper bound if the oracle ``stops``; a new number does not recompile.
+    ``block`` and ``stops`` are static. The batches of ``block`` steps are sampled at once, which
+    is faster and gives the same bits; 0 means no batches. If ``stops`` is True, ``is_over`` may end
+    the run before ``T``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> class Slope(Oracle):
+    ...     steps = 10
+    ...     def ask(self, memory, t, point, batch):
+    ...         return 2.0 * point, memory
+    >>> gradient, memory = Slope().ask((), 0, jnp.ones(2), None)
+    >>> gradient.tolist()
+    [2.0, 2.0]
+    """
+
+    steps: Number | int
+    block: int = 0
+    stops: bool = False
+
+    def begin(self, point: Pytree) -> Pytree:
+        """Return the initial state, a pytree, for a parameter like ``point``."""
+        del point
+        return ()
+
+    def draw(self, k: Array) -> Pytree:
+        """Return the batches of steps ``k block .. (k + 1) block - 1``, along a leading axis."""
+        raise NotImplementedError
+
+    def batch(self, t: Array) -> Pytree:
+        """Return the batch of step ``t``, or None if there are no batches."""
+        if self.block == 0:
+            return None
+        return jax.tree.map(lambda leaf: leaf[t % self.block], self.draw(t // self.block))
+
+    def ask(
+        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    ) -> tuple[Pytree, Pytree]:
+        """Return the answer of step ``t`` at ``point`` on ``batch``, and the new state."""
+        raise NotImplementedError
+
+    def is_over(self, memory: Pytree) -> Array:
+        """Return True if the run ends here; called only if ``stops``.
+
+        The number of steps is released. The state must therefore be public: public randomness, or
+        released values.
+        """
+        raise NotImplementedError
+
+    def secret(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None) -> Pytree:
+        """Return the quantity to which noise is added, for observers."""
+        del memory, t, point, batch
+
+
+class Observer(Protocol):
+    """Reduction over the steps of a run, for example regret, gradient norms or batch sizes.
+
+    Observers are hashable. The result is ``Run.secret.observed``. It depends on the data without
+    noise and is for experiments only: it is not part of the release and must not be published.
+    """
+
+    def begin(self, point: Pytree, secret: Pytree) -> Pytree:
+        """Return the initial state, a pytree of arrays.
+
+        The run starts at ``point``; ``secret`` is the :class:`EmpiricalRisk` of the records.
+        """
+
+    def observe(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
+        """Return the state after step ``t = 0, 1, ...`` at ``point``.
+
+        ``secret`` is the result of the oracle before noise, such as ``mechanisms.BatchMean``.
+        """
+
+
 class State(NamedTuple):
-    """Between two steps: all that a run needs to go on with the same bits."""
+    """State between two steps. A run resumed from it gives the same bits."""
 
     t: Array  # steps taken, int32
     point: Pytree  # w_{t+1}, counted from w_1, the start
-    optimiser: Pytree  # what the update remembers
-    mean: Pytree  # v, of the output rule
-    memory: Pytree  # what the oracle remembers
-    path: Pytree  # the recorded points so far
+    optimiser: Pytree  # state of the update
+    mean: Pytree  # v of the output rule
+    memory: Pytree  # state of the oracle
+    path: Pytree  # recorded points
     observed: Pytree  # what the observer made of the run; None without one
 
 
 class Path(NamedTuple):
-    """What the run would have returned after fewer steps.
+    """Outputs after fewer steps.
 
     Attributes
     ----------
     steps : Array
-        Shape ``(recorded,)``: 1 to ``T``, evenly on a logarithmic scale, or every step.
+        Shape ``(recorded,)``: 1 to ``T`` on a logarithmic scale, or every step.
     points : pytree
-        Of the parameter's shape, with a leading axis of length ``recorded``. Random iterates are
-        the start before they are drawn, suffixes before they begin. After a stop, what is
-        returned.
+        Outputs, with a leading axis of length ``recorded``. A random iterate is the start before
+        the sampled step. After a stop, all rows are the output.
     """
 
     steps: Array
@@ -72,32 +153,31 @@ class Path(NamedTuple):
 
 
 class Iterates(NamedTuple):
-    """What came out of a run."""
+    """Result of a run."""
 
-    output: Pytree  # the output rule's choice
+    output: Pytree  # of the output rule
     last: Pytree  # w_{T+1}
-    path: Path | None  # where it was asked for
-    steps: Array  # how many were taken: T, or fewer where the oracle stops
+    path: Path | None  # if points are recorded
+    steps: Array  # T, or fewer if the oracle stops
     observed: Pytree  # what the observer made of the run; None without one
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class FirstOrder:
-    """Parameters of a first-order method. The number of steps belongs to the oracle.
+    """Parameters of a first-order method. The oracle defines the number of steps.
 
     Attributes
     ----------
     step_sizes : StepSizes or None
-        None for an optimiser that has its own (:attr:`Update.has_step_sizes`).
+        None for an optimiser with its own step sizes (:attr:`Update.has_step_sizes`).
     recorded : int
-        How many points of the path to keep; 0 for none.
+        Number of recorded points; 0 for none.
     every_step : bool
-        Whether these are the points after steps 1, 2, 3 ..; by default they lie evenly on a
-        logarithmic scale up to ``T``.
+        If True, record steps 1, 2, 3 ..; default: steps on a logarithmic scale up to ``T``.
     gradient_mapping : bool
-        Whether the update receives the gradient mapping in place of the gradient. For updates other
-        than plain descent, and answers that are gradients.
+        If True, the update receives the gradient mapping in place of the gradient. For updates
+        other than plain descent and oracles that return gradients.
     """
 
     step_sizes: StepSizes | None
@@ -108,8 +188,8 @@ class FirstOrder:
     gradient_mapping: bool = field(default=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        known = isinstance(self.update, Update)  # fields changed by hand are checked by ``Plan``
-        if known and self.update.has_step_sizes != (self.step_sizes is None):
+        valid = isinstance(self.update, Update)  # ``Plan`` checks fields that are replaced
+        if valid and self.update.has_step_sizes != (self.step_sizes is None):
             rule = "be None beside" if self.update.has_step_sizes else "be given beside"
             raise ValueError(f"step_sizes must {rule} {self.update}, got {shown(self.step_sizes)}")
 
@@ -122,13 +202,13 @@ class FirstOrder:
         observer: Observer | None = None,
         losses: Pytree = None,
     ) -> Descent:
-        """The run from ``start``, a public point; ``losses`` are for the observer alone.
+        """Return the run from the public point ``start``; only the observer uses ``losses``.
 
-        ``stream(key, "output")`` serves the output rule alone.
+        Only the output rule uses ``stream(key, "output")``.
         """
         steps, dtype = jnp.asarray(oracle.steps), jax.tree.leaves(start)[0].dtype
         sizes = self.step_sizes
-        known = None if oracle.stops else steps
+        total = None if oracle.stops else steps
         return Descent(
             oracle=oracle,
             constraint=constraint,
@@ -137,7 +217,7 @@ class FirstOrder:
             update=self.update.build(
                 None if sizes is None else lambda count: sizes.at(count + 1, steps)
             ),
-            weights=self.output.weights(stream(key, "output"), known, dtype),
+            weights=self.output.weights(stream(key, "output"), total, dtype),
             times=self._times(steps),
             gradient_mapping=self.gradient_mapping and not isinstance(constraint, WholeSpace),
             observer=observer,
@@ -145,7 +225,7 @@ class FirstOrder:
         )
 
     def _times(self, steps: Array) -> Array | None:
-        """1, 2, 3 .., or 1 to ``T`` on a logarithmic scale, rounded."""
+        """Return the recorded steps: 1, 2, 3 .., or 1 to ``T`` on a logarithmic scale, rounded."""
         if self.recorded == 0:
             return None
         if self.every_step:
@@ -156,9 +236,9 @@ class FirstOrder:
 
 @dataclass(frozen=True)
 class Descent:
-    """One run of a method on an oracle: ``init``, ``step`` as often as there are steps, ``ends``.
+    """Run of a method on an oracle: ``init``, then ``step`` repeatedly, then ``ends``.
 
-    Made inside the program that runs it, by :meth:`FirstOrder.of`.
+    :meth:`FirstOrder.of` constructs it inside the compiled program.
     """
 
     oracle: Oracle
@@ -173,7 +253,7 @@ class Descent:
     losses: Pytree
 
     def init(self) -> State:
-        """Before the first step."""
+        """Return the state before the first step."""
         start, recorded = self.start, 0 if self.times is None else self.times.shape[0]
         return State(
             t=jnp.zeros_like(self.steps),
@@ -186,10 +266,10 @@ class Descent:
         )
 
     def step(self, state: State, batch: Pytree = None) -> State:
-        """After one more step, on the batch that is drawn for it.
+        """Take one step on its batch and return the new state.
 
-        A step that is not finite goes back to ``start`` with all its memory: a fixed, public
-        state instead of an exception, which would itself be a release.
+        If the new point is not finite, the point and the state of the update are reset to their
+        initial values. The reset is public; an exception would be a release.
         """
         t, point, optimiser, mean, memory, path, observed = state
         if self.observer is not None:
@@ -198,10 +278,10 @@ class Descent:
         answer, memory = self.oracle.ask(memory, t, point, batch)
         if self.gradient_mapping:
             answer = self._gradient_mapping(answer, optimiser, point)
-        moved, optimiser = self.update.update(answer, optimiser, point)
-        moved = self.constraint.project(optax.apply_updates(point, moved))
-        finite = _finite(moved)
-        point = _where(finite, moved, self.start)
+        update, optimiser = self.update.update(answer, optimiser, point)
+        target = self.constraint.project(optax.apply_updates(point, update))
+        finite = _finite(target)
+        point = _where(finite, target, self.start)
         optimiser = _where(finite, optimiser, self.update.init(self.start))
         if self.weights is not None:
             mean = _towards(mean, point, self.weights(t + 2))
@@ -212,10 +292,10 @@ class Descent:
         return State(t + 1, point, optimiser, mean, memory, path, observed)
 
     def _gradient_mapping(self, gradient: Pytree, optimiser: Pytree, point: Pytree) -> Pytree:
-        """Return ``(w - Proj(w - s g))/s``, for a step as long as that of the update.
+        """Return ``(w - Proj(w - s g))/s`` with a step of the length of the update.
 
-        An update that collects gradients for a later step does not move. The shortest step that
-        rounding allows serves in its place.
+        An update that accumulates gradients for a later step has length 0. It is replaced by the
+        shortest step that rounding allows.
         """
         update, _ = self.update.update(gradient, optimiser, point)
         size, shortest = _norm(gradient), _norm(point)
@@ -229,14 +309,15 @@ class Descent:
         )  # fmt: skip
 
     def until(self, state: State, last: Array) -> State:
-        """After step ``last``, or where the oracle stops; batches are drawn by the block.
+        """Return the state after step ``last``, or at the stop of the oracle.
 
-        An accelerator reads on the host whether a loop goes on, unless its length is known: there
-        whole blocks are loops of known length, and what is left is done as on a CPU.
+        Batches are sampled in blocks. An accelerator reads the condition of a loop on the host
+        unless its length is fixed. There, whole blocks are loops of fixed length, followed by the
+        remaining steps as on a CPU.
         """
         block = self.oracle.block or BLOCK
 
-        def drawn(k: Array) -> Callable[[State], State]:
+        def step_of_block(k: Array) -> Callable[[State], State]:
             if self.oracle.block == 0:
                 return self.step
             batches = self.oracle.draw(k)
@@ -246,32 +327,32 @@ class Descent:
 
         def part(state: State) -> State:
             k = state.t // block
-            return self._while(state, jnp.minimum((k + 1) * block, last), drawn(k))
+            return self._while(state, jnp.minimum((k + 1) * block, last), step_of_block(k))
 
         def is_whole(state: State) -> Array:
             return (state.t % block == 0) & (state.t + block <= last)
 
         def whole(state: State) -> State:
-            one = drawn(state.t // block)
-            return jax.lax.fori_loop(0, block, lambda _, state: one(state), state)
+            step = step_of_block(state.t // block)
+            return jax.lax.fori_loop(0, block, lambda _, state: step(state), state)
 
-        def in_turn(state: State) -> State:
+        def sequential(state: State) -> State:
             return self._while(state, last, part if self.oracle.block else self.step)
 
         if self.oracle.stops:
-            return in_turn(state)
+            return sequential(state)
         return jax.lax.platform_dependent(
             state,
-            cpu=in_turn,
-            default=lambda state: in_turn(jax.lax.while_loop(is_whole, whole, state)),
+            cpu=sequential,
+            default=lambda state: sequential(jax.lax.while_loop(is_whole, whole, state)),
         )
 
     def ends(self, state: State) -> Iterates:
-        """What a run that ends here returns."""
+        """Return the result of a run that ends in ``state``."""
         output = state.point if self.weights is None else state.mean
         path = None
         if self.times is not None:
-            # of equal times the first was written
+            # the first of equal times contains the point
             firsts = jnp.searchsorted(self.times, self.times)
             path = Path(self.times, jax.tree.map(lambda leaf: leaf[firsts], state.path))
             if self.oracle.stops:
@@ -279,15 +360,15 @@ class Descent:
         return Iterates(output, state.point, path, state.t, state.observed)
 
     def run(self) -> Iterates:
-        """All ``T`` steps."""
+        """Run all ``T`` steps."""
         return self.ends(self.until(self.init(), self.steps))
 
     def _while(self, state: State, last: Array, body: Callable[[State], State]) -> State:
-        def goes_on(state: State) -> Array:
+        def unfinished(state: State) -> Array:
             within = state.t < last
             return within & ~self.oracle.is_over(state.memory) if self.oracle.stops else within
 
-        return jax.lax.while_loop(goes_on, body, state)
+        return jax.lax.while_loop(unfinished, body, state)
 
 
 def _norm(tree: Pytree) -> Array:
@@ -307,10 +388,9 @@ def _where(condition: Array, yes: Pytree, no: Pytree) -> Pytree:
 
 
 def _from(condition: Array, row: Pytree, rows: Pytree) -> Pytree:
-    """``row`` in the place of all rows at which the condition, one for each, is true."""
+    """Replace the rows that meet ``condition`` by ``row``."""
 
-    def filled(one: Array, all_rows: Array) -> Array:
-        chosen = condition.reshape(-1, *(1,) * one.ndim)
-        return jnp.where(chosen, one[None], all_rows)
+    def fill(row: Array, rows: Array) -> Array:
+        return jnp.where(condition.reshape(-1, *(1,) * row.ndim), row[None], rows)
 
-    return jax.tree.map(filled, row, rows)
+    return jax.tree.map(fill, row, rows)

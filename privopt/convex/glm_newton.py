@@ -1,4 +1,7 @@
-"""Newton steps for regularised generalised linear models within a convex set, certified."""
+"""Newton's method for regularised generalised linear models (GLMs) on a convex set, certified.
+
+Several problems that share the data are solved at once, with a common approximate Hessian.
+"""
 
 from __future__ import annotations
 
@@ -11,103 +14,111 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import checked
-from privopt.convex.regularised_glm import (
-    RegularisedGLM,
-    SharedHessian,
-    flat_hessian,
-    newton_steps,
-    sampled_hessian,
-    whole_hessian,
-)
+from privopt.convex.features import Features
+from privopt.convex.losses import ScalarSlope
 from privopt.convex.sets import ConstraintSet, L2Ball
 from privopt.convex.vectors import Number, broadcast, inner, norm
 
-MAX_MEMORY, MIN_MEMORY = 10, 5  # steps
-MIN_MEMORY_PROBLEMS = 4  # from so many on the memory is short, since each look costs more
-
-
-class Mixing(NamedTuple):
-    """The last point and proposed step of ``k`` problems, and the differences of those before.
-
-    Shapes are ``(k, dim)`` and, of the differences, ``(k, memory, dim)``, latest last.
-    """
-
-    point: Array
-    step: Array
-    points: Array
-    steps: Array
-
-    @classmethod
-    def begin(cls, points: Array) -> Mixing:
-        """With no memory."""
-        memory = MAX_MEMORY if points.shape[0] < MIN_MEMORY_PROBLEMS else MIN_MEMORY
-        none = jnp.zeros((points.shape[0], memory, points.shape[1]))
-        return cls(points, jnp.zeros_like(points), none, none)
-
-    def mixed(self, points: Array, steps: Array) -> tuple[Array, Mixing]:
-        """``s - (dW + dS) gamma`` with ``gamma`` the least squares of ``s - dS gamma``.
-
-        Source: Walker and Ni 2011, "Anderson acceleration for fixed-point iterations", SIAM Journal
-        on Numerical Analysis (doi:10.1137/10078356X).
-        """
-        moved, changed = points - self.point, steps - self.step
-        known = jnp.any(moved != 0.0, axis=-1) & jnp.any(self.step != 0.0, axis=-1)
-        moved, changed = (jnp.where(known[:, None], each, 0.0) for each in (moved, changed))
-        moves = jnp.concatenate([self.points[:, 1:], moved[:, None]], axis=1)
-        changes = jnp.concatenate([self.steps[:, 1:], changed[:, None]], axis=1)
-        sizes = jnp.sqrt(inner(changes, changes))
-        sizes = jnp.where(sizes > 0.0, sizes, 1.0)
-        units = changes / sizes[:, :, None]
-        normal = units @ jnp.swapaxes(units, 1, 2) + 1e-12 * jnp.eye(units.shape[1])[None]
-        right = jnp.einsum("kmd,kd->km", units, steps)
-        weights = jnp.linalg.solve(normal, right[:, :, None])[:, :, 0]
-        mixed = steps - jnp.einsum("km,kmd->kd", weights / sizes, moves + changes)
-        mixed = jnp.where(jnp.isfinite(mixed).all(axis=-1, keepdims=True), mixed, steps)
-        return mixed, Mixing(points, steps, moves, changes)
-
-    def kept(self, good: Array) -> Mixing:
-        """Without memory for the problems that are not ``good``, shape ``(k,)``."""
-        kept = good[:, None, None].astype(self.points.dtype)
-        return self._replace(points=kept * self.points, steps=kept * self.steps)
-
-
 MAX_ROUNDS = 30
 SAMPLE_STRIDE = 16
-MIN_SAMPLE = 16  # records; of fewer nothing is learnt
-MIN_HESSIAN_PROBLEMS = 4  # from so many on a Hessian costs less than a step
-MAX_EIGENPROBLEM = 1024  # beyond it a decomposition costs more than it saves
+MIN_SAMPLE = 16  # records in a sampled Hessian
+MIN_HESSIAN_PROBLEMS = 4  # for this many problems a Hessian costs less than a step
+MAX_EIGENPROBLEM = 1024  # larger decompositions cost more than they save
 MAX_BASIS = 2**26  # numbers in a basis
 FLAT_STEPS, SAMPLED_STEPS = 15, 40
-MAX_RESIDUAL_RATIO = 0.2  # what a step leaves of a residual, where no better Hessian is needed
-MAX_SLOPE_RATIO = 0.5  # of the slope of a step at its beginning, what its end may have at most
+MAX_RESIDUAL_RATIO = 0.2  # per step; above it a better Hessian is needed
+MAX_SLOPE_RATIO = 0.5  # of the slopes at the end and at the start of an accepted step
+MAX_MEMORY, MIN_MEMORY = 10, 5  # steps of Anderson mixing
+MIN_MEMORY_PROBLEMS = 4  # from this number on the memory is short, because its cost is higher
+BLOCK = 80_000  # numbers of a block that stays in the cache of a core
+MULTIPLIER_STEPS = 30
+
+
+class RegularisedGLM(NamedTuple):
+    """``J_k(w) = sum_i v_i phi(<x_i, w>, y_i) + (lambda_k/2) |w - c|^2 + <b_k, w>``, ``k`` of them.
+
+    The problems share the data and differ in ``lambda`` and in the linear term. Points, linear
+    terms and gradients have shape ``(k, dim)``; predictions and slopes have shape ``(k, n)``.
+
+    Attributes
+    ----------
+    loss : pytree
+        Convex ``phi`` with ``slope(prediction, label)``, elementwise. Its parameters are scalars or
+        have shape ``(n,)``.
+    features : Features
+        ``x`` of shape ``(n, dim)``.
+    labels, weights : Array
+        ``y`` and ``v >= 0`` of shape ``(n,)``.
+    regularisation, linear_terms, centre : Array
+        ``lambda`` of shape ``(k,)``, ``b`` of shape ``(k, dim)``, ``c`` of shape ``(dim,)``.
+    """
+
+    loss: ScalarSlope
+    features: Features
+    labels: Array
+    weights: Array
+    regularisation: Array
+    linear_terms: Array
+    centre: Array
+
+    def every(self, stride: int) -> RegularisedGLM:
+        """Return the problem of every ``stride``-th record with weights times ``stride``."""
+
+        def subsample(leaf: Array | float) -> Array:
+            leaf = jnp.asarray(leaf)
+            return leaf[::stride] if leaf.shape == self.labels.shape else leaf
+
+        return self._replace(
+            loss=jax.tree.map(subsample, self.loss),
+            features=self.features.take(slice(None, None, stride)),
+            labels=self.labels[::stride],
+            weights=stride * self.weights[::stride],
+        )
+
+    def predictions(self, points: Array) -> Array:
+        """Compute ``<x_i, w_k>``."""
+        return self.features.matvec(points)
+
+    def slopes(self, predictions: Array) -> Array:
+        """Compute ``v_i phi'(z_ki, y_i)``."""
+        return jax.vmap(lambda z: self.weights * self.loss.slope(z, self.labels))(predictions)
+
+    def gradients(self, points: Array, slopes: Array) -> Array:
+        """Compute ``sum_i s_ki x_i + lambda_k (w_k - c) + b_k`` from the slopes ``s``."""
+        offsets = points - self.centre[None]
+        penalties = self.regularisation[:, None] * offsets
+        return self.features.rmatvec(slopes) + penalties + self.linear_terms
+
+    def curvatures(self, points: Array, reach: Array, order: Array, number: Array) -> Array:
+        """Compute ``v_i (phi'(z_i + r) - phi'(z_i - r))/(2 r)``, shape ``(n,)``.
+
+        This is the mean curvature over a step of length ``r``. If the slope has kinks at a smaller
+        distance, it is more informative than ``phi''``, its limit. For several problems, each
+        record is evaluated at one of them in turn, so the cost is independent of their number.
+
+        The problems used are the first ``number`` of ``order``. ``points`` and ``reach`` have
+        shapes ``(k, dim)`` and ``(k,)``.
+        """
+        if points.shape[0] == 1:
+            predictions, radius = self.predictions(points)[0], reach[0]
+        else:
+            problem = order[jnp.arange(self.labels.size) % number]
+            predictions, radius = self.features.paired(points, problem), reach[problem]
+        upper, lower = (self.slopes((predictions + r)[None])[0] for r in (radius, -radius))
+        return jnp.maximum(upper - lower, 0.0) / (2.0 * radius)
 
 
 class GLMSolution(NamedTuple):
-    """Members of the set, and what is known of them.
+    """Points of the set with their residuals.
 
-    ``residuals`` are ``beta_k |w_k - Proj_W(w_k - grad J_k(w_k)/beta_k)|``, evaluated at the points
-    returned: at least ``lambda_k |w_k - argmin_W J_k|``, see :func:`projected_residuals`. On the
+    ``residuals`` are ``beta_k |w_k - Proj_W(w_k - grad J_k(w_k)/beta_k)|`` at the returned points.
+    They are at least ``lambda_k |w_k - argmin_W J_k|``, see :func:`projected_residuals`. On the
     whole space they are ``|grad J_k(w_k)|``.
     """
 
     points: Array  # shape (k, dim), float64
     residuals: Array  # shape (k,)
-    steps: Array  # taken for each; a step is two products with the data
-
-
-def projected_residuals(
-    constraint: ConstraintSet, points: Array, gradients: Array, smoothness: Array
-) -> Array:
-    """``beta |w - Proj_W(w - grad J(w)/beta)| >= lambda |w - argmin_W J|`` for ``w`` in ``W``.
-
-    For ``J`` ``lambda``-strongly convex and ``beta``-smooth on ``W``: the map ``w -> Proj_W(w -
-    grad J(w)/beta)`` contracts distances by ``1 - lambda/beta`` and keeps the minimiser, so that
-    ``|w - w*| <= |w - w^+| + (1 - lambda/beta) |w - w*|``. In the interior it is ``|grad J|``.
-
-    ``points``, members, and ``gradients``, ``grad J_k`` there, have shape ``(k, dim)``.
-    """
-    moved = constraint.project(points - gradients / smoothness[:, None])
-    return smoothness * norm(points - moved)
+    steps: Array  # of each problem; a step costs two products with the data
 
 
 @checked
@@ -119,32 +130,33 @@ def newton_glm(
     smoothness: Array,
     tolerance: Array,
 ) -> GLMSolution:
-    """``argmin_{w in W} J_k(w)`` for all ``k`` at once, as far as it gets in bounded time.
+    """Compute ``argmin_{w in W} J_k(w)`` for all ``k`` at once, in bounded time.
 
-    *Method.* The model ``<g, s> + s^T (a H + lambda_k) s/2`` is minimised over the ball that ``W``
-    is (over the whole space for any other set). All problems share ``H``, in its eigenbasis: for
-    few problems first a multiple of the identity, while that is quick, and the Hessian of every
-    16th record; then the Hessian at what is unfinished, again and again. Steps are combined as by
-    Anderson. A step that leads too far stretches the problem's Hessian by a factor ``a``, and is
-    taken back.
+    *Method.* A step minimises the model ``<g, s> + s^T (a H + lambda_k) s/2`` over ``W`` if it is a
+    ball, and over the whole space otherwise. All problems share ``H`` in its eigenbasis. For few
+    problems ``H`` is first a multiple of the identity, as long as progress is fast, then the
+    Hessian of every 16th record. After that it is the Hessian at the unfinished points, updated
+    repeatedly. Steps are combined by Anderson mixing. A step that is too long is rejected and
+    increases the factor ``a`` of its problem.
 
-    Nothing here is a promise: ``residuals`` says what was reached, which is no more than at the
-    start, and whoever relies on it compares.
+    Convergence is not guaranteed. ``residuals`` reports the result, which is never worse than at
+    the start, and the caller must compare it with its tolerance.
 
-    ``glm`` is ``J``, ``constraint`` is ``W`` and holds ``start``, shape ``(dim,)``; ``smoothness``
-    are ``beta_k`` of the whole of ``J_k``, ``tolerance`` is that of ``residuals``, shape ``(k,)``.
+    ``glm`` is ``J``; ``constraint`` is ``W`` and contains ``start``, shape ``(dim,)``.
+    ``smoothness`` contains ``beta_k`` of the whole ``J_k``, and ``tolerance`` refers to
+    ``residuals``, shape ``(k,)``.
     """
     problem = _Problem(glm, constraint, smoothness, tolerance)
     rounds = _rounds(problem)
-    first = problem.begin(start)
+    first = problem.init(start)
 
     def round_(carry: tuple[_Iterates, Array]) -> tuple[_Iterates, Array]:
-        at, number = carry
+        state, number = carry
         kind = jnp.minimum(number, len(rounds) - 1)
-        hessian = jax.lax.switch(kind, [each.hessian for each in rounds], at, number)
+        hessian = jax.lax.switch(kind, [each.hessian for each in rounds], state, number)
         steps, pace = (jnp.asarray([each[i] for each in rounds])[kind] for i in (1, 2))
-        at = at._replace(stretch=jnp.ones_like(at.stretch))
-        return _descended(problem, at, hessian, steps, pace), number + 1
+        state = state._replace(stretch=jnp.ones_like(state.stretch))
+        return _descend(problem, state, hessian, steps, pace), number + 1
 
     def unfinished(carry: tuple[_Iterates, Array]) -> Array:
         return jnp.any(carry[0].residuals > tolerance) & (carry[1] < MAX_ROUNDS)
@@ -155,8 +167,24 @@ def newton_glm(
     return GLMSolution(points, jnp.where(better, last.residuals, first.residuals), last.steps)
 
 
+def projected_residuals(
+    constraint: ConstraintSet, points: Array, gradients: Array, smoothness: Array
+) -> Array:
+    """Compute ``beta |w - Proj_W(w - grad J(w)/beta)|``, at least ``lambda |w - argmin_W J|``.
+
+    For ``J`` ``lambda``-strongly convex and ``beta``-smooth on ``W``, the map ``w -> w^+ =
+    Proj_W(w - grad J(w)/beta)`` contracts distances by ``1 - lambda/beta`` and has the minimiser as
+    fixed point. Therefore ``|w - w*| <= |w - w^+| + (1 - lambda/beta) |w - w*|``. In the interior
+    the residual is ``|grad J|``.
+
+    ``points`` in ``W`` and ``gradients`` ``grad J_k`` have shape ``(k, dim)``.
+    """
+    targets = constraint.project(points - gradients / smoothness[:, None])
+    return smoothness * norm(points - targets)
+
+
 class _Iterates(NamedTuple):
-    """Where the problems stand; ``stretch`` is by how much the Hessian is too small for each."""
+    """Iterates of all problems; ``stretch`` is the factor ``a`` of the Hessian of each."""
 
     points: Array
     gradients: Array
@@ -167,33 +195,33 @@ class _Iterates(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """What does not change."""
+    """Constant data of the iteration."""
 
     glm: RegularisedGLM
     constraint: ConstraintSet
     smoothness: Array
     tolerance: Array
 
-    def evaluated(self, points: Array, predictions: Array) -> tuple[Array, Array]:
-        """Gradients and residuals at members, afresh."""
+    def evaluate(self, points: Array, predictions: Array) -> tuple[Array, Array]:
+        """Compute gradients and residuals at points of the set."""
         gradients = self.glm.gradients(points, self.glm.slopes(predictions))
         return gradients, projected_residuals(self.constraint, points, gradients, self.smoothness)
 
-    def begin(self, start: Array) -> _Iterates:
+    def init(self, start: Array) -> _Iterates:
         points = jnp.broadcast_to(start, self.glm.linear_terms.shape)
         zeros = jnp.zeros((points.shape[0], self.glm.labels.size))
-        predictions = jax.lax.cond(  # the origin is where most begin
+        predictions = jax.lax.cond(  # most runs start at the origin
             jnp.any(start != 0.0), self.glm.predictions, lambda _: zeros, points
         )
         ones = jnp.ones(points.shape[0])
         none = jnp.zeros(points.shape[0], int)
-        return _Iterates(points, *self.evaluated(points, predictions), none, ones, ones)
+        return _Iterates(points, *self.evaluate(points, predictions), none, ones, ones)
 
 
 class _Round(NamedTuple):
-    """A Hessian, from where the problems stand and the number of rounds before; steps in it.
+    """Hessian as a function of the iterates and the round number, with limits of the round.
 
-    A round also ends where no step leaves less of a residual than ``pace``.
+    A round ends after ``steps`` steps, or if no step reduces a residual by the factor ``pace``.
     """
 
     hessian: Callable[[_Iterates, Array], SharedHessian]
@@ -202,7 +230,7 @@ class _Round(NamedTuple):
 
 
 def _rounds(problem: _Problem) -> list[_Round]:
-    """Rounds in turn, the last of them again and again."""
+    """Return the sequence of rounds; the last one is repeated."""
     glm, count = problem.glm, problem.tolerance.size
     rows, dim = glm.features.shape
     stride = max(SAMPLE_STRIDE, -(-rows * dim // MAX_BASIS))
@@ -212,88 +240,301 @@ def _rounds(problem: _Problem) -> list[_Round]:
     sampled = count < MIN_HESSIAN_PROBLEMS and rows >= MIN_SAMPLE * SAMPLE_STRIDE
     rank = min(rows, dim) if whole else min(-(-rows // stride), dim)
 
-    def curvatures(some: RegularisedGLM, at: _Iterates, number: Array) -> Array:
-        reach = jnp.clip(at.length / math.sqrt(dim), 1e-7, 1.0)
-        wanted = jnp.where(number < 6, jnp.sum(at.residuals > problem.tolerance), 1)
-        return some.curvatures(at.points, reach, jnp.argsort(-at.residuals), jnp.maximum(wanted, 1))
+    def curvatures(sample: RegularisedGLM, state: _Iterates, number: Array) -> Array:
+        reach = jnp.clip(state.length / math.sqrt(dim), 1e-7, 1.0)
+        used = jnp.where(number < 6, jnp.sum(state.residuals > problem.tolerance), 1)
+        order = jnp.argsort(-state.residuals)
+        return sample.curvatures(state.points, reach, order, jnp.maximum(used, 1))
 
-    def flat(at: _Iterates, number: Array) -> SharedHessian:
-        some = glm.every(stride) if sampled else glm
-        gradient = at.gradients[jnp.argmax(at.residuals)]
+    def flat(state: _Iterates, number: Array) -> SharedHessian:
+        sample = glm.every(stride) if sampled else glm
+        gradient = state.gradients[jnp.argmax(state.residuals)]
         size = norm(gradient)
-        along = some.predictions((gradient / jnp.where(size > 0.0, size, 1.0))[None])[0]
-        level = jnp.sum(curvatures(some, at, number) * jnp.square(along))
-        return flat_hessian(level, dim, rank)
+        along = sample.predictions((gradient / jnp.where(size > 0.0, size, 1.0))[None])[0]
+        level = jnp.sum(curvatures(sample, state, number) * jnp.square(along))
+        return _flat_hessian(level, dim, rank)
 
-    def of_some(at: _Iterates, number: Array) -> SharedHessian:
-        some = glm.every(stride)
-        return sampled_hessian(some.features, curvatures(some, at, number), rank)
+    def of_sample(state: _Iterates, number: Array) -> SharedHessian:
+        sample = glm.every(stride)
+        return _sampled_hessian(sample.features, curvatures(sample, state, number), rank)
 
-    def of_all(at: _Iterates, number: Array) -> SharedHessian:
-        return whole_hessian(glm.features, curvatures(glm, at, number), rank)
+    def of_all(state: _Iterates, number: Array) -> SharedHessian:
+        return _whole_hessian(glm.features, curvatures(glm, state, number), rank)
 
     rounds = [_Round(flat, FLAT_STEPS, MAX_RESIDUAL_RATIO)] if count < MIN_HESSIAN_PROBLEMS else []
     if sampled or not whole:
-        rounds.append(_Round(of_some, SAMPLED_STEPS, math.inf))
-    if whole:  # steps that cost about what a Hessian does
+        rounds.append(_Round(of_sample, SAMPLED_STEPS, math.inf))
+    if whole:  # the steps cost about as much as the Hessian
         rounds.append(_Round(of_all, 8 + dim // (16 * count), math.inf))
     return rounds
 
 
-def _descended(
-    problem: _Problem, at: _Iterates, hessian: SharedHessian, steps: Array, pace: Array
+def _descend(
+    problem: _Problem, state: _Iterates, hessian: SharedHessian, steps: Array, pace: Array
 ) -> _Iterates:
-    """At most ``steps`` more of every problem that is not done."""
+    """Take at most ``steps`` steps for every unfinished problem."""
+    _Carry = tuple[_Iterates, _Mixing, Array, Array]
 
-    def unfinished(carry: tuple[_Iterates, Mixing, Array, Array]) -> Array:
-        at, _, before, number = carry
-        going = (at.residuals > problem.tolerance) & (at.residuals <= pace * before)
-        return jnp.any(going) & (number < steps)
+    def unfinished(carry: _Carry) -> Array:
+        state, _, previous, number = carry
+        active = (state.residuals > problem.tolerance) & (state.residuals <= pace * previous)
+        return jnp.any(active) & (number < steps)
 
-    def step(
-        carry: tuple[_Iterates, Mixing, Array, Array],
-    ) -> tuple[_Iterates, Mixing, Array, Array]:
-        at, mixing, _, number = carry
-        return *_stepped(problem, at, mixing, hessian), at.residuals, number + 1
+    def step(carry: _Carry) -> _Carry:
+        state, mixing, _, number = carry
+        return *_step(problem, state, mixing, hessian), state.residuals, number + 1
 
-    before = jnp.full_like(at.residuals, jnp.inf)
-    first = (at, Mixing.begin(at.points), before, jnp.zeros((), int))
+    previous = jnp.full_like(state.residuals, jnp.inf)
+    first = (state, _Mixing.init(state.points), previous, jnp.zeros((), int))
     return jax.lax.while_loop(unfinished, step, first)[0]
 
 
-def _stepped(
-    problem: _Problem, at: _Iterates, mixing: Mixing, hessian: SharedHessian
-) -> tuple[_Iterates, Mixing]:
-    """One step; where it led too far a problem stays, with a larger Hessian and no memory."""
+def _step(
+    problem: _Problem, state: _Iterates, mixing: _Mixing, hessian: SharedHessian
+) -> tuple[_Iterates, _Mixing]:
+    """Take one step; if it is too long, reject it, increase the Hessian and clear the memory."""
     glm, constraint = problem.glm, problem.constraint
-    active = at.residuals > problem.tolerance
+    active = state.residuals > problem.tolerance
     offsets: Array | None = None
     radius: Number = jnp.inf
     if isinstance(constraint, L2Ball):
-        offsets, radius = at.points - broadcast(constraint.centre, at.points), constraint.radius
-    direct = newton_steps(hessian, at.stretch, glm.regularisation, at.gradients, offsets, radius)
-    mixed, mixing = mixing.mixed(at.points, direct)
-    trial = constraint.project(at.points + mixed)
-    gradients, residuals = problem.evaluated(trial, glm.predictions(trial))
-    way = trial - at.points
-    before, after = inner(at.gradients, way), inner(gradients, way)
-    short = (before < 0.0) & (after <= -MAX_SLOPE_RATIO * before)
-    good = short | (residuals <= at.residuals)
-    taken = active & good
+        centre, radius = broadcast(constraint.centre, state.points), constraint.radius
+        offsets = state.points - centre
+    direct = _newton_steps(
+        hessian, state.stretch, glm.regularisation, state.gradients, offsets, radius
+    )
+    mixed, mixing = mixing.update(state.points, direct)
+    trial = constraint.project(state.points + mixed)
+    gradients, residuals = problem.evaluate(trial, glm.predictions(trial))
+    move = trial - state.points
+    slope, end_slope = inner(state.gradients, move), inner(gradients, move)
+    short = (slope < 0.0) & (end_slope <= -MAX_SLOPE_RATIO * slope)
+    good = short | (residuals <= state.residuals)
+    accepted = active & good
 
     def stretched() -> Array:
-        model = hessian.squared_norms(way)
-        met = after - before - glm.regularisation * inner(way, way)
-        ratio = met / jnp.where(model > 0.0, model, 1.0)
-        longer = jnp.maximum(2.0 * at.stretch, jnp.where(jnp.isfinite(ratio), ratio, 0.0))
-        return jnp.where(good | ~active, at.stretch, longer)
+        model = hessian.squared_norms(move)
+        measured = end_slope - slope - glm.regularisation * inner(move, move)
+        ratio = measured / jnp.where(model > 0.0, model, 1.0)
+        longer = jnp.maximum(2.0 * state.stretch, jnp.where(jnp.isfinite(ratio), ratio, 0.0))
+        return jnp.where(good | ~active, state.stretch, longer)
 
-    stretch = jax.lax.cond(jnp.all(good | ~active), lambda: at.stretch, stretched)
+    stretch = jax.lax.cond(jnp.all(good | ~active), lambda: state.stretch, stretched)
     return _Iterates(
-        jnp.where(taken[:, None], trial, at.points),
-        jnp.where(taken[:, None], gradients, at.gradients),
-        jnp.where(taken, residuals, at.residuals),
-        at.steps + active.astype(int),
+        jnp.where(accepted[:, None], trial, state.points),
+        jnp.where(accepted[:, None], gradients, state.gradients),
+        jnp.where(accepted, residuals, state.residuals),
+        state.steps + active.astype(int),
         stretch,
-        jnp.where(taken, norm(way), at.length),
-    ), mixing.kept(good)
+        jnp.where(accepted, norm(move), state.length),
+    ), mixing.cleared_unless(good)
+
+
+class _Mixing(NamedTuple):
+    """State of Anderson mixing for ``k`` problems: last point and step, and past differences.
+
+    Shapes are ``(k, dim)`` and, for the differences, ``(k, memory, dim)``, latest last.
+    """
+
+    point: Array
+    step: Array
+    points: Array
+    steps: Array
+
+    @classmethod
+    def init(cls, points: Array) -> _Mixing:
+        memory = MAX_MEMORY if points.shape[0] < MIN_MEMORY_PROBLEMS else MIN_MEMORY
+        none = jnp.zeros((points.shape[0], memory, points.shape[1]))
+        return cls(points, jnp.zeros_like(points), none, none)
+
+    def update(self, points: Array, steps: Array) -> tuple[Array, _Mixing]:
+        """Compute ``s - (dW + dS) gamma`` with ``gamma`` the least squares of ``s - dS gamma``.
+
+        Source: Walker and Ni 2011, "Anderson acceleration for fixed-point iterations", SIAM Journal
+        on Numerical Analysis (doi:10.1137/10078356X).
+        """
+        move, change = points - self.point, steps - self.step
+        valid = jnp.any(move != 0.0, axis=-1) & jnp.any(self.step != 0.0, axis=-1)
+        move, change = (jnp.where(valid[:, None], each, 0.0) for each in (move, change))
+        moves = jnp.concatenate([self.points[:, 1:], move[:, None]], axis=1)
+        changes = jnp.concatenate([self.steps[:, 1:], change[:, None]], axis=1)
+        sizes = jnp.sqrt(inner(changes, changes))
+        sizes = jnp.where(sizes > 0.0, sizes, 1.0)
+        units = changes / sizes[:, :, None]
+        normal = units @ jnp.swapaxes(units, 1, 2) + 1e-12 * jnp.eye(units.shape[1])[None]
+        right = jnp.einsum("kmd,kd->km", units, steps)
+        weights = jnp.linalg.solve(normal, right[:, :, None])[:, :, 0]
+        mixed = steps - jnp.einsum("km,kmd->kd", weights / sizes, moves + changes)
+        mixed = jnp.where(jnp.isfinite(mixed).all(axis=-1, keepdims=True), mixed, steps)
+        return mixed, _Mixing(points, steps, moves, changes)
+
+    def cleared_unless(self, good: Array) -> _Mixing:
+        """Clear the memory of the problems that are not ``good``, shape ``(k,)``."""
+        factor = good[:, None, None].astype(self.points.dtype)
+        return self._replace(points=factor * self.points, steps=factor * self.steps)
+
+
+class SharedHessian(NamedTuple):
+    """``H = Q diag(h) Q^T + l (I - Q Q^T)``.
+
+    ``vectors`` is ``Q``, shape ``(dim, rank)``; its columns are orthonormal or zero.
+    """
+
+    values: Array  # h, shape (rank,)
+    vectors: Array
+    level: Array  # l >= 0, the curvature in all other directions
+    flat: Array  # True if H = l I; products with Q are then omitted
+
+    def coordinates(self, vectors: Array) -> Array:
+        """Compute ``v Q``, shape ``(k, rank)``."""
+        zeros = jnp.zeros((vectors.shape[0], self.values.size))
+        return jax.lax.cond(self.flat, lambda: zeros, lambda: vectors @ self.vectors)
+
+    def combined(self, coordinates: Array) -> Array:
+        """Compute ``z Q^T``, shape ``(k, dim)``."""
+        zeros = jnp.zeros((coordinates.shape[0], self.vectors.shape[0]))
+        return jax.lax.cond(self.flat, lambda: zeros, lambda: coordinates @ self.vectors.T)
+
+    def squared_norms(self, vectors: Array) -> Array:
+        """Compute ``v^T H v``, shape ``(k,)``."""
+        squares = jnp.square(self.coordinates(vectors))
+        rest = self.level * jnp.sum(jnp.square(vectors), axis=-1)
+        return rest + squares @ (self.values - self.level)
+
+
+def _flat_hessian(level: Array, dim: int, rank: int) -> SharedHessian:
+    return SharedHessian(jnp.zeros(rank), jnp.zeros((dim, rank)), level, jnp.ones((), bool))
+
+
+def _whole_hessian(features: Features, curvatures: Array, rank: int) -> SharedHessian:
+    """Decompose ``X^T diag(h) X`` by the smaller of two eigenproblems; ``rank >= min(n, dim)``.
+
+    ``features`` is ``X``, shape ``(n, dim)``; ``curvatures`` is ``h >= 0``, shape ``(n,)``.
+    """
+    products = gram(features, curvatures)
+    products = jnp.where(jnp.isfinite(products).all(), products, 0.0)
+    values, vectors = jnp.linalg.eigh(products)
+    values = jnp.maximum(values, 0.0)
+    level = values[-1]  # there are no other directions; 0 would lose digits
+    if features.shape[0] < features.shape[1]:
+        nonzero = values > 1e-12 * values[-1]
+        inverse = jnp.where(nonzero, 1.0 / jnp.sqrt(jnp.where(nonzero, values, 1.0)), 0.0)
+        weights = jnp.sqrt(curvatures)[:, None] * vectors * inverse[None]
+        vectors = features.rmatvec(weights.T).T
+        level = jnp.zeros(())
+    missing = rank - values.size
+    return SharedHessian(
+        jnp.pad(values, (0, missing)),
+        jnp.pad(vectors, ((0, 0), (0, missing))),
+        level,
+        jnp.zeros((), bool),
+    )
+
+
+def _sampled_hessian(features: Features, curvatures: Array, rank: int) -> SharedHessian:
+    """Decompose ``X^T diag(h) X`` of a sample, shrunk to ``(1 - rho) H + rho (tr H/d) I``.
+
+    ``rho`` is optimal for Gaussian samples. Source: Chen, Wiesel, Eldar and Hero 2010, "Shrinkage
+    algorithms for MMSE covariance estimation", equation 23 (arXiv:0907.4698).
+    """
+    size, dim = features.shape
+    hessian = _whole_hessian(features, curvatures, rank)
+    trace, square = jnp.sum(hessian.values), jnp.sum(jnp.square(hessian.values))
+    spread = (size + 1.0 - 2.0 / dim) * (square - trace**2 / dim)
+    noise = (1.0 - 2.0 / dim) * square + trace**2
+    share = jnp.where(spread > noise, noise / jnp.where(spread > noise, spread, 1.0), 1.0)
+    level = share * trace / dim
+    return hessian._replace(values=(1.0 - share) * hessian.values + level, level=level)
+
+
+def _newton_steps(
+    hessian: SharedHessian,
+    stretch: Array,
+    regularisation: Array,
+    gradients: Array,
+    offsets: Array | None,
+    radius: Number,
+) -> Array:
+    """Minimise ``<g_k, s> + s^T (a_k H + lambda_k I) s/2`` subject to ``|y_k + s| <= R``.
+
+    The multiplier ``nu`` of the ball solves ``|y + s(nu)| = R`` for ``(a H + (lambda + nu) I) s =
+    -(g + nu y)``, by Newton's method on ``1/|y + s|``.
+
+    ``stretch`` and ``regularisation`` are ``a`` and ``lambda``, shape ``(k,)``; ``gradients`` and
+    ``offsets`` are ``g`` and ``y``, shape ``(k, dim)``. Without ``y`` there is no ball.
+    """
+    curvatures = stretch[:, None] * hessian.values[None] + regularisation[:, None]
+    level = (stretch * hessian.level + regularisation)[:, None]
+    coordinates = hessian.coordinates(gradients)
+    multiplier = jnp.zeros_like(level)
+    if offsets is not None:
+        inside = hessian.coordinates(offsets)
+        aims = curvatures * inside - coordinates
+        rest = jnp.sum(jnp.square(level * offsets - gradients), axis=-1, keepdims=True)
+        rest -= jnp.sum(jnp.square(level * inside - coordinates), axis=-1, keepdims=True)
+        multiplier = _multiplier(curvatures, level, aims, jnp.maximum(rest, 0.0), radius)
+        gradients = gradients + multiplier * offsets
+        coordinates = coordinates + multiplier * inside
+    outside = 1.0 / (level + multiplier)
+    corrections = coordinates * (1.0 / (curvatures + multiplier) - outside)
+    return -outside * gradients - hessian.combined(corrections)
+
+
+def _multiplier(curvatures: Array, level: Array, aims: Array, rest: Array, radius: Number) -> Array:
+    """Solve ``|(A + nu)^{-1} p| <= R`` for ``nu >= 0``; ``rest`` is ``|p|^2`` outside ``Q``."""
+
+    def squared(multiplier: Array, power: int) -> Array:
+        inside = jnp.sum(jnp.square(aims) / (curvatures + multiplier) ** power, -1, keepdims=True)
+        return inside + rest / (level + multiplier) ** power
+
+    def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        multiplier, square, count = carry
+        bend = squared(multiplier, 3)
+        bend = jnp.where(bend > 0.0, bend, 1.0)
+        increment = (jnp.sqrt(square) / radius - 1.0) * square / bend
+        multiplier = jnp.maximum(multiplier + increment, 0.0)
+        return multiplier, squared(multiplier, 2), count + 1
+
+    def outside(carry: tuple[Array, Array, Array]) -> Array:
+        far = jnp.sqrt(carry[1]) > radius * (1.0 + 1e-13)
+        return jnp.any(far) & (carry[2] < MULTIPLIER_STEPS)
+
+    none = jnp.zeros_like(level)
+    first = (none, squared(none, 2), jnp.zeros((), int))
+    return jax.lax.while_loop(outside, improve, first)[0]
+
+
+def explicit_hessian(features: Features, curvatures: Array) -> Array:
+    """Compute ``X^T diag(h) X``, shape ``(dim, dim)``, in blocks of rows.
+
+    The product ``h X`` would be a second copy of the data, and its memory traffic costs many
+    products.
+    """
+    rows, dim = features.shape
+    size = min(rows, max(dim // 4, BLOCK // dim, 1))
+
+    def add(i: Array, sums: Array) -> Array:
+        start = jnp.minimum(i * size, rows - size)  # the last block overlaps the previous one
+        x = features.block(start, size)
+        new = start + jnp.arange(size) >= i * size
+        h = jnp.where(new, jax.lax.dynamic_slice_in_dim(curvatures, start, size), 0.0)
+        # The barrier fixes the memory layout; otherwise the product takes twice as long on a CPU.
+        return sums + jax.lax.optimization_barrier((h[:, None] * x).T) @ x
+
+    return jax.lax.fori_loop(0, -(-rows // size), add, jnp.zeros((dim, dim)))
+
+
+def gram(features: Features, curvatures: Array) -> Array:
+    """Compute the smaller of ``A^T A`` and ``A A^T`` for ``A = diag(h)^{1/2} X``."""
+    rows, dim = features.shape
+    if dim <= rows:
+        return explicit_hessian(features, curvatures)
+    size, root = min(rows, max(BLOCK // dim, 1)), jnp.sqrt(curvatures)
+
+    def put(i: Array, products: Array) -> Array:
+        start = jnp.minimum(i * size, rows - size)
+        new = features.matvec(features.block(start, size))
+        return jax.lax.dynamic_update_slice_in_dim(products, new, start, 0)
+
+    products = jax.lax.fori_loop(0, -(-rows // size), put, jnp.zeros((rows, rows)))
+    return root[:, None] * products * root[None]

@@ -1,17 +1,17 @@
 """Losses with their constants.
 
-A *scalar loss* ``phi(prediction, label)`` becomes the loss of a generalised linear model through
-``prediction = <x, w>``; its structure is what lets gradients be clipped without forming them.
-Each gives its value, its slope (a subgradient at kinks), and its Moreau envelope
+A *scalar loss* ``phi(prediction, label)`` defines the loss of a generalised linear model with
+``prediction = <x, w>``. Because of this structure, gradients are clipped without forming them. A
+scalar loss has a value, a slope (a subgradient at kinks) and a Moreau envelope
 
     ``phi_h(z) = min_v phi(v) + (v - z)^2 / (2h)``,
 
-which is convex, ``1/h``-smooth, below ``phi`` and within ``slope_bound^2 h / 2`` of it, with the
-same slope bound. Widths are numbers (pytree leaves), scalar or one a record.
+which is convex, ``1/h``-smooth, at most ``phi`` and at least ``phi - slope_bound^2 h / 2``, with
+the same slope bound. Widths are pytree leaves, either scalar or one per record.
 
-The constants of a loss are facts for every label, since guarantees rest on them: a label that is
-meant to be -1 or 1 is clipped to ``[-1, 1]``, where the loss is no steeper and no more curved, and
-0 is taken for -1: labels may be 0 and 1. ``admits`` tells labels that the loss is declared for.
+The constants of a loss hold for every label, because guarantees depend on them. Labels of two
+classes are clipped to ``[-1, 1]``, where slope and curvature are not larger, and 0 means -1, so
+labels may be 0 and 1. ``admits`` returns True for the labels for which the loss is declared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from privopt.release import Pytree
 
 
 class Loss(Protocol):
-    """Loss of a parameter and a record, written in JAX: a function, or a pytree with numbers.
+    """Loss of a parameter and a record, written in JAX: a function, or a pytree with parameters.
 
     Optional methods:
 
@@ -45,51 +45,51 @@ class Loss(Protocol):
     """
 
     def __call__(self, point: Pytree, example: Pytree, /) -> Array:
-        """``loss(w; x)``, scalar."""
+        """Compute ``loss(w; x)``, a scalar."""
 
 
 class ScalarSlope(Protocol):
-    """The derivative of a convex loss of a scalar prediction, all that steps ask of it."""
+    """Derivative of a convex loss of a scalar prediction."""
 
     def slope(self, prediction: Array, label: Array) -> Array:
-        """``d phi / d prediction`` (a subgradient where there is no derivative)."""
+        """Compute ``d phi / d prediction`` (a subgradient at kinks)."""
 
 
 class ScalarLoss(ScalarSlope, Protocol):
-    """A convex loss of a scalar prediction, elementwise over arrays.
+    """Convex loss of a scalar prediction, elementwise over arrays.
 
-    Two more members are optional, for ``problem.check()``: ``admits(label)``, whether the loss is
-    declared for it, and ``domain``, a text that says for which labels it is.
+    Optional, for ``problem.check()``: ``admits(label)`` returns True for labels for which the loss
+    is declared, and ``domain`` describes these labels.
     """
 
     @property
     def slope_bound(self) -> float:
-        """Largest absolute slope; ``inf`` where there is none. Host only."""
+        """Largest absolute slope, or ``inf``. Host only."""
 
     @property
     def curvature(self) -> float:
-        """Largest second derivative in the prediction; ``inf`` at a kink. Host only."""
+        """Largest second derivative in the prediction; ``inf`` for a kink. Host only."""
 
     def value(self, prediction: Array, label: Array) -> Array:
-        """``phi(prediction, label)``."""
+        """Compute ``phi(prediction, label)``."""
 
     def smoothed(self, width: Array) -> ScalarLoss:
-        """The Moreau envelope of this width."""
+        """Return the Moreau envelope of this width."""
 
 
 class _TwoClasses:
-    """Of labels -1 and 1, or 0 and 1."""
+    """Losses of labels -1 and 1, or 0 and 1."""
 
     domain: ClassVar[str] = "labels must be -1 or 1, or 0 or 1"
 
     def admits(self, label: Array) -> Array:
-        """Whether it is -1, 0 or 1."""
+        """Return True if the label is -1, 0 or 1."""
         return (label == 0.0) | (jnp.abs(label) == 1.0)
 
 
 @dataclass(frozen=True)
 class _Rounded:
-    """A loss of slope 1 beyond a kink, which is rounded over ``width``: a Moreau envelope."""
+    """Losses of slope 1 with a kink rounded over ``width`` (Moreau envelopes)."""
 
     width: Array | float = 0.0
 
@@ -107,9 +107,9 @@ class _Rounded:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Linear:
-    """``phi = -label * prediction``, any label; its own smoothing, up to a constant.
+    """Linear loss ``-label * prediction``, equal to its Moreau envelope up to a constant.
 
-    The bound of its slope is that for ``|label| <= 1``; ``L`` is declared for longer ones.
+    Every label is valid. The slope bound assumes ``|label| <= 1``; for larger labels declare ``L``.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class Linear:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Logistic(_TwoClasses):
-    """``phi = log(1 + exp(-label * prediction))``, labels -1 and 1.
+    """Logistic loss ``log(1 + exp(-label * prediction))``, labels -1 and 1.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class Logistic(_TwoClasses):
 @pytree_dataclass
 @dataclass(frozen=True)
 class Squared:
-    """``phi = (prediction - label)^2 / (2 (1 + width))``; Lipschitz only on a bounded domain.
+    """Squared loss ``(prediction - label)^2 / (2 (1 + width))``; Lipschitz on bounded domains only.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class Squared:
 
     @property
     def curvature(self) -> float:
-        return 1.0 / (1.0 + float(np.min(self.width)))  # on the host, also while a run is traced
+        return 1.0 / (1.0 + float(np.min(self.width)))  # on the host, also during tracing
 
     def value(self, prediction: Array, label: Array) -> Array:
         return 0.5 * (prediction - label) ** 2 / (1.0 + self.width)
@@ -189,9 +189,9 @@ class Squared:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Huber(_Rounded):
-    """``|prediction - label|`` with its kink rounded over ``width``; the median loss at width 0.
+    """Huber loss: the Moreau envelope of ``|prediction - label|``, which is the case ``width = 0``.
 
-    The Moreau envelope of the absolute value: slopes at most 1, curvature ``1/width``.
+    Slopes are at most 1, the curvature is ``1/width``.
 
     Examples
     --------
@@ -215,10 +215,10 @@ class Huber(_Rounded):
 @pytree_dataclass
 @dataclass(frozen=True)
 class Quantile:
-    """``max(level r, (level - 1) r)``, ``r = label - prediction``, its kink rounded over ``width``.
+    """Quantile loss ``max(level r, (level - 1) r)`` of ``r = label - prediction``.
 
-    A prediction that minimises it on average is the quantile of that ``level``, which lies in
-    ``(0, 1)``; at 1/2 it is half of :class:`Huber`. Slopes lie in ``[-level, 1 - level]``.
+    The minimiser of its mean is the quantile of ``level`` in ``(0, 1)``. At 1/2 it is half of
+    :class:`Huber`. Slopes are in ``[-level, 1 - level]``. The kink is rounded over ``width``.
 
     Examples
     --------
@@ -238,14 +238,15 @@ class Quantile:
         return Huber(self.width).curvature
 
     def value(self, prediction: Array, label: Array) -> Array:
-        above = prediction - label
+        residual = prediction - label
         slope = self.slope(prediction, label)
-        return slope * above - 0.5 * self.width * slope**2
+        return slope * residual - 0.5 * self.width * slope**2
 
     def slope(self, prediction: Array, label: Array) -> Array:
-        above = prediction - label
-        rounded = jnp.clip(above / _safe(self.width), -self.level, 1.0 - self.level)
-        kinked = jnp.where(above < 0.0, -self.level, jnp.where(above > 0.0, 1.0 - self.level, 0.0))
+        residual = prediction - label
+        rounded = jnp.clip(residual / _safe(self.width), -self.level, 1.0 - self.level)
+        positive = jnp.where(residual > 0.0, 1.0 - self.level, 0.0)
+        kinked = jnp.where(residual < 0.0, -self.level, positive)
         return jnp.where(jnp.asarray(self.width) > 0.0, rounded, kinked)
 
     def smoothed(self, width: Array) -> Quantile:
@@ -255,7 +256,7 @@ class Quantile:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Hinge(_TwoClasses, _Rounded):
-    """``max(0, 1 - label * prediction)`` with its kink rounded over ``width``, labels -1 and 1.
+    """Hinge loss ``max(0, 1 - label * prediction)``, rounded over ``width``, labels -1 and 1.
 
     Examples
     --------
@@ -280,7 +281,7 @@ class Hinge(_TwoClasses, _Rounded):
 @pytree_dataclass
 @dataclass(frozen=True)
 class GeneralisedLinear:
-    """``loss(w; (x, y)) = phi(<x, w>, y)`` for a scalar loss ``phi``.
+    """Loss ``phi(<x, w>, y)`` of a generalised linear model with a scalar loss ``phi``.
 
     Examples
     --------
@@ -299,7 +300,7 @@ class GeneralisedLinear:
     def prepare(
         self, data: Pytree, *, dim: int, smoothness: float | None
     ) -> tuple[FeaturesLike, Array]:
-        """Return features and labels as floats, features as short as ``smoothness`` requires."""
+        """Return features and labels as floats; features are shortened to ``smoothness``."""
         curvature = getattr(self.scalar, "curvature", math.inf)
         return prepare_pair(data, columns=dim, curvature=curvature, smoothness=smoothness)
 
@@ -308,9 +309,9 @@ class GeneralisedLinear:
 def prepare_pair(
     data: Pytree, *, columns: int, curvature: float, smoothness: float | None
 ) -> tuple[FeaturesLike, Array]:
-    """Return ``(features, labels)`` as floats, with the features as :func:`shortened` ones.
+    """Return ``(features, labels)`` as floats; features are :func:`shortened`.
 
-    ``ValueError`` unless features have shape ``(records, columns)`` and labels one axis.
+    Features must have shape ``(records, columns)`` and labels one axis.
     """
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise ValueError(
@@ -334,9 +335,9 @@ def prepare_pair(
 @pytree_dataclass
 @dataclass(frozen=True)
 class Distance(_Rounded):
-    """``loss(w; x) = |w - x|_2`` with its kink rounded over ``width``: the spatial median.
+    """Distance ``|w - x|_2``, rounded over ``width`` (spatial median).
 
-    Every record's loss is 1-Lipschitz, and ``1/width``-smooth for positive width.
+    The loss is 1-Lipschitz, and ``1/width``-smooth for positive width.
 
     Examples
     --------
@@ -361,6 +362,6 @@ def _rounded_absolute(size: Array, width: Array | float) -> Array:
 
 
 def _safe(width: Array | float) -> Array:
-    """``width`` where positive, else 1: for the branch of a ``where`` that is not taken."""
+    """Return ``width`` if positive, else 1, for the unused branch of a ``where``."""
     width = jnp.asarray(width)
     return jnp.where(width > 0.0, width, 1.0)

@@ -1,7 +1,7 @@
-"""Output rules: what a first-order method returns of its iterates ``w_1, ..., w_{T+1}``.
+"""Output rules of first-order methods: means of the iterates ``w_1, ..., w_{T+1}``.
 
-Each is a running mean from ``v = w_1``, ``v <- v + a_t (w_t - v)`` over ``t = 2..T+1``, known by
-its weights ``a_t``; or the last of all.
+A rule is the last iterate, or a running mean ``v <- v + a_t (w_t - v)`` over ``t = 2..T+1`` from
+``v = w_1``, defined by its weights ``a_t``.
 """
 
 from __future__ import annotations
@@ -12,30 +12,28 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from privopt.arguments import checked, shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.vectors import Number, on_host, require_positive
+from privopt.convex.vectors import Number, require_positive
 
 Weights = Callable[[Array], Array]
 
 
 class Output(Protocol):
-    """Which mean of the iterates is returned."""
+    """Rule that selects a mean of the iterates."""
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights | None:
-        """``t -> a_t`` for ``t = 2..T+1``; ``None`` for the last iterate.
+        """Return the function ``t -> a_t`` for ``t = 2..T+1``; ``None`` for the last iterate.
 
-        ``steps`` is ``T``, or None where the run stops at a step that is not known before; then a
-        ValueError, if the rule has to know it.
+        ``steps`` is ``T``, or None if the run stops at a step that is not known in advance.
         """
 
 
 @checked
 def checked_output(output: object) -> Output:
-    """``output``, if it is a rule."""
+    """Check that ``output`` is an output rule and return it."""
     if isinstance(output, type) or not callable(getattr(output, "weights", None)):
         raise ValueError(
             f"output must be an output rule, such as convex.Average(), got {shown(output)}"
@@ -46,7 +44,7 @@ def checked_output(output: object) -> Output:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Last:
-    """``w_{T+1}``, after the last step."""
+    """Last iterate ``w_{T+1}``."""
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> None:
         del key, steps, dtype
@@ -55,7 +53,7 @@ class Last:
 @pytree_dataclass
 @dataclass(frozen=True)
 class Average:
-    """``(w_1 + .. + w_{T+1})/(T + 1)``.
+    """Mean of all iterates, ``(w_1 + .. + w_{T+1})/(T + 1)``.
 
     Examples
     --------
@@ -72,10 +70,7 @@ class Average:
 @pytree_dataclass
 @dataclass(frozen=True)
 class AverageAfterStep:
-    """``(w_2 + .. + w_{T+1})/T``: the mean of the points that the steps lead to.
-
-    What the theorem of smooth losses bounds.
-    """
+    """Mean without the start, ``(w_2 + .. + w_{T+1})/T``, as in the theorem for smooth losses."""
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         del key, steps
@@ -85,7 +80,7 @@ class AverageAfterStep:
 @pytree_dataclass
 @dataclass(frozen=True)
 class PolynomialAverage:
-    """Weights in proportion to ``t (t + 1) ... (t + p - 1)``, for ``power`` 1 to ``t``.
+    """Mean with weights proportional to ``t (t + 1) ... (t + p - 1)``, with ``p = power``.
 
     Source: Shamir and Zhang 2013, "Stochastic gradient descent for non-smooth optimization",
     section 4 (polynomial-decay averaging).
@@ -109,56 +104,20 @@ class PolynomialAverage:
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class Suffix:
-    """The average of the last ``ceil(fraction (T + 1))`` of all; ``0 < fraction <= 1``.
-
-    Examples
-    --------
-    >>> weights = Suffix(0.5).weights(jax.random.key(0), jnp.asarray(3), jnp.dtype(float))
-    >>> weights(jnp.arange(2, 5)).tolist()
-    [0.0, 1.0, 0.5]
-    """
-
-    fraction: Number
-
-    def __post_init__(self) -> None:
-        require_positive("fraction", self.fraction)
-        if on_host(self.fraction) and np.any(np.asarray(self.fraction) > 1.0):
-            raise ValueError(f"fraction must be at most 1, got {shown(self.fraction)}")
-
-    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        del key
-        if steps is None:
-            raise ValueError(
-                "output must not need the number of steps where the run may stop before, got "
-                f"{type(self).__name__}"
-            )
-        points = jnp.asarray(steps).astype(dtype) + 1.0
-        left_out = points - jnp.clip(jnp.ceil(self.fraction * points), 1.0, points)
-
-        def weight(t: Array) -> Array:
-            rank = t.astype(dtype) - left_out
-            return jnp.where(rank > 0.0, 1.0 / jnp.maximum(rank, 1.0), 0.0)
-
-        return weight
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
 class RandomIterate:
-    """``w_t`` at a uniformly random ``t`` of ``1..T+1``, drawn from the run's key.
+    """Iterate ``w_t`` at a uniformly random ``t`` in ``1..T+1``, sampled with the key of the run.
 
-    Where ``T`` is not known before, by a reservoir: ``w_t`` takes the place of the one that is held
+    If ``T`` is not known in advance, by reservoir sampling: ``w_t`` replaces the current iterate
     with probability ``1/t``.
     """
 
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         if steps is None:
 
-            def changes(t: Array) -> Array:
-                share = jax.random.uniform(jax.random.fold_in(key, t), (), jnp.float32)
-                return (share * t.astype(share.dtype) < 1.0).astype(dtype)
+            def replaces(t: Array) -> Array:
+                uniform = jax.random.uniform(jax.random.fold_in(key, t), (), jnp.float32)
+                return (uniform * t.astype(uniform.dtype) < 1.0).astype(dtype)
 
-            return changes
-        drawn = jax.random.randint(key, (), 1, steps + 2, steps.dtype)
-        return lambda t: (t == drawn).astype(dtype)
+            return replaces
+        selected = jax.random.randint(key, (), 1, steps + 2, steps.dtype)
+        return lambda t: (t == selected).astype(dtype)

@@ -1,9 +1,9 @@
-"""Frozen dataclasses as pytrees that know their own class.
+"""Frozen dataclasses as pytrees whose structures are distinct for distinct classes.
 
-``jax.tree_util.register_dataclass`` makes nodes whose structures compare equal across classes (seen
-in JAX 0.10: ``L1Ball(1.0)`` and ``Simplex(1.0)``). Structures are keys of the compilation cache,
-where a chance agreement of hashes then runs one class's program on another's numbers. Nodes made
-here compare by class.
+Structures registered by ``jax.tree_util.register_dataclass`` compare equal across classes (JAX
+0.10: ``L1Ball(1.0)`` and ``Simplex(1.0)``). Structures are keys of the compilation cache. If their
+hashes coincide, the program of one class runs on the numbers of another. The nodes of this module
+compare by class.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _T = TypeVar("_T")
 
 @checked
 def pytree_dataclass(cls: type[_T]) -> type[_T]:
-    """Register a frozen dataclass whose fields are the children; ``static`` ones are not.
+    """Register a frozen dataclass as a pytree; its fields are the children unless ``static``.
 
     A field with ``metadata={"static": True}`` is hashable structure. Unflattening sets the fields
-    and calls no constructor: JAX puts anything in the place of numbers, which are checked where a
-    node is made.
+    without a call of the constructor, because JAX replaces numbers by arbitrary objects and the
+    constructor checks numbers.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def pytree_dataclass(cls: type[_T]) -> type[_T]:
 
 
 def node_classes(tree: Pytree) -> tuple[object, ...]:
-    """The classes of a pytree's nodes, nested as they are: for telling other people's apart.
+    """Return the nested classes of the nodes of a pytree, which distinguish user-defined classes.
 
     Examples
     --------

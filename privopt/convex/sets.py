@@ -1,39 +1,41 @@
 """Constraint sets: Euclidean projections, support functions, linear oracles, diameters.
 
-A set is a frozen dataclass whose numbers are pytree leaves: it crosses ``jit`` as an argument, so
-a new radius never retraces, and ``jax.vmap`` over a set of arrays sweeps them. The device methods
-act on the last axis of arrays of any leading shape and follow the dtype of their argument; the
-host methods return Python floats. (Projections of Optax 0.2.8 are for single vectors: its l1 ball
-and simplex turn float32 into float64 when x64 is on, and its l2 ball squares the norm.)
+A set is a frozen dataclass whose parameters are pytree leaves. It is an argument of compiled
+programs: a new radius does not retrace, and ``jax.vmap`` over a set of arrays sweeps them. Device
+methods act on the last axis and return the dtype of their argument. Host methods return Python
+floats. (Projections of Optax 0.2.8 are for single vectors: the l1 ball and the simplex convert
+float32 to float64 if x64 is on, and the l2 ball squares the norm.)
 
-Python and NumPy numbers are checked when a set is made, shapes when the host asks for a radius or
-a diameter, and raise ValueError with the argument, the value and the rule; device arrays are not
-read.
-
+Python and NumPy parameters are checked by the constructor, shapes by the host methods. Device
+arrays are not read.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import DTypeLike
-from optax.projections import projection_box
 
-from privopt.arguments import shown
+from privopt.arguments import positive_integer, positive_number
+from privopt.convex.projections import (
+    l1_threshold,
+    project_simplex,
+    range_factor,
+    ratio_threshold,
+    shift_maximum,
+)
 from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.thresholds import onto_simplex
 from privopt.convex.vectors import (
     Number,
     broadcast,
     cast,
     dimension,
+    inner,
     norm,
-    on_host,
     one_hot,
     require_finite,
     require_positive,
@@ -44,44 +46,44 @@ from privopt.convex.vectors import (
 class ConstraintSet(Protocol):
     """A closed convex set ``W`` of vectors with ``dim`` coordinates.
 
-    Shapes: ``x`` and ``g`` are ``(..., dim)`` and floating point; vectors come back as
-    ``(..., dim)``, numbers as ``(...)``, in the same dtype.
+    ``x`` and ``g`` are floating-point arrays of shape ``(..., dim)``. Vectors are returned with
+    shape ``(..., dim)`` and numbers with shape ``(...)``, in the same dtype.
     """
 
     def project(self, x: jax.Array) -> jax.Array:
-        """The nearest member of ``W``, ``argmin_{v in W} ||v - x||_2``; members keep their bits."""
+        """Return ``argmin_{v in W} ||v - x||_2``; points of ``W`` are returned bit for bit."""
 
     def support(self, g: jax.Array) -> jax.Array:
-        """The support function ``max_{v in W} <g, v>``."""
+        """Compute the support function ``max_{v in W} <g, v>``."""
 
     def extreme_point(self, g: jax.Array) -> jax.Array:
-        """A maximiser of ``<g, v>`` over ``v in W`` (with ``-g``, the Frank-Wolfe oracle)."""
+        """Return a maximiser of ``<g, v>`` over ``v in W`` (for ``-g`` the Frank-Wolfe oracle)."""
 
     def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
-        """Whether ``x`` meets every constraint of ``W`` up to ``tolerance``, in units of ``x``."""
+        """Return True if ``x`` meets every constraint up to ``tolerance``, in units of ``x``."""
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        """The centre of ``W``, of shape ``(dim,)``."""
+        """Return the centre of ``W``, of shape ``(dim,)``."""
 
     def radius_about_centre(self, dim: int) -> float:
-        """Largest distance of a member from the centre (host)."""
+        """Return the largest distance of a point of ``W`` from the centre (host)."""
 
     def diameter(self, dim: int) -> float:
-        """Largest distance between two members (host)."""
+        """Return the largest distance between two points of ``W`` (host)."""
 
 
 class Ball:
-    """A set about the origin, or its own centre, and ``-v`` with ``v`` about it."""
+    """Symmetric set: it contains ``c - v`` if it contains ``c + v``, for its centre ``c``."""
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
         return jnp.zeros((dimension(dim),), dtype)
 
     def radius_about_centre(self, dim: int) -> float:
-        """``radius``, which is attained."""
+        """Return the radius, which is attained."""
         raise NotImplementedError
 
     def diameter(self, dim: int) -> float:
-        """Twice the radius."""
+        """Return twice the radius."""
         return 2.0 * self.radius_about_centre(dim)
 
 
@@ -90,7 +92,7 @@ class Ball:
 class L2Ball(Ball):
     """``{v : ||v - centre||_2 <= radius}``.
 
-    A number as ``centre`` stands for the vector with all coordinates equal to it.
+    A number as ``centre`` is the vector with all coordinates equal to it.
 
     Examples
     --------
@@ -151,10 +153,10 @@ class L1Ball(Ball):
         require_positive("radius", self.radius)
 
     def project(self, x: jax.Array) -> jax.Array:
-        """Soft thresholding by way of the simplex (Duchi et al. 2008, section 4)."""
+        """Project by soft thresholding (Duchi et al. 2008, section 4)."""
         magnitude, radius = jnp.abs(x), cast(self.radius, x)
         inside = jnp.sum(magnitude, axis=-1, keepdims=True) <= radius
-        return jnp.where(inside, x, jnp.sign(x) * onto_simplex(magnitude, radius))
+        return jnp.where(inside, x, jnp.sign(x) * project_simplex(magnitude, radius))
 
     def support(self, g: jax.Array) -> jax.Array:
         return cast(self.radius, g) * jnp.max(jnp.abs(g), axis=-1)
@@ -173,62 +175,91 @@ class L1Ball(Ball):
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class Box:
-    """``{v : lower <= v <= upper}`` by coordinate; bounds are numbers or of shape ``(dim,)``.
+class L1L2Ball(Ball):
+    """``{v : ||v||_1 <= l1_radius, ||v||_2 <= l2_radius}``, centred at the origin.
+
+    With ``l1_radius = sqrt(s) l2_radius`` it contains every ``s``-sparse vector of norm at most
+    ``l2_radius``, and is contained in ``sqrt(2)`` times their convex hull (Plan and Vershynin 2013,
+    "One-bit compressed sensing by linear programming", lemma 3.1).
 
     Examples
     --------
-    >>> Box(-1.0, 2.0).project(jnp.array([3.0, 0.5])).tolist()
-    [2.0, 0.5]
+    >>> ball = L1L2Ball(2.0**0.5, 1.0)
+    >>> print(ball.project(jnp.array([3.0, 4.0, 0.0])).round(3), ball.diameter(3))
+    [0.6 0.8 0. ] 2.0
     """
 
-    lower: Number
-    upper: Number
+    l1_radius: Number
+    l2_radius: Number
 
     def __post_init__(self) -> None:
-        require_finite("lower", self.lower)
-        require_finite("upper", self.upper)
-        bounds = (self.lower, self.upper)
-        if not all(map(on_host, bounds)):
-            return
-        if np.ndim(self.lower) == np.ndim(self.upper):
-            require_shape("upper", self.upper, np.shape(self.lower))
-        if np.any(np.greater(*bounds)):
-            raise ValueError(
-                f"lower must not exceed upper, got {shown(self.lower)} > {shown(self.upper)}"
-            )
+        require_positive("l1_radius", self.l1_radius)
+        require_positive("l2_radius", self.l2_radius)
+
+    @classmethod
+    def of(cls, lipschitz: float, sparsity: int) -> Self:
+        """Return the set that contains the sparse vectors of norm at most ``lipschitz``.
+
+        The radii are ``lipschitz sqrt(sparsity)`` and ``lipschitz``.
+        """
+        lipschitz = positive_number("lipschitz", lipschitz)
+        return cls(lipschitz * math.sqrt(positive_integer("sparsity", sparsity)), lipschitz)
 
     def project(self, x: jax.Array) -> jax.Array:
-        projected: jax.Array = projection_box(x, *self._bounds(x))
-        return projected
+        """Return ``S_t(x) min(1, l2_radius / ||S_t(x)||_2)``; points of the set are unchanged.
+
+        ``S_t`` is soft thresholding, and ``t >= 0`` is the least threshold with an l1 norm of at
+        most ``l1_radius``. It exists, because ``||S_t||_1`` and ``||S_t||_1 / ||S_t||_2`` decrease
+        in ``t``. There are three cases: ``t = 0``; or ``S_t(x)`` is the projection onto the l1 ball
+        and in the l2 ball; or the quotient of the norms equals the quotient of the radii. The
+        Karush-Kuhn-Tucker conditions hold: the point is ``S_t(x)/(1 + u)`` with ``t = 0`` or a
+        tight l1 constraint, and ``u = 0`` or a tight l2 constraint. ``t`` is at most the threshold
+        of the l1 ball. Near the boundary this bound determines ``t`` accurately, and the quotient
+        does not.
+        """
+        magnitude, (l1, l2) = jnp.abs(x), self._radii(x)
+        inside = (jnp.sum(magnitude, axis=-1) <= l1) & (norm(x) <= l2)
+        scaled, unit, radius = _scale(magnitude, l1)
+        least = 16.0 * float(jnp.finfo(x.dtype).tiny)  # much smaller than a rounding of the unit
+        highest = jnp.clip(l1_threshold(scaled, radius), -1.0, -least)
+        shrunk = self._shrunk(scaled, highest)
+        fitted = jnp.minimum(unit, _longest(shrunk, l1, l2))
+        return jnp.where(inside[..., None], x, jnp.sign(x) * (shrunk * fitted))
 
     def support(self, g: jax.Array) -> jax.Array:
-        return jnp.sum(g * self.extreme_point(g), axis=-1)
+        """Compute ``min_{t >= 0} {l2_radius ||S_t(g)||_2 + t l1_radius}``."""
+        return inner(g, self.extreme_point(g))
 
     def extreme_point(self, g: jax.Array) -> jax.Array:
-        lower, upper = self._bounds(g)
-        return jnp.where(g > 0.0, upper, lower)
+        """Return ``S_t(g)`` at the ``t`` of :meth:`support`, scaled to the boundary; 0 for 0.
+
+        Coordinates with equal largest ``|g_j|`` get equal parts of ``l1_radius``.
+        """
+        magnitude, (l1, l2) = jnp.abs(g), self._radii(g)
+        scaled, *_ = _scale(magnitude, l1)
+        shrunk = self._shrunk(
+            scaled, jnp.full_like(scaled[..., :1], -0.125 * float(jnp.finfo(g.dtype).eps))
+        )
+        return jnp.sign(g) * (shrunk * _longest(shrunk, l1, l2))
 
     def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
-        lower, upper = self._bounds(x)
+        l1, l2 = self._radii(x)
         slack = cast(tolerance, x)
-        return jnp.all((lower - slack <= x) & (x <= upper + slack), axis=-1)
-
-    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        lower, upper = self._bounds(jnp.zeros((dimension(dim),), dtype))
-        return 0.5 * lower + 0.5 * upper
+        return (jnp.sum(jnp.abs(x), axis=-1) <= l1 + slack) & (norm(x) <= l2 + slack)
 
     def radius_about_centre(self, dim: int) -> float:
-        return 0.5 * self.diameter(dim)
+        dimension(dim)
+        require_shape("l1_radius", self.l1_radius, ())
+        require_shape("l2_radius", self.l2_radius, ())
+        return float(min(self.l1_radius, self.l2_radius))
 
-    def diameter(self, dim: int) -> float:
-        require_shape("lower", self.lower, (), (dimension(dim),))
-        require_shape("upper", self.upper, (), (dimension(dim),))
-        sides = np.asarray(self.upper, np.float64) - np.asarray(self.lower, np.float64)
-        return float(np.linalg.norm(np.broadcast_to(sides, (dimension(dim),))))
+    def _radii(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return cast(self.l1_radius, x), cast(self.l2_radius, x)
 
-    def _bounds(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return broadcast(self.lower, x), broadcast(self.upper, x)
+    def _shrunk(self, scaled: jax.Array, highest: jax.Array) -> jax.Array:
+        l1, l2 = self._radii(scaled)
+        threshold = ratio_threshold(scaled, l1 / l2, jnp.full_like(highest, -1.0), highest)
+        return jnp.maximum(scaled - threshold, 0.0)
 
 
 @pytree_dataclass
@@ -248,7 +279,7 @@ class Simplex:
         require_positive("total", self.total)
 
     def project(self, x: jax.Array) -> jax.Array:
-        return onto_simplex(x, cast(self.total, x))
+        return project_simplex(x, cast(self.total, x))
 
     def support(self, g: jax.Array) -> jax.Array:
         return cast(self.total, g) * jnp.max(g, axis=-1)
@@ -275,7 +306,7 @@ class Simplex:
 @pytree_dataclass
 @dataclass(frozen=True)
 class WholeSpace(Ball):
-    """All vectors, centred at the origin.
+    """Whole space, centred at the origin.
 
     Examples
     --------
@@ -297,3 +328,21 @@ class WholeSpace(Ball):
 
     def radius_about_centre(self, dim: int) -> float:
         return math.inf
+
+
+def _scale(magnitude: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return ``magnitude/unit - 1``, the unit (largest coordinate), and ``radius/unit``."""
+    unit = _divisor(jnp.max(magnitude, axis=-1, keepdims=True))
+    factor = range_factor(unit)
+    scaled = shift_maximum(magnitude * factor) / (unit * factor)
+    return scaled, unit, radius * factor / (unit * factor)
+
+
+def _longest(v: jax.Array, l1: jax.Array, l2: jax.Array) -> jax.Array:
+    """Return the largest factor for ``v >= 0`` with norms at most ``l1`` and ``l2``."""
+    first = jnp.sum(v, axis=-1, keepdims=True)
+    return jnp.minimum(l1 / _divisor(first), l2 / _divisor(norm(v)[..., None]))
+
+
+def _divisor(number: jax.Array) -> jax.Array:
+    return jnp.where(number > 0.0, number, 1.0)

@@ -1,18 +1,18 @@
-"""Solvers for ``min_{w in W} F(w)``, F convex, that certify how far from the minimum they stopped.
+"""Certified solvers for ``min_{w in W} F(w)`` with convex ``F``.
 
-Accelerated projected gradient in float64: Beck and Teboulle (2009), "A fast iterative
-shrinkage-thresholding algorithm for linear inverse problems", with the restart of O'Donoghue and
-Candès (2015), "Adaptive restart for accelerated gradient schemes", section 3.2, and a step size
-searched in both directions. Every point at which F is evaluated lies in ``W``: the momentum point
-is a convex combination of the iterate and of the *projected* extrapolation, which the analysis
-allows because projecting only brings the extrapolation closer to every minimiser.
+Accelerated projected gradient descent in float64 (Beck and Teboulle 2009, "A fast iterative
+shrinkage-thresholding algorithm for linear inverse problems") with the restart of O'Donoghue and
+Candès 2015, "Adaptive restart for accelerated gradient schemes", section 3.2, and a step size that
+can grow and shrink. ``F`` is evaluated in ``W`` only: the momentum point is a convex combination of
+the iterate and of the *projected* extrapolation. The analysis allows this, because the projection
+reduces the distance to every minimiser.
 
-The answer does not rest on the method's theory. Every iterate ``w``, with gradient ``g``, proves
+The result does not depend on the convergence theory. Every iterate ``w`` with gradient ``g`` proves
 
-    min_W F  >=  F(w) + min_{v in W} {<g, v - w> + (mu/2) ||v - w||^2},
+    min_W F  >=  F(w) + min_{v in W} {<g, v - w> + (mu/2) ||v - w||^2}.
 
-and the reported gap is the best value seen, less the best such bound, plus an allowance for
-round-off (64 machine epsilons of the value and of the gradient; an estimate, not a proof).
+The reported gap is the best value minus the best lower bound, plus an allowance for round-off (64
+machine epsilons of the value and of the gradient; an estimate, not a proof).
 """
 
 from __future__ import annotations
@@ -27,129 +27,23 @@ import jax
 import jax.numpy as jnp
 
 from privopt.arguments import checked, shown
-from privopt.convex.certificate import ROUND_OFF, Certifier, require_float64
 from privopt.convex.sets import ConstraintSet
 from privopt.convex.vectors import norm
 from privopt.release import Pytree
 
-MIN_CURVATURE = 1e-100  # a step of its inverse has left any set; smaller would overflow
-
-
-class Evaluation(NamedTuple):
-    """``F`` at a point, and the smooth ``F_h`` with its derivatives in ``w`` and in ``h``."""
-
-    objective: jax.Array
-    value: jax.Array
-    gradient: jax.Array
-    slope: jax.Array
-
-
-Evaluate = Callable[[jax.Array, jax.Array], Evaluation]
-
-
-class State(NamedTuple):
-    """Where the method stands: iterate, momentum, step size and width; best point and bound."""
-
-    point: jax.Array
-    extrapolation: jax.Array
-    momentum: jax.Array
-    curvature: jax.Array
-    width: jax.Array
-    best_point: jax.Array
-    best_value: jax.Array
-    lower_bound: jax.Array
-    gradient_scale: jax.Array
-    steps: jax.Array
-
-    @property
-    def gap(self) -> jax.Array:
-        """Best value less best bound, with the round-off of the value."""
-        certified = jnp.maximum(self.best_value - self.lower_bound, 0.0)
-        return certified + ROUND_OFF * jnp.abs(self.best_value)
-
-
-def initial(start: jax.Array, width: jax.Array, evaluate: Evaluate, certifier: Certifier) -> State:
-    """Begin at the projection of ``start``, with a step that would cross the whole set."""
-    point = certifier.constraint.project(start)
-    here = evaluate(point, width)
-    scale = norm(here.gradient)
-    span = jnp.where(certifier.diameter > 0.0, certifier.diameter, 1.0)
-    span = jnp.where(jnp.isfinite(span), span, 1.0 + norm(point))
-    one = jnp.ones((), point.dtype)
-    return State(
-        point=point,
-        extrapolation=point,
-        momentum=one,
-        curvature=jnp.where(scale > 0.0, scale, 1.0) / span,
-        width=width,
-        best_point=point,
-        best_value=here.objective,
-        lower_bound=-jnp.inf * one,
-        gradient_scale=scale,
-        steps=jnp.zeros((), int),
-    )
-
-
-def step(state: State, evaluate: Evaluate, certifier: Certifier) -> State:
-    """One accepted step: extrapolate, search the step size, certify, restart or narrow."""
-    project = certifier.constraint.project
-    lead = state.point + (state.extrapolation - state.point) / state.momentum
-    gradient = evaluate(lead, state.width).gradient
-    scale = jnp.maximum(state.gradient_scale, norm(gradient))
-
-    # The step is accepted when the curvature along it, measured by the change of the gradient
-    # beyond its round-off, does not exceed the 1/step-size that was tried. Differences of values
-    # would drown in round-off long before.
-    def attempt(curvature: jax.Array) -> tuple[jax.Array, jax.Array, Evaluation, jax.Array]:
-        point = project(lead - gradient / curvature)
-        at_point = evaluate(point, state.width)
-        move = point - lead
-        square = move @ move
-        bend = (at_point.gradient - gradient) @ move - ROUND_OFF * scale * norm(move)
-        met = jnp.where(square > 0.0, bend / jnp.where(square > 0.0, square, 1.0), 0.0)
-        return curvature, point, at_point, met
-
-    curvature, point, here, met = jax.lax.while_loop(
-        lambda tried: tried[3] > tried[0],
-        lambda tried: attempt(2.0 * tried[0]),
-        attempt(state.curvature),
-    )
-
-    decrease = certifier.decrease(point, here.gradient, scale)
-    linearised = here.value - state.width * here.slope
-    bound = linearised - decrease - ROUND_OFF * jnp.abs(here.value)
-    tighter = (bound > state.lower_bound) & jnp.isfinite(bound)
-    better = here.objective < state.best_value
-
-    narrow = decrease < 0.25 * (here.objective - linearised)
-    restart = ((lead - point) @ (point - state.point) > 0.0) | narrow
-    extrapolation = project(state.point + state.momentum * (point - state.point))
-    momentum = 0.5 + jnp.sqrt(0.25 + jnp.square(state.momentum))
-    curvature = jnp.where(met < 0.25 * curvature, 0.5, 0.98) * curvature
-    return State(
-        point=point,
-        extrapolation=jnp.where(restart, point, extrapolation),
-        momentum=jnp.where(restart, 1.0, momentum),
-        curvature=jnp.maximum(jnp.where(narrow, 4.0, 1.0) * curvature, MIN_CURVATURE),
-        width=jnp.where(narrow, 0.25, 1.0) * state.width,
-        best_point=jnp.where(better, point, state.best_point),
-        best_value=jnp.where(better, here.objective, state.best_value),
-        lower_bound=jnp.where(tighter, bound, state.lower_bound),
-        gradient_scale=scale,
-        steps=state.steps + 1,
-    )
-
+ROUND_OFF = 64.0 * 2.0**-52
+MIN_CURVATURE = 1e-100  # its inverse as a step size leaves every set; smaller ones overflow
 
 ValueAndGradient = Callable[..., tuple[jax.Array, jax.Array]]
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A member of the set, and what is known of it.
+    """Point of the set with a certificate.
 
-    Certified: ``F(point) - min_W F <= gap``, infinity if nothing is known. ``converged`` tells
-    whether that is the tolerance or less. A step costs two gradients, more while its size is
-    searched.
+    ``F(point) - min_W F <= gap``; the gap is infinite if nothing is certified. ``converged`` is
+    True if the gap is at most the tolerance. A step costs two gradients, and more during the search
+    for its size.
     """
 
     point: jax.Array
@@ -175,19 +69,18 @@ def minimise(
     Parameters
     ----------
     value_and_gradient : callable
-        ``(w, *arguments) -> (F(w), gradient)``. Hashable and static: pass the same function
-        object, with all data in ``arguments``, and new data of the same shapes do not retrace.
-        On a CPU write ``X^T s`` as ``s @ X``, which is the faster of the two.
+        ``(w, *arguments) -> (F(w), gradient)``. Hashable and static: pass the same function object,
+        with all data in ``arguments``, so that new data of the same shapes do not retrace. On a CPU
+        write ``X^T s`` as ``s @ X``, which is faster.
     constraint : ConstraintSet
-        ``W``. On an unbounded set only ``strong_convexity`` (or a gradient of exactly zero) can
-        certify.
+        ``W``. On an unbounded set a certificate requires ``strong_convexity`` or a gradient of
+        exactly zero.
     start : jax.Array
         Shape ``(dim,)``, float64; projected first.
     tolerance : float
-        Positive, in units of F. Below about ``1e-13 |F|`` the round-off allowance is never met.
+        Positive, in units of F. The round-off allowance exceeds values below about ``1e-13 |F|``.
     max_steps : int
-        Positive. Reaching it is not an error: the solution says ``converged=False`` and its gap
-        is as true as any.
+        Positive. If it is reached, the solution has ``converged=False`` and a valid gap.
     strong_convexity : float
         ``mu >= 0`` such that ``F - (mu/2) ||.||^2`` is convex on ``W``.
 
@@ -198,13 +91,13 @@ def minimise(
     ...     return w @ slope, slope
     >>> with jax.enable_x64(True):
     ...     slope = jnp.array([3.0, 4.0])
-    ...     found = minimise(
+    ...     solution = minimise(
     ...         linear, L2Ball(1.0), jnp.zeros(2), arguments=(slope,), tolerance=1e-9
     ...     )
-    >>> print(found.point.round(6), round(found.value, 6), found.converged)
+    >>> print(solution.point.round(6), round(solution.value, 6), solution.converged)
     [-0.6 -0.8] -5.0 True
     """
-    return _solution(
+    return _solve(
         (value_and_gradient, None),
         constraint, start, arguments, tolerance, max_steps, strong_convexity, width=1.0,
     )  # fmt: skip
@@ -223,81 +116,266 @@ def minimise_nonsmooth(
     strong_convexity: float = 0.0,
     width: float = 1.0,
 ) -> Solution:
-    """Minimise a convex function over ``W`` through smoothings ``F_h`` of shrinking width ``h``.
+    """Minimise a convex function over ``W`` with smoothings ``F_h`` of decreasing width ``h``.
 
-    ``(w, h) -> F_h(w)`` must be jointly convex and tend to F as ``h -> 0``, as the Moreau
-    envelope of every record's loss does (in its scalar prediction). Linearising in ``w`` and in
+    ``(w, h) -> F_h(w)`` must be jointly convex and tend to F as ``h -> 0``. The Moreau envelope of
+    every record's loss in its scalar prediction has both properties. Linearisation in ``w`` and in
     ``h`` then bounds F itself, without the usual loss of order ``h``:
 
-        F(v)  >=  F_h(w) + <grad_w F_h(w), v - w> - h dF_h(w)/dh,
+        F(v)  >=  F_h(w) + <grad_w F_h(w), v - w> - h dF_h(w)/dh.
 
-    the last derivative taken by JAX. A width is left, for a quarter of it, once its own
-    optimisation error is below a quarter of what the smoothing costs; everything is one compiled
-    loop. For a linear programme (absolute or hinge loss) the bound becomes exact at a positive
-    width, and only the records at the kink cost anything.
+    JAX computes the last derivative. The width is divided by 4 as soon as the optimisation error at
+    this width is below a quarter of the smoothing error. The whole search is one compiled loop. For
+    a linear programme (absolute or hinge loss) the bound becomes exact at a positive width, and
+    only the records at the kink contribute to the error.
 
     Parameters
     ----------
     smoothed_value_and_gradient, value : callable
-        ``(w, h, *arguments) -> (F_h(w), grad_w F_h(w))``, the value differentiable in ``h``, and
-        ``(w, *arguments) -> F(w)``. Static, as for :func:`minimise`.
+        ``(w, h, *arguments) -> (F_h(w), grad_w F_h(w))``, differentiable in ``h``, and ``(w,
+        *arguments) -> F(w)``. Static, as for :func:`minimise`.
     constraint, start, tolerance, max_steps, strong_convexity
         As for :func:`minimise`; ``F_h - (mu/2) ||.||^2`` is jointly convex.
     width : float
-        The first ``h``, of the order of the losses' residuals.
+        The first ``h``, of the order of the residuals of the losses.
 
     Examples
     --------
-    >>> from privopt.convex import Box, Huber
+    >>> from privopt.convex import Huber, L1Ball
     >>> def smoothed(w, width):
     ...     loss = Huber(width)
     ...     return loss.value(w, jnp.ones(1)).sum(), loss.slope(w, jnp.ones(1))
     >>> def absolute(w):
     ...     return jnp.abs(w - 1.0).sum()
     >>> with jax.enable_x64(True):
-    ...     box, start = Box(-2.0, 2.0), jnp.zeros(1)
-    ...     found = minimise_nonsmooth(smoothed, absolute, box, start, tolerance=1e-6)
-    >>> print(found.point.round(4), found.converged)
+    ...     ball, start = L1Ball(2.0), jnp.zeros(1)
+    ...     solution = minimise_nonsmooth(smoothed, absolute, ball, start, tolerance=1e-6)
+    >>> print(solution.point.round(4), solution.converged)
     [1.] True
     """
-    return _solution(
+    return _solve(
         (smoothed_value_and_gradient, value),
         constraint, start, arguments, tolerance, max_steps, strong_convexity, width,
     )  # fmt: skip
 
 
+@checked
+def certify(
+    value_and_gradient: ValueAndGradient,
+    constraint: ConstraintSet,
+    point: jax.Array,
+    *,
+    arguments: tuple[Pytree, ...] = (),
+    strong_convexity: float = 0.0,
+) -> tuple[float, float]:
+    """Compute ``F(w)`` and a certified bound on ``F(w) - min_W F`` from one gradient.
+
+    ``value_and_gradient`` is ``(w, *arguments) -> (F(w), subgradient)``, static. On a kink it must
+    return the subgradient that certifies, 0 at an unconstrained minimiser. ``point`` is ``w``, a
+    point of ``constraint`` of shape ``(dim,)`` in float64.
+
+    Examples
+    --------
+    >>> from privopt.convex import L2Ball
+    >>> def half_square(w):
+    ...     return 0.5 * w @ w, w
+    >>> with jax.enable_x64(True):
+    ...     point = jnp.array([0.5, 0.0])
+    ...     value, gap = certify(half_square, L2Ball(1.0), point, strong_convexity=1.0)
+    >>> round(value, 4), round(gap, 4)
+    (0.125, 0.125)
+    """
+    _require_float64("point", point)
+    numbers = constraint.diameter(point.shape[0]), strong_convexity
+    diameter, convexity = jnp.asarray(numbers, jnp.float64)
+    certifier = _Certifier(constraint, diameter, convexity)
+    value, gap = _certify(value_and_gradient, certifier, point, arguments)
+    return float(value), (float(gap) if math.isfinite(gap) else math.inf)
+
+
+class _Certifier(NamedTuple):
+    """Assumptions of a certificate.
+
+    The ``diameter`` of ``W`` may be infinite; the objective is ``mu``-strongly convex.
+    """
+
+    constraint: ConstraintSet
+    diameter: jax.Array
+    strong_convexity: jax.Array
+
+    def decrease(self, point: jax.Array, gradient: jax.Array, scale: jax.Array) -> jax.Array:
+        """Bound the difference between the value at ``point`` and the minimum.
+
+        The bound is ``max_{v in W} {<g, w - v> - (mu/2) ||v - w||^2}``. For ``mu = 0`` this is the
+        Frank-Wolfe gap ``<g, w> + support(-g)``. For ``mu > 0`` the maximiser is ``Proj_W(w -
+        g/mu)``; on the whole space the bound is ``||g||^2 / (2 mu)``.
+
+        Round-off: the error of the gradient is taken as at most ``e = 64 eps scale``, where
+        ``scale`` is the largest gradient norm so far (the size of the sums before cancellation).
+        It changes the first form by at most ``e diameter`` and the second by ``e (||v - w|| +
+        e/mu)``. The term ``e ||w||`` accounts for the inner products. On an unbounded set the first
+        form is finite only if the computed gradient is exactly zero, and is then accepted.
+        """
+        error, mu = ROUND_OFF * scale, self.strong_convexity
+        reach = jnp.where(jnp.isfinite(self.diameter), self.diameter, 0.0)
+        linear = gradient @ point + self.constraint.support(-gradient) + error * reach
+
+        curved = mu > 0.0
+        divisor = jnp.where(curved, mu, 1.0)
+        move = self.constraint.project(point - gradient / divisor) - point
+        quadratic = -(gradient @ move) - 0.5 * mu * (move @ move)
+        quadratic += error * (norm(move) + error / divisor)
+        return error * norm(point) + jnp.where(curved, jnp.minimum(linear, quadratic), linear)
+
+
+@partial(jax.jit, static_argnames="value_and_gradient")
+def _certify(
+    value_and_gradient: ValueAndGradient,
+    certifier: _Certifier,
+    point: jax.Array,
+    arguments: tuple[Pytree, ...],
+) -> tuple[jax.Array, jax.Array]:
+    value, gradient = value_and_gradient(point, *arguments)
+    decrease = certifier.decrease(point, gradient, norm(gradient))
+    return value, jnp.maximum(decrease, 0.0) + ROUND_OFF * jnp.abs(value)
+
+
+class _Evaluation(NamedTuple):
+    """``F`` at a point, and the smooth ``F_h`` with its derivatives in ``w`` and in ``h``."""
+
+    objective: jax.Array
+    value: jax.Array
+    gradient: jax.Array
+    slope: jax.Array
+
+
+_Evaluate = Callable[[jax.Array, jax.Array], _Evaluation]
+
+
+class _State(NamedTuple):
+    """Iterate, momentum, inverse step size and width, with the best point and lower bound."""
+
+    point: jax.Array
+    extrapolation: jax.Array
+    momentum: jax.Array
+    curvature: jax.Array
+    width: jax.Array
+    best_point: jax.Array
+    best_value: jax.Array
+    lower_bound: jax.Array
+    gradient_scale: jax.Array
+    steps: jax.Array
+
+    @property
+    def gap(self) -> jax.Array:
+        """Best value minus lower bound, plus the round-off of the value."""
+        certified = jnp.maximum(self.best_value - self.lower_bound, 0.0)
+        return certified + ROUND_OFF * jnp.abs(self.best_value)
+
+
+def _init(start: jax.Array, width: jax.Array, evaluate: _Evaluate, certifier: _Certifier) -> _State:
+    """Return the state at the projection of ``start``, with a first step as long as the set."""
+    point = certifier.constraint.project(start)
+    here = evaluate(point, width)
+    scale = norm(here.gradient)
+    span = jnp.where(certifier.diameter > 0.0, certifier.diameter, 1.0)
+    span = jnp.where(jnp.isfinite(span), span, 1.0 + norm(point))
+    one = jnp.ones((), point.dtype)
+    return _State(
+        point=point,
+        extrapolation=point,
+        momentum=one,
+        curvature=jnp.where(scale > 0.0, scale, 1.0) / span,
+        width=width,
+        best_point=point,
+        best_value=here.objective,
+        lower_bound=-jnp.inf * one,
+        gradient_scale=scale,
+        steps=jnp.zeros((), int),
+    )
+
+
+def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
+    """Take one step: extrapolate, search the step size, certify, restart or reduce the width."""
+    project = certifier.constraint.project
+    lead = state.point + (state.extrapolation - state.point) / state.momentum
+    gradient = evaluate(lead, state.width).gradient
+    scale = jnp.maximum(state.gradient_scale, norm(gradient))
+
+    # A step is accepted if the measured curvature, the change of the gradient beyond its round-off,
+    # is at most the inverse step size. Differences of values have too much round-off for this test.
+    def attempt(curvature: jax.Array) -> tuple[jax.Array, jax.Array, _Evaluation, jax.Array]:
+        point = project(lead - gradient / curvature)
+        at_point = evaluate(point, state.width)
+        move = point - lead
+        square = move @ move
+        bend = (at_point.gradient - gradient) @ move - ROUND_OFF * scale * norm(move)
+        measured = jnp.where(square > 0.0, bend / jnp.where(square > 0.0, square, 1.0), 0.0)
+        return curvature, point, at_point, measured
+
+    curvature, point, here, measured = jax.lax.while_loop(
+        lambda trial: trial[3] > trial[0],
+        lambda trial: attempt(2.0 * trial[0]),
+        attempt(state.curvature),
+    )
+
+    decrease = certifier.decrease(point, here.gradient, scale)
+    linearised = here.value - state.width * here.slope
+    bound = linearised - decrease - ROUND_OFF * jnp.abs(here.value)
+    tighter = (bound > state.lower_bound) & jnp.isfinite(bound)
+    better = here.objective < state.best_value
+
+    narrow = decrease < 0.25 * (here.objective - linearised)
+    restart = ((lead - point) @ (point - state.point) > 0.0) | narrow
+    extrapolation = project(state.point + state.momentum * (point - state.point))
+    momentum = 0.5 + jnp.sqrt(0.25 + jnp.square(state.momentum))
+    curvature = jnp.where(measured < 0.25 * curvature, 0.5, 0.98) * curvature
+    return _State(
+        point=point,
+        extrapolation=jnp.where(restart, point, extrapolation),
+        momentum=jnp.where(restart, 1.0, momentum),
+        curvature=jnp.maximum(jnp.where(narrow, 4.0, 1.0) * curvature, MIN_CURVATURE),
+        width=jnp.where(narrow, 0.25, 1.0) * state.width,
+        best_point=jnp.where(better, point, state.best_point),
+        best_value=jnp.where(better, here.objective, state.best_value),
+        lower_bound=jnp.where(tighter, bound, state.lower_bound),
+        gradient_scale=scale,
+        steps=state.steps + 1,
+    )
+
+
 @partial(jax.jit, static_argnums=0)
 def _descend(
     functions: tuple[ValueAndGradient, Callable[..., jax.Array] | None],
-    certifier: Certifier,
+    certifier: _Certifier,
     start: jax.Array,
     arguments: tuple[Pytree, ...],
     tolerance: jax.Array,
     max_steps: jax.Array,
     width: jax.Array,
-) -> tuple[State, jax.Array]:
+) -> tuple[_State, jax.Array]:
     value_and_gradient, objective = functions
     one = jnp.ones((), start.dtype)
 
-    def evaluate(w: jax.Array, h: jax.Array) -> Evaluation:
+    def evaluate(w: jax.Array, h: jax.Array) -> _Evaluation:
         if objective is None:
             value, gradient = value_and_gradient(w, *arguments)
-            return Evaluation(value, value, gradient, 0.0 * one)
+            return _Evaluation(value, value, gradient, 0.0 * one)
         (value, gradient), (slope, _) = jax.jvp(
             lambda h: value_and_gradient(w, h, *arguments), (h,), (one,)
         )
-        return Evaluation(objective(w, *arguments), value, gradient, slope)
+        return _Evaluation(objective(w, *arguments), value, gradient, slope)
 
-    def unfinished(state: State) -> jax.Array:
-        wanted = (state.gap > tolerance) & (state.steps < max_steps)
-        return wanted & jnp.isfinite(state.gradient_scale)
+    def unfinished(state: _State) -> jax.Array:
+        more = (state.gap > tolerance) & (state.steps < max_steps)
+        return more & jnp.isfinite(state.gradient_scale)
 
-    state = initial(start, width, evaluate, certifier)
-    state = jax.lax.while_loop(unfinished, lambda s: step(s, evaluate, certifier), state)
+    state = _init(start, width, evaluate, certifier)
+    state = jax.lax.while_loop(unfinished, lambda s: _step(s, evaluate, certifier), state)
     return state, state.gap
 
 
-def _solution(
+def _solve(
     functions: tuple[ValueAndGradient, Callable[..., jax.Array] | None],
     constraint: ConstraintSet,
     start: jax.Array,
@@ -307,7 +385,7 @@ def _solution(
     strong_convexity: float,
     width: float,
 ) -> Solution:
-    require_float64("start", start)
+    _require_float64("start", start)
     for name, value in (("tolerance", tolerance), ("width", width)):
         if not 0.0 < value < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
@@ -322,7 +400,7 @@ def _solution(
     diameter, convexity, target, first_width = jnp.asarray(numbers, jnp.float64)
     state, gap = _descend(
         functions,
-        Certifier(constraint, diameter, convexity),
+        _Certifier(constraint, diameter, convexity),
         jnp.asarray(start),
         arguments,
         target,
@@ -337,3 +415,13 @@ def _solution(
         steps=int(state.steps),
         converged=certified <= tolerance,
     )
+
+
+def _require_float64(name: str, vector: jax.Array) -> None:
+    if not jax.enable_x64.value:
+        raise ValueError("x64 must be on, got it off: wrap the call in `jax.enable_x64(True)`")
+    if getattr(vector, "dtype", None) != jnp.float64 or vector.ndim != 1:
+        raise ValueError(
+            f"{name} must be a float64 vector (made inside `jax.enable_x64(True)`), got "
+            f"{getattr(vector, 'dtype', type(vector).__name__)} of shape {jnp.shape(vector)}"
+        )

@@ -1,4 +1,4 @@
-"""Features without their zeros."""
+"""Sparse features."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from privopt.convex.vectors import norm, scaled_rows
 @pytree_dataclass
 @dataclass(frozen=True, repr=False)
 class SparseFeatures:
-    """Rows of at most ``s`` numbers and their places, in memory of order ``n s``.
+    """Sparse matrix whose rows have at most ``s`` entries, in memory of order ``n s``.
 
-    Rows may come in any order of places. Values of one place are added up here, once, so that
-    norms and products speak of the same numbers; a place beyond ``0..dim-1`` is no place, and its
-    value no part of the row. Rows that need fewer than ``s`` entries end in zeros at place 0.
-
-    ``indices``, int32, and ``values`` have shape ``(n, s)``; ``dim`` is ``d``.
+    ``indices``, int32, and ``values`` have shape ``(n, s)``; ``dim`` is ``d``. Indices may be in
+    any order. The constructor sums the values of equal indices, so that norms and products refer to
+    the same numbers, and drops entries with an index outside ``0..dim-1``. Shorter rows are padded
+    with zeros at index 0.
 
     Examples
     --------
@@ -47,7 +46,7 @@ class SparseFeatures:
     def __post_init__(self) -> None:
         if type(self.dim) is not int or not 0 < self.dim < 2**31:
             raise ValueError(f"dim must be an integer from 1 to 2^31 - 1, got {shown(self.dim)}")
-        indices, values = _places(self.indices, self.dim), jnp.asarray(self.values)
+        indices, values = _valid_indices(self.indices, self.dim), jnp.asarray(self.values)
         if indices.shape != values.shape or values.ndim < 1 or values.shape[-1] < 1:
             raise ValueError(
                 f"indices and values must share one shape (n, s) with s positive, got "
@@ -55,7 +54,7 @@ class SparseFeatures:
             )
         if not jnp.issubdtype(values.dtype, jnp.floating):
             raise ValueError(f"values must be floating, got dtype {values.dtype}")
-        indices, values = _merged(indices, values, self.dim)
+        indices, values = _merge(indices, values, self.dim)
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "values", values)
 
@@ -66,16 +65,16 @@ class SparseFeatures:
     def of(
         cls, matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, *, width: int | None = None
     ) -> SparseFeatures:
-        """From a matrix of ``scipy.sparse``, of any format; integers in JAX's floating type.
+        """Convert a matrix of ``scipy.sparse`` in any format; integers become floats.
 
         Parameters
         ----------
         matrix : scipy.sparse matrix or array
-            Shape ``(n, d)``. What it stores twice is added up.
+            Shape ``(n, d)``. Duplicate entries are summed.
         width : int, optional
-            ``s``, a public bound: a row that stores more entries keeps the first ``s``. By default
-            as many as the longest row stores. That number shapes the program, as ``n`` and ``d``
-            do, and counts as public like these.
+            Public bound ``s``; longer rows keep their first ``s`` stored entries. Default: the
+            length of the longest row. Like ``n`` and ``d`` it is an array shape and counts as
+            public.
         """
         if not scipy.sparse.issparse(matrix):
             raise ValueError(f"matrix must be one of scipy.sparse, got {type(matrix).__name__}")
@@ -97,11 +96,11 @@ class SparseFeatures:
         lengths = np.diff(rows.indptr)
         width = width or max(1, int(lengths.max(initial=0)))
         places = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
-        kept = places < width
-        where = np.repeat(np.arange(rows.shape[0]), lengths)[kept], places[kept]
+        inside = places < width
+        slots = np.repeat(np.arange(rows.shape[0]), lengths)[inside], places[inside]
         indices = np.zeros((rows.shape[0], width), np.int32)
         values = np.zeros((rows.shape[0], width), dtype)
-        indices[where], values[where] = rows.indices[kept], rows.data[kept]
+        indices[slots], values[slots] = rows.indices[inside], rows.data[inside]
         return cls(jnp.asarray(indices), jnp.asarray(values), int(rows.shape[1]))
 
     @property
@@ -117,13 +116,13 @@ class SparseFeatures:
             return jax.vmap(self.matvec)(point)
         return jnp.sum(self.values * point[self.indices], axis=-1)
 
-    def paired(self, points: Array, which: Array) -> Array:
-        return jnp.sum(self.values * points[which[:, None], self.indices], axis=-1)
+    def paired(self, points: Array, index: Array) -> Array:
+        return jnp.sum(self.values * points[index[:, None], self.indices], axis=-1)
 
-    def rmatvec(self, shares: Array) -> Array:
-        if shares.ndim == 2:
-            return jax.vmap(self.rmatvec)(shares)
-        return jnp.zeros(self.dim, self.dtype).at[self.indices].add(shares[:, None] * self.values)
+    def rmatvec(self, weights: Array) -> Array:
+        if weights.ndim == 2:
+            return jax.vmap(self.rmatvec)(weights)
+        return jnp.zeros(self.dim, self.dtype).at[self.indices].add(weights[:, None] * self.values)
 
     def products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         return self.matvec, self.rmatvec
@@ -138,21 +137,21 @@ class SparseFeatures:
         return self._with(scaled_rows(self.values, factors))
 
     def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> SparseFeatures:
-        found = function(point[self.indices], self.values)
-        return self._with(jnp.where(self.values == 0.0, 0.0, found))
+        values = function(point[self.indices], self.values)
+        return self._with(jnp.where(self.values == 0.0, 0.0, values))
 
     def block(self, start: ArrayLike, size: int) -> Array:
         rows = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size), self)
-        none = jnp.zeros((size, self.dim), self.dtype)
-        return none.at[jnp.arange(size)[:, None], rows.indices].add(rows.values)
+        zeros = jnp.zeros((size, self.dim), self.dtype)
+        return zeros.at[jnp.arange(size)[:, None], rows.indices].add(rows.values)
 
     def _with(self, values: Array) -> SparseFeatures:
-        """Other values at the same places, which are merged already."""
+        """Return features with other values at the same indices, without another merge."""
         return jax.tree.unflatten(jax.tree.structure(self), (self.indices, values))
 
 
-def _places(indices: ArrayLike, dim: int) -> Array:
-    """In 32 bits, -1 for one beyond ``0..dim-1``: none wraps around to another's place."""
+def _valid_indices(indices: ArrayLike, dim: int) -> Array:
+    """Convert to int32; invalid indices become -1, so that none wraps around."""
     traced = isinstance(indices, jax.core.Tracer)
     places: Any = indices if traced else np.asarray(indices)
     if places.dtype.kind not in "iu" and not all(isinstance(each, int) for each in places.flat):
@@ -163,8 +162,8 @@ def _places(indices: ArrayLike, dim: int) -> Array:
 
 
 @jax.jit(static_argnames="dim")
-def _merged(indices: Array, values: Array, dim: int) -> tuple[Array, Array]:
-    """Every place once, ascending, with the sum of its values; then zeros at place 0."""
+def _merge(indices: Array, values: Array, dim: int) -> tuple[Array, Array]:
+    """Sort the indices and sum the values of equal ones; pad with zeros at index 0."""
     if indices.dtype not in (jnp.int32, jnp.int64):
         indices = indices.astype(jnp.int32)
     inside = (indices >= 0) & (indices < dim)
@@ -173,12 +172,12 @@ def _merged(indices: Array, values: Array, dim: int) -> tuple[Array, Array]:
     new = jnp.diff(places, axis=-1, prepend=places[..., :1]) != 0
     entry = jnp.cumsum(new, axis=-1)
 
-    def summed(entry: Array, places: Array, values: Array) -> tuple[Array, Array]:
+    def combine(entry: Array, places: Array, values: Array) -> tuple[Array, Array]:
         return (
             jnp.zeros_like(places).at[entry].set(places),
             jnp.zeros_like(values).at[entry].add(values),
         )
 
     for _ in range(values.ndim - 1):
-        summed = jax.vmap(summed)
-    return summed(entry, places, values)
+        combine = jax.vmap(combine)
+    return combine(entry, places, values)

@@ -19,19 +19,16 @@ from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number, on_host, require_finite
 from privopt.release import Pytree
 
-_PROBED = 1000
-"""Most steps in which an update must move."""
+_MAX_PROBES = 1000  # steps in which an update must change the point
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class StepSizes:
-    """``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)`` for ``t = 1..T``.
+    """Step sizes ``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)``, ``t = 1..T``.
 
-    One formula holds the schedules of the theorems, so that they differ in numbers and share a
-    compiled program.
-
-    All four are finite, ``decay`` in ``[0, 1]``.
+    The schedules of all theorems have this form, so they share one compiled program. All four
+    parameters are finite, ``decay`` in ``[0, 1]``.
 
     Examples
     --------
@@ -53,36 +50,36 @@ class StepSizes:
 
     @classmethod
     def constant(cls, scale: float) -> StepSizes:
-        """``eta``: for averages of convex losses."""
+        """Return ``eta``: for averages of convex losses."""
         return cls(scale)
 
     @classmethod
     def inverse_root(cls, scale: float) -> StepSizes:
-        """``c/sqrt(t)``: for the last iterate on convex losses, ``T`` not known in advance."""
+        """Return ``c/sqrt(t)``: for the last iterate on convex losses with unknown ``T``."""
         return cls(scale, power=0.5)
 
     @classmethod
     def linear_decay(cls, scale: float) -> StepSizes:
-        """``eta (1 - (t - 1)/T)``: for the last iterate, ``T`` known."""
+        """Return ``eta (1 - (t - 1)/T)``: for the last iterate with known ``T``."""
         return cls(scale, decay=1.0)
 
     @classmethod
     def strongly_convex(cls, modulus: float) -> StepSizes:
-        """``2/(m (t + 1))``, with iterates averaged in proportion to ``t``."""
+        """Return ``2/(m (t + 1))``, for averages with weights proportional to ``t``."""
         return cls(2.0 / positive_number("modulus", modulus), power=1.0, offset=1.0)
 
     def at(self, t: Array, steps: Array) -> Array:
-        """``eta_t``; ``t`` from 1 to ``steps``, integers."""
+        """Compute ``eta_t`` for integers ``t`` from 1 to ``steps``."""
         dtype = jnp.asarray(self.scale).dtype
         time, last = t.astype(dtype), jnp.asarray(steps).astype(dtype)
-        shrunk = 1.0 - self.decay * (time - 1.0) / last
-        return jnp.asarray(self.scale * (time + self.offset) ** -self.power * shrunk)
+        factor = 1.0 - self.decay * (time - 1.0) / last
+        return jnp.asarray(self.scale * (time + self.offset) ** -self.power * factor)
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class Update:
-    """Optax optimiser of a run. It reads released gradients only, so that it is post-processing.
+    """Optax optimiser of a run. It reads released gradients only, so it is post-processing.
 
     Attributes
     ----------
@@ -113,21 +110,21 @@ class Update:
         factory: Callable[..., optax.GradientTransformation] | optax.GradientTransformation,
         **hyperparameters: Hashable,
     ) -> Update:
-        """Return the update of an optimiser of Optax, or of one of your own.
+        """Return the update of an Optax optimiser or of a user-defined one.
 
         *A factory*, such as ``Update.of(optax.adam, b1=0.8)``, takes the step sizes of the run as
         its learning rate. A new step size or floating-point hyperparameter does not recompile.
 
-        *A made optimiser*, such as ``optax.adam(0.1)`` or ``optax.sgd(schedule)``, contains the
-        minus sign and its own step sizes. It is used as it is, without step sizes of the run. It is
-        a constant of the program: a new learning rate recompiles.
+        *An optimiser*, such as ``optax.adam(0.1)`` or ``optax.sgd(schedule)``, contains the minus
+        sign and its own step sizes. It is used without step sizes of the run. It is a constant of
+        the program: a new learning rate recompiles.
 
-        *A made transformation without the minus sign*, such as ``optax.trace(0.9)`` or
+        *A transformation without the minus sign*, such as ``optax.trace(0.9)`` or
         ``optax.scale_by_adam()``, is chained with minus the step sizes of the run. The response to
-        constant gradients tells the last two kinds apart, on the host.
+        constant gradients, evaluated on the host, distinguishes the last two kinds.
 
-        Optimisers that need more than gradients and parameters are refused. A loss, for example,
-        is not protected by any noise.
+        Optimisers that need more than gradients and parameters raise. A loss, for example, is not
+        protected by noise.
         """
         if isinstance(factory, type) or not (
             callable(factory) or isinstance(factory, optax.GradientTransformation)
@@ -135,53 +132,53 @@ class Update:
             raise _NotAnOptimiserError(factory)
         numbers, options = _numbers_and_options(factory, hyperparameters)
         if isinstance(factory, optax.GradientTransformation):
-            update = cls(numbers, _Made(factory, has_step_sizes=True), options)
+            update = cls(numbers, _Existing(factory, has_step_sizes=True), options)
             _require_gradients_only(update)
             if not update.descends:
-                update = cls(numbers, _Made(factory, has_step_sizes=False), options)
+                update = cls(numbers, _Existing(factory, has_step_sizes=False), options)
             return update
         update = cls(numbers, factory, options)
-        if _refusal(update):
-            # Factories that take a number and no schedule are called anew in every step.
-            anew = cls(numbers, _Anew(factory, tuple(dict(options))), options)
-            if not _refusal(anew):
-                return anew
+        if _unmet_requirement(update):
+            # Factories that take a number instead of a schedule are called in every step.
+            repeated = cls(numbers, _PerStep(factory, tuple(dict(options))), options)
+            if not _unmet_requirement(repeated):
+                return repeated
         _require_gradients_only(update)
         return update
 
     @property
     def has_step_sizes(self) -> bool:
-        """Return True if the optimiser contains its own step sizes, and takes none of the run."""
-        return isinstance(self.factory, _Made) and self.factory.has_step_sizes
+        """True if the optimiser contains its own step sizes and takes none from the run."""
+        return isinstance(self.factory, _Existing) and self.factory.has_step_sizes
 
     @property
     def descends(self) -> bool:
-        """Return True if the update moves against a constant gradient, False if along it.
+        """True if the update moves against a constant gradient, False if along it.
 
-        The sign is that of the distance between two runs with gradients +1 and -1, so that decay
-        of weights and added noise cancel.
+        The sign is computed from the difference of two runs with gradients +1 and -1, so that
+        weight decay and added noise cancel.
         """
         distance = float(_distance(self))
         if not distance or math.isnan(distance):
             raise ValueError(
-                f"update must move within {_PROBED} steps of constant gradient, got {self}, which "
-                "does not"
+                f"update must move within {_MAX_PROBES} steps of constant gradient, "
+                f"got {self}, which does not"
             )
         return distance < 0.0
 
     @property
     def origin(self) -> object:
-        """Factory or transformation that :meth:`of` has received."""
+        """Factory or transformation that was passed to :meth:`of`."""
         return getattr(self.factory, "origin", self.factory)
 
     def build(self, step_size: Callable[[Array], Array] | None) -> optax.GradientTransformation:
         """Return the transformation. ``step_size`` maps Optax's count, from 0, to the step size.
 
-        It is None for an optimiser that has its own. The transformation promotes types as Optax
-        expects, whatever the configuration of the caller.
+        It is None for an optimiser with its own step sizes. The transformation uses the standard
+        type promotion of JAX, as Optax requires, for every configuration of the caller.
         """
 
-        def built() -> optax.GradientTransformation:
+        def build() -> optax.GradientTransformation:
             transformation = self.factory(
                 learning_rate=step_size, **self.numbers, **dict(self.options)
             )
@@ -191,11 +188,11 @@ class Update:
 
         def init(point: Pytree) -> Pytree:
             with _promotion():
-                return built().init(point)
+                return build().init(point)
 
         def update(gradient: Pytree, state: Pytree, point: Pytree = None) -> tuple[Pytree, Pytree]:
             with _promotion():
-                return built().update(gradient, state, point)
+                return build().update(gradient, state, point)
 
         return optax.GradientTransformation(init, update)
 
@@ -203,8 +200,8 @@ class Update:
         return hash((tuple(sorted(self.numbers.items())), self.factory, self.options))
 
     def __repr__(self) -> str:
-        if isinstance(self.factory, _Made):
-            return "a made optimiser"
+        if isinstance(self.factory, _Existing):
+            return "an optimiser object"
         hyperparameters = {**self.numbers, **dict(self.options)}
         text = ", ".join(
             f"{name}={getattr(value, '__name__', None) or shown(value)}"
@@ -215,9 +212,10 @@ class Update:
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
-    """Transformation that is already made, as a factory. Compared by the identity of its functions,
-    for these need not be hashable.
+class _Existing:
+    """Existing transformation as a factory, compared by the identity of its functions.
+
+    The functions need not be hashable.
     """
 
     origin: optax.GradientTransformation
@@ -235,15 +233,15 @@ class _Made:
         return *map(id, self.origin), self.has_step_sizes
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Made) and self._key == other._key
+        return isinstance(other, _Existing) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
 @dataclass(frozen=True)
-class _Anew:
-    """Factory called anew in every step, with the step size as a number. Others are ``static``."""
+class _PerStep:
+    """Factory called in every step with the step size as a number; ``static`` names the options."""
 
     origin: Callable[..., optax.GradientTransformation]
     static: tuple[str, ...]
@@ -264,10 +262,10 @@ def _numbers_and_options(
             "hyperparameters must be given where the transformation is made, got "
             f"{', '.join(sorted(hyperparameters))}"
         )
-    bound = factory.keywords if isinstance(factory, partial) else {}  # else silently replaced
+    bound = factory.keywords if isinstance(factory, partial) else {}  # would be replaced silently
     if "learning_rate" in (keywords := {**bound, **hyperparameters}):
         raise ValueError(
-            "learning_rate must be left out, for the step sizes of the run are the learning rate, "
+            "learning_rate must be left out, because it is the step size of the run, "
             f"got {shown(keywords['learning_rate'])}"
         )
     numbers: dict[str, Number] = {k: v for k, v in hyperparameters.items() if isinstance(v, float)}
@@ -281,15 +279,15 @@ def _numbers_and_options(
 
 
 def _require_gradients_only(update: Update) -> None:
-    if reason := _refusal(update):
+    if reason := _unmet_requirement(update):
         raise ValueError(reason)
 
 
 @lru_cache(maxsize=128)
-def _refusal(update: Update) -> str:
+def _unmet_requirement(update: Update) -> str:
     """Return the reason why a run cannot use the update, or an empty string.
 
-    One step is traced, which takes milliseconds: once, not for every plan of a sweep.
+    One step is traced, which takes milliseconds. The cache avoids this for every plan of a sweep.
     """
     vector = jax.ShapeDtypeStruct((2,), jnp.float32)
 
@@ -302,7 +300,7 @@ def _refusal(update: Update) -> str:
     except _NotAnOptimiserError as error:
         return str(error)
     except (AttributeError, TypeError, ValueError) as error:
-        return f"update must need noisy gradients and parameters alone, got {update}: {error}"
+        return f"update must need only noisy gradients and parameters, got {update}: {error}"
     if jax.tree.leaves(result) != [result]:
         return f"update must return a tree like its gradients, got {shown(result)}"
     return ""
@@ -310,10 +308,10 @@ def _refusal(update: Update) -> str:
 
 @jax.jit
 def _distance(update: Update) -> Array:
-    """Return the distance between runs with gradients +1 and -1, after 8 steps or more.
+    """Return the difference of two runs with gradients +1 and -1, after 8 steps or more.
 
-    Several steps, because schedules may start at 0, and some updates alternate. Steps are added
-    until the runs are apart, ``_PROBED`` at most.
+    One step is not enough, because schedules may start at 0 and some updates alternate. Steps are
+    added until the difference is not 0, at most ``_MAX_PROBES``.
     """
     transformation = update.build(_unit_steps(update))
     gradients = jnp.stack([jnp.ones(2, jnp.float32), -jnp.ones(2, jnp.float32)])
@@ -324,7 +322,7 @@ def _distance(update: Update) -> Array:
 
     def unclear(carry: tuple[Array, Array, Pytree]) -> Array:
         t, points, _ = carry
-        return (t < 8) | ((distance(points) == 0.0) & (t < _PROBED))
+        return (t < 8) | ((distance(points) == 0.0) & (t < _MAX_PROBES))
 
     def step(carry: tuple[Array, Array, Pytree]) -> tuple[Array, Array, Pytree]:
         t, points, states = carry

@@ -1,4 +1,4 @@
-"""Numbers and vectors along the last axis, and checks of the numbers that objects are made of."""
+"""Vector operations along the last axis, and checks of numerical parameters."""
 
 from __future__ import annotations
 
@@ -15,35 +15,34 @@ Number = float | np.ndarray | jax.Array
 
 
 def cast(number: Number, x: jax.Array) -> jax.Array:
-    """``number`` in the dtype of ``x``."""
+    """Return ``number`` in the dtype of ``x``."""
     return jnp.asarray(number).astype(x.dtype)
 
 
 def broadcast(bound: Number, x: jax.Array) -> jax.Array:
-    """``bound``, a number or a vector, in the shape and dtype of ``x``."""
+    """Broadcast a number or a vector to the shape and dtype of ``x``."""
     return jnp.broadcast_to(cast(bound, x), x.shape)
 
 
 def one_hot(score: jax.Array) -> jax.Array:
-    """The unit vector of the first coordinate with the largest score."""
+    """Return the unit vector of the first coordinate with the largest score."""
     return jax.nn.one_hot(jnp.argmax(score, axis=-1), score.shape[-1], dtype=score.dtype)
 
 
 def power_of_two(size: jax.Array) -> jax.Array:
-    """The power of two next above ``size``; 1 where ``size`` is 0."""
+    """Return the least power of two above ``size``; 1 if ``size`` is 0."""
     _, exponent = jnp.frexp(size)
     return jnp.where(size > 0.0, jnp.ldexp(jnp.ones_like(size), exponent), 1.0)
 
 
 @checked
 def norm(x: jax.Array, order: float = 2.0) -> jax.Array:
-    """Norm of order 1, 2 or infinity over the last axis.
+    """Compute the norm of order 1, 2 or infinity over the last axis.
 
-    The Euclidean one is scaled, so that squares neither vanish nor overflow.
-
-    Extreme vectors are first moved by a power of two, since compilers divide by ``scale`` through
-    its reciprocal, and that of a number near the largest is flushed to zero. A vector with NaN has
-    the norm NaN: XLA's maximum of many numbers forgets these on a CPU, so they are looked for.
+    The Euclidean norm is scaled, so that squares neither underflow nor overflow. Extreme vectors
+    are first multiplied by a power of two, because compilers divide by ``scale`` through its
+    reciprocal, which is flushed to zero for numbers near the largest. A vector with NaN has the
+    norm NaN. This is tested explicitly, because the maximum of XLA ignores NaN on a CPU.
 
     Examples
     --------
@@ -64,43 +63,43 @@ def norm(x: jax.Array, order: float = 2.0) -> jax.Array:
 
 
 def inner(x: jax.Array, y: jax.Array) -> jax.Array:
-    """``<x, y>`` over the last axis."""
+    """Compute ``<x, y>`` over the last axis."""
     return jnp.sum(x * y, axis=-1)
 
 
 def two_sum(one: jax.Array, two: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The rounded sum and its error: together the exact one. Source: Knuth, TAOCP 2, 4.2.2."""
+    """Return the rounded sum and its exact error. Source: Knuth, TAOCP 2, 4.2.2."""
     total = one + two
     part = total - one
     return total, (one - (total - part)) + (two - part)
 
 
 def on_host(value: object) -> TypeGuard[float | np.ndarray]:
-    """Whether the numbers of ``value`` can be read here."""
+    """Return True if ``value`` can be read on the host."""
     return isinstance(value, Real | np.ndarray) and not isinstance(value, bool)
 
 
 def require_positive(name: str, value: object) -> None:
-    """ValueError for what is seen not to be positive and finite, at every place of an array."""
+    """Check that all numbers that can be read are positive and finite."""
     if _broken(value) or (on_host(value) and not np.all(np.asarray(value) > 0.0)):
         raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
 
 
 def require_finite(name: str, value: object) -> None:
-    """ValueError for what is seen to hold other than finite numbers."""
+    """Check that all numbers that can be read are finite."""
     if _broken(value):
         raise ValueError(f"{name} must be finite, got {shown(value)}")
 
 
 def require_shape(name: str, value: Number, *shapes: tuple[int, ...]) -> None:
-    """ValueError for an array of none of these shapes."""
-    if (found := np.shape(value)) not in shapes:
-        known = " or ".join(map(str, shapes))
-        raise ValueError(f"{name} must have shape {known}, got {found}")
+    """Check that an array has one of these shapes."""
+    if (shape := np.shape(value)) not in shapes:
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} must have shape {expected}, got {shape}")
 
 
 def dimension(dim: int) -> int:
-    """``dim`` as an int."""
+    """Check ``dim`` and return it as an int."""
     if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
         raise ValueError(f"dim must be a positive integer, got {shown(dim)}")
     return int(dim)
@@ -115,6 +114,6 @@ def _broken(value: object) -> bool:
 
 
 def scaled_rows(rows: jax.Array, factors: jax.Array) -> jax.Array:
-    """``f_i`` times row ``i`` of an array, factor 0 gives zeros whatever the row holds."""
+    """Multiply row ``i`` by ``f_i``; a factor 0 gives zeros even if the row is not finite."""
     factors = factors[..., None]
     return jnp.where(factors == 0.0, 0.0, jnp.where(factors == 1.0, rows, factors * rows))

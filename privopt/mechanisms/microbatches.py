@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.convex import as_features
-from privopt.convex.first_layer import products
+from privopt.convex.record_losses import products
 from privopt.convex.vectors import Number, norm
 from privopt.mechanisms.clip_factors import clipping_factors, is_exact
 from privopt.release import Pytree

@@ -14,13 +14,7 @@ from privopt.convex import (
     SquaredDistance,
 )
 from privopt.problems.catalogue import FAMILIES, family
-from privopt.problems.dataset import Dataset
-from privopt.problems.datasets import DATASETS, available, raw
-from privopt.problems.drawn import (
-    one_way_marginals,
-    sphere_classification,
-    sphere_regression,
-)
+from privopt.problems.datasets import DATASETS, Dataset, available, raw
 from privopt.problems.families import Family
 from privopt.problems.losses import Multinomial, RegularisedDistance, TwoKinks
 from privopt.problems.models import (
@@ -77,12 +71,9 @@ __all__ = [
     "linear",
     "logistic",
     "multinomial",
-    "one_way_marginals",
     "quantile",
     "raw",
     "regularised_distance",
-    "sphere_classification",
-    "sphere_regression",
     "squared",
     "squared_distance",
     "synthetic",

@@ -1,10 +1,11 @@
-"""Families of problems, indexed by size: hard ones on which a rate is tight, and real data."""
+"""Catalogue of the problem families: hard families, synthetic logistic families and real data."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from types import MappingProxyType
 
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from privopt.arguments import Catalogue, member
 from privopt.convex import SparseFeatures
 from privopt.problems import datasets
-from privopt.problems.dataset import Dataset
 from privopt.problems.families import Family, first_records
 from privopt.problems.hard_families import HARD_FAMILIES, STREAMS
 from privopt.problems.models import logistic
@@ -29,9 +29,10 @@ _SHARPNESS = 3.0
 
 
 def _sphere_logistic(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """Logistic regression on the sphere, labels by a planted direction; the same at every ``n``.
+    """Build logistic regression on the sphere with a planted direction ``u``.
 
-    ``P(y = 1 | x) = sigmoid(5 sqrt(d) <x, u>)``. Records beyond ``n`` stay, at multiplicity 0.
+    ``P(y = 1 | x) = sigmoid(5 sqrt(d) <x, u>)``. The data are the same for every ``n``; records
+    beyond ``n`` have multiplicity 0.
     """
     del noise_ratio, strength
     records = max(n, _SPHERE_RECORDS)
@@ -45,7 +46,7 @@ def _sphere_logistic(*, n: int, dim: int, noise_ratio: float, strength: float) -
 def _sphere_logistic_population(
     *, n: int, dim: int, noise_ratio: float, strength: float
 ) -> Problem:
-    """The population that consists of 2^13 records of ``sphere_logistic``, all equally likely."""
+    """Build the uniform distribution on the first 2^13 records of ``sphere_logistic``."""
     del noise_ratio, strength
     features, labels = _sphere(_SPHERE_RECORDS, dim)
     return logistic(
@@ -74,39 +75,38 @@ def _sphere(records: int, dim: int) -> tuple[NDArray[np.float64], NDArray[np.flo
 def _vocabulary_logistic(
     *, n: int, dim: int, noise_ratio: float, strength: float, sparsity: int = 64
 ) -> Problem:
-    """Logistic regression on documents of ``s`` draws from ``d`` words of Zipf's frequencies.
+    """Build logistic regression on documents of ``s`` words sampled from a Zipf distribution.
 
-    Word ``j`` has probability proportional to ``1/j`` and a planted weight ``u_j``, an independent
-    normal number. A word drawn ``k`` times has the entry ``k ln(1 + j)``, the logarithm of its
-    inverse frequency up to a constant, as usual for texts; rows have norm 1. ``P(y = 1 | x) =
-    sigmoid(3 <x, u>)`` and ``|w| <= 10``. A smaller ``n`` has the first documents of a larger one.
+    Word ``j`` of ``d`` has probability proportional to ``1/j`` and a planted weight ``u_j``, an
+    independent standard normal number. A word that occurs ``k`` times has the entry ``k ln(1 +
+    j)``: term frequency times inverse document frequency, up to a constant. Rows have norm 1.
+    ``P(y = 1 | x) = sigmoid(3 <x, u>)`` and ``|w| <= 10``. A smaller ``n`` has the first documents
+    of a larger one.
     """
     del noise_ratio, strength
     words = declared_sparsity(sparsity, dim)
     rng = np.random.default_rng([dim, words, 5])
     weights = rng.normal(size=dim)
     ranks = np.arange(1.0, dim + 1.0)
-    below = np.cumsum(1.0 / ranks)
-    drawn = np.searchsorted(below, below[-1] * rng.random((n, words)), side="right")
-    drawn = np.minimum(drawn, dim - 1)
-    rows = SparseFeatures(jnp.asarray(drawn), jnp.asarray(np.log1p(ranks)[drawn]), dim)
+    cumulative = np.cumsum(1.0 / ranks)
+    columns = np.searchsorted(cumulative, cumulative[-1] * rng.random((n, words)), side="right")
+    columns = np.minimum(columns, dim - 1)
+    rows = SparseFeatures(jnp.asarray(columns), jnp.asarray(np.log1p(ranks)[columns]), dim)
     rows = rows.scaled((1.0 - 2.0**-20) / rows.norms())
     scores = _SHARPNESS * np.asarray(rows.matvec(jnp.asarray(weights, rows.dtype)), np.float64)
     uniform = np.random.default_rng([dim, words, 6]).random(n)
     labels = np.where(uniform * (1.0 + np.exp(-scores)) < 1.0, 1.0, -1.0)
-    facts = ProblemClass(
-        n=n, dim=dim, lipschitz=1.0, radius=_RADIUS, smoothness=0.25, sparsity=words
-    )
+    facts = replace(_sphere_class(n, dim), sparsity=words)
     return logistic(rows, labels, problem_class=facts, name="vocabulary_logistic")
 
 
-def _dataset(name: str) -> Dataset:
-    """All rows in their public random order; kept for as long as the data's folder is the same."""
-    return _loaded(name, os.environ.get(datasets.VARIABLE))
+def _load(name: str) -> datasets.Dataset:
+    """Load all rows in their public random order; cached for each data folder."""
+    return _load_from(name, os.environ.get(datasets.VARIABLE))
 
 
 @lru_cache(maxsize=8)
-def _loaded(name: str, folder: str | None) -> Dataset:
+def _load_from(name: str, folder: str | None) -> datasets.Dataset:
     del folder
     whole = datasets.load(name)
     return whole.subset(whole.features.shape[0])
@@ -115,20 +115,13 @@ def _loaded(name: str, folder: str | None) -> Dataset:
 def _real_logistic(
     dataset: str, *, n: int, dim: int, noise_ratio: float, strength: float
 ) -> Problem:
-    """The first ``n`` records of the public order."""
-    whole = _dataset(dataset)
+    """Build logistic regression on the first ``n`` records of the public order."""
+    whole = _load(dataset)
     records, width = whole.features.shape
     problem = logistic(
         whole.features,
         whole.labels,
-        problem_class=ProblemClass(
-            n=records,
-            dim=width,
-            lipschitz=1.0,
-            radius=_RADIUS,
-            smoothness=0.25,
-            sparsity=whole.sparsity,
-        ),
+        problem_class=replace(_sphere_class(records, width), sparsity=whole.sparsity),
         name=f"{dataset}_logistic",
     )
     return first_records(problem, n=n, dim=dim, noise_ratio=noise_ratio, strength=strength)
@@ -155,12 +148,12 @@ _MEMBERS = (
     ),
     Family(
         "sphere_logistic_population",
-        "draws from a population of logistic losses with a planted direction",
+        "population of logistic losses with a planted direction",
         _sphere_logistic_population,
     ),
     Family(
         "vocabulary_logistic",
-        f"logistic regression on drawn documents over a long-tailed vocabulary, |w| <= {_RADIUS:g}",
+        f"logistic regression on documents over a long-tailed vocabulary, |w| <= {_RADIUS:g}",
         _vocabulary_logistic,
     ),
     _real("a9a", 123, 32_561),
@@ -175,7 +168,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 
 
 def family(name: str) -> Family:
-    """The family of this name; FileNotFoundError where its data are missing.
+    """Return the family of this name; FileNotFoundError if its data are missing.
 
     Examples
     --------
@@ -183,12 +176,12 @@ def family(name: str) -> Family:
     (True, 1797)
     """
     member("family", name, FAMILIES)
-    found = FAMILIES[name]
-    if not found.hard:
-        _dataset(name.removesuffix("_logistic"))
-    return found
+    result = FAMILIES[name]
+    if not result.hard:
+        _load(name.removesuffix("_logistic"))
+    return result
 
 
 def missing_data(name: str) -> str | None:
-    """What keeps a family's data from being loaded, or None; files are looked for, not read."""
+    """Return the reason why a family's data cannot be loaded, or None. Files are not read."""
     return None if FAMILIES[name].hard else datasets.missing(name.removesuffix("_logistic"))

@@ -1,45 +1,152 @@
-"""Real data sets, each scaled into the unit ball by a rule that looks at one row alone.
+"""Real data sets, scaled into the unit ball row by row.
 
-The rules are those of `SOURCES`; each row is then clipped to the unit ball by its own norm. One
-record changes one row and nothing else, so the Lipschitz constant that follows from the row norm
-holds for every data set, not just for this one.
+Each row is scaled by the constants in `SOURCES` and then clipped to the unit ball. A change of one
+record changes one row only. The Lipschitz constant that follows from the row norm therefore holds
+for every data set.
 
-Two sets ship with scikit-learn. The others are files below the folder that the environment variable
-``PRIVOPT_DATA`` names (empty counts as unset). Nothing is downloaded, and no data set stands in for
+Two sets ship with scikit-learn. The others are read from the folder in the environment variable
+``PRIVOPT_DATA`` (an empty value counts as unset). Nothing is downloaded, and no data set replaces
 another.
 
-Texts are matrices of ``scipy.sparse`` with one column for each word. A document keeps its ``WORDS``
-largest entries, again a rule for one row, so that a sparsity can be declared.
+Texts are matrices of ``scipy.sparse`` with one column per word. Each document keeps its
+``MAX_WORDS`` largest entries, so a sparsity can be declared.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
+import zipfile
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
-from privopt.arguments import Catalogue, member
-from privopt.problems.dataset import Dataset, FloatArray, row_entries, row_norms
-from privopt.problems.formats import UNSOUND, Table
-from privopt.problems.sources import SOURCES, WORDS, Source
+from privopt.arguments import Catalogue, member, positive_number, shown
+from privopt.problems.sources import MAX_WORDS, SOURCES, FloatArray, Source, Table
+from privopt.records import as_array
 
 VARIABLE = "PRIVOPT_DATA"
 
-# Rows are clipped a hair inside the unit ball: cast to float32 they are still of norm below 1.
+# Rows are clipped slightly inside the unit ball, so that their norm stays below 1 in float32.
 CLIP_RADIUS = 1.0 - 2.0**-20
 
-FILES = {name: each.files for name, each in SOURCES.items() if each.files}
+FILES = {name: source.files for name, source in SOURCES.items() if source.files}
+
+# Fixed and public, so subsets are the same everywhere and spend no privacy.
+_PERMUTATION_SEED = 20_261_120
+
+# Errors that readers raise for a corrupt file. An unreadable file raises another OSError.
+_CORRUPT = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError,
+            KeyError)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset:
+    """A binary classification data set whose rows satisfy a public norm bound.
+
+    ``features`` (n, d), an array or a ``scipy.sparse.csr_array``, and ``labels`` (n,), -1 or +1,
+    are float64 and read-only. Rows have Euclidean norm at most ``row_norm_bound`` and at most
+    ``sparsity`` entries (any number if it is None). Both bounds are declared, never measured.
+    ``classes`` (n,) are the published labels if there are more than two. ``notes`` describes the
+    meaning of +1 and the scaling. Only :meth:`check` reads the values.
+
+    Examples
+    --------
+    >>> from privopt import problems
+    >>> digits = problems.DATASETS["digits"]()
+    >>> digits.features.shape, digits.subset(100).labels.shape
+    ((1797, 64), (100,))
+    """
+
+    name: str
+    features: FloatArray | scipy.sparse.csr_array = field(repr=False)
+    labels: FloatArray = field(repr=False)
+    source: str
+    notes: str
+    row_norm_bound: float = 1.0
+    sparsity: int | None = None
+    classes: FloatArray | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if scipy.sparse.issparse(self.features):
+            features = scipy.sparse.csr_array(self.features, dtype=np.float64, copy=True)
+            features.sort_indices()
+            parts = [features.data, features.indices, features.indptr]
+        else:
+            features = np.array(as_array(self.features, "features"), dtype=np.float64, order="C")
+            parts = [features]
+        labels = np.array(as_array(self.labels, "labels"), dtype=np.float64)
+        if features.ndim != 2 or 0 in features.shape:
+            raise ValueError(f"features must have shape (n, d), got {features.shape}")
+        if labels.shape != features.shape[:1]:
+            raise ValueError(f"labels must have shape {features.shape[:1]}, got {labels.shape}")
+        positive_number("row_norm_bound", self.row_norm_bound)
+        if self.classes is not None:
+            classes = np.array(as_array(self.classes, "classes"), dtype=np.float64)
+            if classes.shape != labels.shape:
+                raise ValueError(f"classes must have shape {labels.shape}, got {classes.shape}")
+            parts.append(classes)
+            object.__setattr__(self, "classes", classes)
+        for array in (*parts, labels):
+            array.setflags(write=False)
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "labels", labels)
+
+    def check(self) -> None:
+        """Check that the values are as declared; only for data that may be inspected.
+
+        ``ValueError`` reports how many rows are not finite, exceed the bound by more than rounding
+        or have a label other than -1 and +1, and the index of the first.
+        """
+        norms, entries = _row_norms(self.features), _row_entries(self.features)
+        limit = self.features.shape[1] if self.sparsity is None else self.sparsity
+        rules = {
+            "features must be finite": ~np.isfinite(norms),
+            "labels must be -1 or +1": ~np.isin(self.labels, (-1.0, 1.0)),
+            f"features must have rows of norm at most {shown(self.row_norm_bound)}": (
+                norms > self.row_norm_bound * (1.0 + 1e-9)
+            ),
+            f"features must have at most {limit} entries in a row": entries > limit,
+        }
+        for rule, broken in rules.items():
+            if broken.any():
+                raise ValueError(
+                    f"{rule}, but {int(broken.sum())} of {broken.size} records of {self.name} "
+                    f"break it, the first is record {int(np.argmax(broken))}"
+                )
+
+    def subset(self, n: int) -> Dataset:
+        """Return the first ``n`` rows of a fixed public permutation; subsets are nested.
+
+        The permutation depends on the number of rows only. It is therefore public, and the same in
+        every process.
+        """
+        rows = self.labels.shape[0]
+        if n not in range(1, rows + 1):
+            raise ValueError(
+                f"n must be a whole number from 1 to {rows}, the rows of {self.name}, got "
+                f"{shown(n)}"
+            )
+        # NumPy keeps the raw bits of a bit generator fixed across versions, unlike `permutation`.
+        bits = np.random.PCG64(_PERMUTATION_SEED).random_raw(rows)
+        indices = np.argsort(bits, kind="stable")[: int(n)]
+        classes = None if self.classes is None else self.classes[indices]
+        return replace(
+            self, features=self.features[indices], labels=self.labels[indices], classes=classes
+        )
 
 
 def raw(name: str) -> tuple[Table, FloatArray]:
-    """Features and labels of the first part of a set as its file has them, checked but not scaled.
+    """Return the features and labels of the first part of a set, checked but not scaled.
 
-    For models whose gradients are clipped, which need no unit ball: pixels from 0 to 255, counts
-    of words, in float64 and of ``scipy.sparse`` where the file is. Errors as :func:`load`.
+    For models with clipped gradients, which need no unit ball: pixels from 0 to 255 or word counts,
+    in float64, sparse if the file is. Errors as for :func:`load`.
 
     Examples
     --------
@@ -48,61 +155,57 @@ def raw(name: str) -> tuple[Table, FloatArray]:
     (16.0, [0.0, 1.0, 2.0])
     """
     member("name", name, DATASETS)
-    features, labels = _all_parts(name)[0]
+    features, labels = _read_parts(name)[0]
     return features, labels.astype(np.float64)
 
 
-def _all_parts(name: str) -> list[tuple[Table, FloatArray]]:
-    of = SOURCES[name]
-    return _parts(name, of) if of.files else [_shipped(name, of)]
-
-
-def _built(name: str) -> Dataset:
-    """Read the parts, divide by a public number or keep the largest entries, clip each row."""
-    of, sparsity, parts = SOURCES[name], None, _all_parts(name)
+def _build(name: str) -> Dataset:
+    source, sparsity, parts = SOURCES[name], None, _read_parts(name)
     published = np.concatenate([labels for _, labels in parts])
-    if of.texts:
+    if source.texts:
         documents = scipy.sparse.vstack([table for table, _ in parts])
         features = _largest_entries(scipy.sparse.csr_array(documents))
-        factors = CLIP_RADIUS / np.maximum(row_norms(features), CLIP_RADIUS)
-        features.data = features.data * np.repeat(factors, row_entries(features))
-        sparsity = WORDS
+        factors = CLIP_RADIUS / np.maximum(_row_norms(features), CLIP_RADIUS)
+        features.data = features.data * np.repeat(factors, _row_entries(features))
+        sparsity = MAX_WORDS
     else:
-        stored = np.vstack([_dense(table) for table, _ in parts])
-        features = _clip_rows(of.measure(stored[:, of.drop :]) / of.divisor)
+        tables = [table.toarray() if scipy.sparse.issparse(table) else table for table, _ in parts]
+        scaled = source.transform(np.vstack(tables)[:, source.drop :]) / source.divisor
+        norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+        features = np.asarray(scaled * (CLIP_RADIUS / np.maximum(norms, CLIP_RADIUS)))
     return Dataset(
         name=name,
         features=features,
-        labels=np.where(np.isin(published, of.positive), 1.0, -1.0),
-        classes=published if len(of.known) > 2 else None,
-        source=of.source,
-        notes=of.notes,
+        labels=np.where(np.isin(published, source.positive), 1.0, -1.0),
+        classes=published if len(source.labels) > 2 else None,
+        source=source.source,
+        notes=source.notes,
         sparsity=sparsity,
     )
 
 
 DATASETS: dict[str, Callable[[], Dataset]] = Catalogue(
-    "data set", ((name, partial(_built, name)) for name in SOURCES)
+    "data set", ((name, partial(_build, name)) for name in SOURCES)
 )
 
 
 def load(name: str) -> Dataset:
-    """The data set of that name, its values checked.
+    """Load the data set of this name and check its values.
 
-    ``ValueError`` if the file is corrupt or not the one expected, ``FileNotFoundError`` if
-    ``PRIVOPT_DATA`` or its file is missing, ``OSError`` if unreadable.
+    ``ValueError`` if the file is corrupt or unexpected, ``FileNotFoundError`` if ``PRIVOPT_DATA``
+    or the file is missing, ``OSError`` if it cannot be read.
     """
     member("name", name, DATASETS)
-    found = DATASETS[name]()
-    found.check()
-    return found
+    data = DATASETS[name]()
+    data.check()
+    return data
 
 
 def available() -> tuple[str, ...]:
-    """Names that can be loaded now, in the order of `DATASETS`; files are looked for, not read.
+    """Return the names of the data sets whose files exist, in the order of `DATASETS`.
 
-    ``FileNotFoundError`` if ``PRIVOPT_DATA`` is set to something that is not a folder: a typing
-    error must not quietly shrink an experiment.
+    Files are not read. ``FileNotFoundError`` if ``PRIVOPT_DATA`` is set but is not a folder, so
+    that a typing error cannot silently shrink an experiment.
 
     Examples
     --------
@@ -114,7 +217,7 @@ def available() -> tuple[str, ...]:
 
 
 def missing(name: str) -> str | None:
-    """What keeps a data set from being loaded, or None; files are looked for, not read."""
+    """Return the reason why a data set cannot be loaded, or None. Files are not read."""
     try:
         if name in FILES:
             _paths(name)
@@ -124,7 +227,6 @@ def missing(name: str) -> str | None:
 
 
 def _folder() -> Path | None:
-    """The folder, if the variable names one; FileNotFoundError if what it names is none."""
     value = os.environ.get(VARIABLE)
     if value and not Path(value).is_dir():
         raise FileNotFoundError(f"{VARIABLE} must name a folder, got {value}")
@@ -141,83 +243,81 @@ def _paths(name: str) -> tuple[Path, ...]:
     absent = _absent(name, folder)
     if folder is not None and not absent:
         return tuple(folder / path for path in SOURCES[name].files)
-    told = (
+    reason = (
         f"needs the environment variable {VARIABLE} to name a folder that holds {absent[0]}"
         if folder is None
         else f"needs the file {folder / absent[0]} ({VARIABLE}), which is not there"
     )
     shipped = ", ".join(other for other in DATASETS if other not in FILES)
-    raise FileNotFoundError(f"{name} {told}; available without it: {shipped}")
+    raise FileNotFoundError(f"{name} {reason}; available without it: {shipped}")
 
 
-def _shipped(name: str, of: Source) -> tuple[Table, FloatArray]:
-    """Features and raw labels of a set of scikit-learn's."""
-    import sklearn.datasets
+def _read_parts(name: str) -> list[tuple[Table, FloatArray]]:
+    """Read the features and the published labels of every part of a set."""
+    source = SOURCES[name]
+    if not source.files:
+        import sklearn.datasets
 
-    features, raw = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
-    _check_shape(f"scikit-learn's {name} set", features, of.rows[0], of.columns)
-    return features, raw
+        features, labels = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
+        _check_shape(f"scikit-learn's {name} set", features, source.rows[0], source.columns)
+        return [(features, labels)]
+    paths, size = _paths(name), len(source.files) // len(source.rows)
+    return [
+        _read(paths[part * size : (part + 1) * size], rows, source)
+        for part, rows in enumerate(source.rows)
+    ]
 
 
-def _parts(name: str, of: Source) -> list[tuple[Table, FloatArray]]:
-    """Each part of a set in files, which as many belong to each of them."""
-    paths, each = _paths(name), len(of.files) // len(of.rows)
-    return [_read(paths[k * each : (k + 1) * each], rows, of) for k, rows in enumerate(of.rows)]
-
-
-def _read(paths: tuple[Path, ...], rows: int, of: Source) -> tuple[Table, FloatArray]:
-    """Features and raw labels of a part; of finite values and known labels."""
+def _read(paths: tuple[Path, ...], rows: int, source: Source) -> tuple[Table, FloatArray]:
+    """Read one part and check its shape, values and labels."""
     origin = f"{paths[0]} ({VARIABLE})"
     try:
-        stored, raw = of.read(*paths)
-    except UNSOUND as error:
-        raise ValueError(f"{origin} is not a sound {_format(of)}: {error}") from error
+        table, labels = source.read(*paths)
+    except _CORRUPT as error:
+        raise ValueError(f"{origin} is not a sound {source.format}: {error}") from error
     except OSError as error:
         raise OSError(f"{origin} cannot be read: {error}") from error
-    _check_shape(origin, stored, rows, of.columns)
-    if not np.isfinite(stored.data if scipy.sparse.issparse(stored) else stored).all():
+    _check_shape(origin, table, rows, source.columns)
+    if not np.isfinite(table.data if scipy.sparse.issparse(table) else table).all():
         raise ValueError(f"{origin} must hold finite values, found NaN or infinity")
-    if not np.isin(raw, of.known).all():
-        first, *_, last = of.known
-        wanted = f"{first} {'and' if len(of.known) == 2 else 'to'} {last}"
-        found = np.unique(raw)[:8].tolist()
-        raise ValueError(f"{origin} must hold labels {wanted}, found {found}")
-    if scipy.sparse.issparse(stored):
-        stored.resize(rows, of.columns)
-    return stored, raw
-
-
-def _format(of: Source) -> str:
-    """The name of its format, with which the docstring of its reader begins."""
-    reader = of.read.func if isinstance(of.read, partial) else of.read
-    return str(reader.__doc__).partition(":")[0]
+    if not np.isin(labels, source.labels).all():
+        first, *_, last = source.labels
+        expected = f"{first} {'and' if len(source.labels) == 2 else 'to'} {last}"
+        values = np.unique(labels)[:8].tolist()
+        raise ValueError(f"{origin} must hold labels {expected}, found {values}")
+    if scipy.sparse.issparse(table):
+        table.resize(rows, source.columns)
+    return table, labels
 
 
 def _check_shape(origin: str, table: Table, rows: int, columns: int) -> None:
-    # The sparse format does not show trailing columns that are zero throughout, so fewer pass.
+    # A sparse file does not show trailing columns of zeros, so fewer columns are accepted.
     fits = table.shape[1] <= columns if scipy.sparse.issparse(table) else table.shape[1] == columns
     if table.shape[0] != rows or not fits:
-        found = " x ".join(map(str, table.shape))
-        raise ValueError(f"{origin} must be {rows} x {columns} (rows x columns), found {found}")
-
-
-def _dense(table: Table) -> FloatArray:
-    return np.asarray(table.toarray() if scipy.sparse.issparse(table) else table)
+        shape = " x ".join(map(str, table.shape))
+        raise ValueError(f"{origin} must be {rows} x {columns} (rows x columns), found {shape}")
 
 
 def _largest_entries(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-    """The `WORDS` largest of each row; of equal ones those of the first columns."""
+    """Keep the `MAX_WORDS` largest entries of each row; ties keep the first columns."""
     rows.sort_indices()
-    owners = np.repeat(np.arange(rows.shape[0]), row_entries(rows))
+    owners = np.repeat(np.arange(rows.shape[0]), _row_entries(rows))
     order = np.lexsort((rows.indices, -np.abs(rows.data), owners))
-    ranks = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], row_entries(rows))
-    kept = np.sort(order[ranks < WORDS])
+    ranks = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], _row_entries(rows))
+    largest = np.sort(order[ranks < MAX_WORDS])
     return scipy.sparse.csr_array(
-        (rows.data[kept], (owners[kept], rows.indices[kept])), shape=rows.shape
+        (rows.data[largest], (owners[largest], rows.indices[largest])), shape=rows.shape
     )
 
 
-def _clip_rows(features: FloatArray) -> FloatArray:
-    """Each row scaled down to norm `CLIP_RADIUS` where it is longer; zero rows stay zero."""
-    norms = np.linalg.norm(features, axis=1, keepdims=True)
-    return np.asarray(features * (CLIP_RADIUS / np.maximum(norms, CLIP_RADIUS)))
+def _row_norms(features: FloatArray | scipy.sparse.csr_array) -> FloatArray:
+    if isinstance(features, np.ndarray):
+        return np.asarray(np.linalg.norm(features, axis=1))
+    return np.sqrt(np.asarray(features.multiply(features).sum(axis=1), np.float64))
+
+
+def _row_entries(features: FloatArray | scipy.sparse.csr_array) -> npt.NDArray[np.int64]:
+    """Count the stored entries (sparse) or the nonzero entries (dense) of each row."""
+    if isinstance(features, np.ndarray):
+        return np.count_nonzero(features, axis=1)
+    return np.diff(features.indptr).astype(np.int64)

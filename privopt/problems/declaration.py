@@ -1,9 +1,8 @@
-"""What a problem is declared with: records, loss, constraint and parameter.
+"""Checks of the arguments of a problem: records, loss, constraint and parameter.
 
-Shapes and dtypes are public, and a wrong one is an error. Values are private: a constructor that
-raised or printed because of a value would release it. A rule that looks at one record alone puts
-bad values right, and :meth:`privopt.problems.Problem.check` reports them, for data that may be
-looked at.
+Shapes and dtypes are public, so a wrong one raises. Values are private, and an exception that
+depends on a value would release it. Invalid values are corrected record by record.
+:meth:`privopt.problems.Problem.check` reports them, for data that may be inspected.
 """
 
 from __future__ import annotations
@@ -40,36 +39,36 @@ _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
 
 
 def class_places(labels: ArrayLike, classes: Sequence[Hashable]) -> NDArray[np.float64]:
-    """Return the place of each label in the public ``classes``; -1 for a label that is none.
+    """Return the index of each label in the public ``classes``; -1 for any other label.
 
     Examples
     --------
     >>> class_places(["no", "yes", "no"], ("no", "yes")).tolist()
     [0.0, 1.0, 0.0]
     """
-    known = public_values("classes", classes, least=2)
-    places = places_of(labels, known, "labels")
-    return np.where(places < len(known), places, -1).astype(np.float64)
+    names = public_values("classes", classes, least=2)
+    places = places_of(labels, names, "labels")
+    return np.where(places < len(names), places, -1).astype(np.float64)
 
 
 def require_countable(n: int, dtype: DTypeLike) -> None:
-    """ValueError unless ``dtype`` tells every number of records up to ``n`` from the next."""
-    most = int(2.0 / float(np.finfo(dtype).eps))
-    if n > most:
-        raise ValueError(f"n must be at most {most} where records are counted in {dtype}, got {n}")
+    """Check that ``dtype`` represents all integers up to ``n``."""
+    limit = int(2.0 / float(np.finfo(dtype).eps))
+    if n > limit:
+        raise ValueError(f"n must be at most {limit} if records are counted in {dtype}, got {n}")
 
 
 def multiplicities(counts: ArrayLike, records: int) -> NDArray[np.float64]:
-    """``counts`` as whole numbers: the nearest, and 0 for what is negative or not finite."""
-    given = np.asarray(as_array(counts, "counts"), np.float64)
-    if given.shape != (records,):
-        raise ValueError(f"counts must have shape ({records},), got {given.shape}")
-    whole: NDArray[np.float64] = np.rint(np.where(given > 0.0, given, 0.0))
+    """Round ``counts`` to integers; negative and non-finite values become 0."""
+    values = np.asarray(as_array(counts, "counts"), np.float64)
+    if values.shape != (records,):
+        raise ValueError(f"counts must have shape ({records},), got {values.shape}")
+    whole: NDArray[np.float64] = np.rint(np.where(values > 0.0, values, 0.0))
     return np.where(np.isfinite(whole), whole, 0.0)
 
 
 def distribution(probabilities: ArrayLike, records: int) -> NDArray[np.float64]:
-    """``probabilities`` with sum 1; ValueError unless they nearly are: a population is declared."""
+    """Normalise declared ``probabilities``, which must be non-negative with a sum near 1."""
     shares = np.asarray(as_array(probabilities, "probabilities"), np.float64)
     if shares.shape != (records,):
         raise ValueError(f"probabilities must have shape ({records},), got {shares.shape}")
@@ -82,7 +81,7 @@ def distribution(probabilities: ArrayLike, records: int) -> NDArray[np.float64]:
 
 
 class ProblemOptions(TypedDict, total=False):
-    """What a :class:`~privopt.problems.Problem` may be given besides loss, data and class."""
+    """Optional arguments of :class:`~privopt.problems.Problem`."""
 
     constraint: ConstraintSet | None
     counts: ArrayLike | None
@@ -95,7 +94,7 @@ class ProblemOptions(TypedDict, total=False):
 def declared_function(
     name: str, signature: str, function: Callable[..., Array]
 ) -> Callable[..., Array]:
-    """Return ``function`` if it is a pytree itself, else as a constant of the program."""
+    """Return ``function``, wrapped as a constant of the program if it is not a pytree."""
     if isinstance(function, type) or not callable(function):
         raise ValueError(f"{name} must be a function {signature}, got {described(function)}")
     return Partial(function) if jax.tree_util.all_leaves([function]) else function
@@ -104,10 +103,10 @@ def declared_function(
 def check_scalar(name: str, signature: str, function: Callable[..., Array], *args: Pytree) -> None:
     """Check that a function can be traced by JAX and returns a floating-point scalar.
 
-    Only shapes and types of ``args`` are used. The program is traced once for each of them.
+    Only shapes and types of ``args`` are used.
     """
     try:
-        result = _called.eval_shape(function, *args)
+        result = _call.eval_shape(function, *args)
     except Exception as error:
         reason = str(error).split("\n", 1)[0]
         raise ValueError(
@@ -122,14 +121,14 @@ def check_scalar(name: str, signature: str, function: Callable[..., Array], *arg
 
 
 @jax.jit
-def _called(function: Callable[..., Pytree], *args: Pytree) -> Pytree:
+def _call(function: Callable[..., Pytree], *args: Pytree) -> Pytree:
     return function(*args)
 
 
 def declared_constraint(
     constraint: ConstraintSet | None, problem_class: ProblemClass
 ) -> ConstraintSet:
-    """``constraint`` if it is a set within the class's radius, by default the ball of that."""
+    """Check that ``constraint`` has at most the declared radius; default: the ball or the space."""
     radius, dim = problem_class.radius, problem_class.dim
     if constraint is None:
         return L2Ball(radius) if math.isfinite(radius) else WholeSpace()
@@ -151,7 +150,7 @@ def declared_constraint(
 @pytree_dataclass
 @dataclass(frozen=True)
 class Shaped:
-    """``loss(W; x)`` of an array ``W`` as a loss of the vector of its numbers, row by row.
+    """Loss of an array ``W`` as a function of the vector of its entries, row by row.
 
     The Euclidean norm of the vector is the Frobenius norm of the array, so ``L``, ``H``, ``m`` and
     the ball of radius ``R`` keep their meaning.
@@ -161,22 +160,22 @@ class Shaped:
     shape: tuple[int, ...] = field(metadata={"static": True})
 
     def prepare(self, data: Pytree, *, dim: int, smoothness: float | None) -> Pytree:
-        """Return the records as the loss itself prepares them."""
+        """Prepare the records with the method of the inner loss."""
         inner = getattr(self.loss, "prepare", None)
         return data if inner is None else inner(data, dim=dim, smoothness=smoothness)
 
     def __call__(self, point: Array, example: Pytree) -> Array:
-        """Return the loss of one record at a vector, or at an array of the shape."""
+        """Return the loss of one record at a vector or at an array of the shape."""
         value: Array = self.loss(point.reshape(self.shape), example)
         return value
 
     def smoothed(self, width: Array) -> Shaped:
-        """The Moreau envelope, where the loss has one: norms being the same, so is the envelope."""
+        """Return the Moreau envelope, which the equality of the norms preserves."""
         return Shaped(self.loss.smoothed(width), self.shape)  # type: ignore[attr-defined]
 
 
 def check_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
-    """``shape`` if it holds ``dim`` numbers, or ValueError."""
+    """Check that ``shape`` has ``dim`` entries and return it."""
     whole = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
     if not (whole and shape and math.prod(shape) == dim):
         raise ValueError(
@@ -188,33 +187,33 @@ def check_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
 def array_rows(
     points: ArrayLike, shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], NDArray[np.float64]]:
-    """The leading axes of parameters of that shape, and one vector a row."""
-    wanted = f"dim = {shape[0]}" if len(shape) == 1 else ", ".join(map(str, shape))
+    """Return the leading axes of parameters of this ``shape``, and the parameters as rows."""
+    expected = f"dim = {shape[0]}" if len(shape) == 1 else ", ".join(map(str, shape))
     points = _numbers(points)
     if points.shape[-len(shape) :] != shape:
-        raise ValueError(f"point must have shape (..., {wanted}), got {points.shape}")
+        raise ValueError(f"point must have shape (..., {expected}), got {points.shape}")
     return points.shape[: -len(shape)], points.reshape(-1, math.prod(shape))
 
 
 def tree_rows(points: Pytree, like: Pytree) -> tuple[tuple[int, ...], Pytree]:
-    """The leading axes of pytrees like that one, and the same with one leading axis."""
-    found: object = jax.tree.structure(points)
+    """Return the leading axes of pytrees like ``like``, and the pytrees with one leading axis."""
+    structure: object = jax.tree.structure(points)
     expected = jax.tree.structure(like)
-    if found != expected:
+    if structure != expected:
         _refuse_run(points)
-        raise ValueError(f"point must have the structure {expected}, got {found}")
+        raise ValueError(f"point must have the structure {expected}, got {structure}")
     points = jax.tree.map(_numbers, points)
-    wanted = [jnp.shape(leaf) for leaf in jax.tree.leaves(like)]
+    ends = [jnp.shape(leaf) for leaf in jax.tree.leaves(like)]
     leaves = jax.tree.leaves(points)
-    axes = leaves[0].shape[: leaves[0].ndim - len(wanted[0])]
-    shapes, fitting = [leaf.shape for leaf in leaves], [axes + shape for shape in wanted]
-    if shapes != fitting:
-        raise ValueError(f"point must have leaves of shapes {fitting}, got {shapes}")
+    axes = leaves[0].shape[: leaves[0].ndim - len(ends[0])]
+    shapes, expected_shapes = [leaf.shape for leaf in leaves], [axes + end for end in ends]
+    if shapes != expected_shapes:
+        raise ValueError(f"point must have leaves of shapes {expected_shapes}, got {shapes}")
     return axes, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(axes) :]), points)
 
 
 def check_origin(start: Pytree, dim: int, risk: EmpiricalRisk) -> Pytree:
-    """``start`` as arrays, if it can be a parameter of the problem."""
+    """Check that ``start`` can be a parameter of the problem and return it as arrays."""
     origin = jax.tree.map(partial(on_device, name="start"), start)
     leaves = jax.tree.leaves(origin)
     if any(leaf.dtype != risk.dtype for leaf in leaves):
@@ -227,14 +226,13 @@ def check_origin(start: Pytree, dim: int, risk: EmpiricalRisk) -> Pytree:
         raise ValueError(f"start must hold dim = {dim} numbers, got {size}")
     if not isinstance(risk.constraint, WholeSpace):
         raise ValueError(
-            "start must be left out where there is a constraint, whose centre it is, got "
+            "start must be left out if there is a constraint, because its centre is the start, got "
             f"{shown(risk.constraint)}"
         )
     return origin
 
 
 def _numbers(values: ArrayLike) -> NDArray[np.float64]:
-    """An array of them in float64."""
     _refuse_run(values)
     return np.asarray(as_array(values, "point"), np.float64)
 

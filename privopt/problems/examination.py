@@ -1,4 +1,4 @@
-"""Whether the declared class is true of the data; for research data that may be looked at."""
+"""Comparison of the declared problem class with the data, for data that may be inspected."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _UNBOUNDED_REACH = 10.0
 
 
 def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
-    """What contradicts ``problem_class`` or the loss's domain, one line for each broken rule.
+    """Return a message for each rule of ``problem_class`` or of the loss that the data break.
 
-    ``risk`` is in float64, with the records as they were given.
+    ``risk`` is in float64 and contains the records before any correction.
     """
     broken, finite = [], np.ones(_stored(risk), bool)
     for path, leaf in jax.tree_util.tree_leaves_with_path(risk.data):
@@ -47,7 +47,7 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
             first = int(np.argmin(rows))
             broken.append(
                 f"data must be finite, got {shown(values[first])} in record {first}, "
-                f"leaf {jax.tree_util.keystr(path) or 'data'} {_share(~rows)}"
+                f"leaf {jax.tree_util.keystr(path) or 'data'} {_count(~rows)}"
             )
         finite &= rows
     broken += _examine_domain(risk, finite)
@@ -60,14 +60,14 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
 
 
 def examine_counts(counts: np.ndarray, n: int) -> list[str]:
-    """Why multiplicities are not those of ``n`` records."""
+    """Return a message if ``counts`` are not multiplicities of ``n`` records."""
     with np.errstate(invalid="ignore"):
         whole = (counts >= 0) & (counts == np.round(counts)) & np.isfinite(counts)
     if not whole.all():
         first = int(np.argmin(whole))
         return [
             f"counts must be non-negative integers, got {counts[first]} for record {first} "
-            f"{_share(~whole)}"
+            f"{_count(~whole)}"
         ]
     total = int(counts.sum())
     return [f"counts must sum to n = {n}, got {total}"] if total != n else []
@@ -81,19 +81,22 @@ def _examine_domain(risk: EmpiricalRisk, finite: np.ndarray) -> list[str]:
         examples = risk.data
     if not hasattr(loss, "admits"):
         return []
-    strange = finite & ~np.asarray(jax.vmap(loss.admits)(examples))
-    if not strange.any():
+    invalid = finite & ~np.asarray(jax.vmap(loss.admits)(examples))
+    if not invalid.any():
         both = isinstance(loss, Logistic | Hinge) and np.isin((-1.0, 0.0), examples).all()
-        return [f"{loss.domain}, got -1, 0 and 1: 0 is taken for -1"] if both else []
-    first = int(np.argmax(strange))
+        return [f"{loss.domain}, got -1, 0 and 1: 0 means -1"] if both else []
+    first = int(np.argmax(invalid))
     label = np.asarray(jax.tree.leaves(examples)[-1])[first]
-    return [f"{loss.domain}, got {label} in record {first} {_share(strange)}"]
+    return [f"{loss.domain}, got {label} in record {first} {_count(invalid)}"]
 
 
 def _examine_linear(
     risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray
 ) -> Iterator[str]:
-    """Exact: a convex scalar loss is steepest at an end of the predictions ``W`` allows."""
+    """Check the constants exactly.
+
+    A convex scalar loss is steepest at an end of the interval of predictions over ``W``.
+    """
     assert risk.linear is not None
     scalar, norms = risk.linear.scalar, np.asarray(risk.linear.features.norms())
     steepest = np.asarray(_steepest(risk.linear, risk.constraint))
@@ -104,7 +107,7 @@ def _examine_linear(
         with np.errstate(invalid="ignore"):
             gradients = np.where(finite & (lengths > 0.0), steepest * lengths, 0.0)
         yield _above(fact, getattr(problem_class, fact), gradients, "a gradient of norm")
-    yield _denser(problem_class, finite, _nonzeros(risk.linear.features))
+    yield _check_sparsity(problem_class, finite, _nonzeros(risk.linear.features))
     if problem_class.smoothness is not None:
         yield _above("smoothness", problem_class.smoothness, curvatures, "curvature")
     if problem_class.strong_convexity > 0.0 and problem_class.dim > 1:
@@ -118,45 +121,44 @@ def _examine_linear(
 def _examine_points(
     risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray
 ) -> Iterator[str]:
-    """Curvature exactly, and the farthest point of ``W`` exactly of a ball, else by probes."""
+    """Check the curvature exactly, and ``lipschitz`` exactly on a ball, else at random points."""
     modulus = float(risk.loss.modulus)  # type: ignore[attr-defined]
     farthest = np.where(finite, np.asarray(_farthest(risk, problem_class)), 0.0)
     yield _above("lipschitz", problem_class.lipschitz, modulus * farthest, "a gradient of norm")
     assert risk.points is not None
-    yield _denser(problem_class, finite, _nonzeros(risk.points))
+    yield _check_sparsity(problem_class, finite, _nonzeros(risk.points))
     if problem_class.smoothness is not None:
         curvature = np.full(finite.shape, modulus)
         yield _above("smoothness", problem_class.smoothness, curvature, "curvature")
     if modulus < problem_class.strong_convexity * (1.0 - _ROUND_OFF):
         yield (
             f"strong_convexity {shown(problem_class.strong_convexity)} must hold for every "
-            "record, but "
-            f"all have curvature {modulus:.6g}"
+            f"record, but all have curvature {modulus:.6g}"
         )
 
 
 def _farthest(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
-    """The largest distance of each record to what is looked at of ``W``, shape ``(n,)``."""
+    """Compute the largest distance of each record to the tested points of ``W``, shape ``(n,)``."""
     assert risk.points is not None
     points, squares = risk.points, jnp.square(risk.points.norms())
-    probes, reach = _probed(risk, problem_class), jnp.zeros(())
+    probes, reach = _probes(risk, problem_class), jnp.zeros(())
     if isinstance(risk.constraint, L2Ball):
         probes, reach = probes[:1], jnp.asarray(risk.constraint.radius)
 
-    def apart(point: Array) -> Array:
+    def distances(point: Array) -> Array:
         return jnp.sqrt(jnp.maximum(point @ point - 2.0 * points.matvec(point) + squares, 0.0))
 
-    return jax.lax.map(apart, probes).max(axis=0) + reach
+    return jax.lax.map(distances, probes).max(axis=0) + reach
 
 
 def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray) -> Iterator[str]:
-    """Look for a violation at random points: finding none proves nothing."""
-    points = _probed(risk, problem_class)
-    norms, nonzeros, changes, inner = map(np.asarray, _measured(risk, points))
+    """Search for violations at random points; an empty result is no proof."""
+    points = _probes(risk, problem_class)
+    norms, nonzeros, changes, inner = map(np.asarray, _measure(risk, points))
     norms = np.where(finite, np.where(np.isfinite(norms), norms, np.inf), 0.0).max(axis=0)
-    for fact, found in zip(LIPSCHITZ, norms, strict=True):
-        yield _above(fact, getattr(problem_class, fact), found, "a gradient of norm")
-    yield _denser(problem_class, finite, nonzeros.max(axis=0))
+    for fact, lengths in zip(LIPSCHITZ, norms, strict=True):
+        yield _above(fact, getattr(problem_class, fact), lengths, "a gradient of norm")
+    yield _check_sparsity(problem_class, finite, nonzeros.max(axis=0))
     moves = np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=-1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         secants = np.where((moves > 0.0) & finite, changes / moves, 0.0).max(axis=0)
@@ -164,18 +166,18 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray)
     if problem_class.smoothness is not None:
         yield _above("smoothness", problem_class.smoothness, secants, "curvature")
     flattest, declared = convexity.min(axis=0), problem_class.strong_convexity
-    below = flattest < declared - _ROUND_OFF * max(1.0, declared)
-    if problem_class.convex and below.any():
+    broken = flattest < declared - _ROUND_OFF * max(1.0, declared)
+    if problem_class.convex and broken.any():
         row = int(np.nanargmin(flattest))
         yield (
             f"strong_convexity {shown(declared)} must hold for every record, but record {row} has "
-            f"curvature {flattest[row]:.6g} between two points {_share(below)}"
+            f"curvature {flattest[row]:.6g} between two points {_count(broken)}"
         )
 
 
 @jax.jit
 def _steepest(records: LinearRecords, constraint: ConstraintSet) -> Array:
-    """Largest ``|phi'|`` of each record over the predictions ``W`` allows, shape ``(n,)``."""
+    """Compute the largest ``|phi'|`` of each record over ``W``, shape ``(n,)``."""
     scalar, features, labels = records
     lowest, highest = _predictions(constraint, features)
     ends = jnp.maximum(
@@ -189,7 +191,7 @@ def _steepest(records: LinearRecords, constraint: ConstraintSet) -> Array:
 
 
 def _predictions(constraint: ConstraintSet, features: Features) -> tuple[Array, Array]:
-    """Least and largest ``<x_i, w>`` for ``w`` in ``W``; few rows are in memory whole, if any."""
+    """Compute the range of ``<x_i, w>`` over ``W``; few rows are dense in memory at a time."""
     if isinstance(constraint, L2Ball):
         centre = constraint.centre_point(features.shape[1], features.dtype)
         middle, reach = features.matvec(centre), constraint.radius * features.norms()
@@ -202,8 +204,8 @@ def _predictions(constraint: ConstraintSet, features: Features) -> tuple[Array, 
     return jax.lax.map(ends, jnp.arange(features.shape[0]), batch_size=_PROBES)
 
 
-def _probed(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
-    """Points of ``W``, its centre first: shape ``(p, d)``."""
+def _probes(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
+    """Sample test points in ``W``, shape ``(p, d)``; the first is the centre."""
     dim = problem_class.dim
     reach = problem_class.radius if math.isfinite(problem_class.radius) else _UNBOUNDED_REACH
     centre = risk.constraint.centre_point(dim, risk.dtype)
@@ -213,8 +215,8 @@ def _probed(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
 
 
 @jax.jit
-def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, Array]:
-    """Norms and nonzeros of every ``g`` at each point; to the next, ``|dg|`` and ``<dg, dw>``."""
+def _measure(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, Array]:
+    """Compute norms and nonzeros of all gradients, and ``|dg|``, ``<dg, dw>`` between points."""
     if risk.separable is None:
 
         def gradients(point: Array) -> Features:
@@ -224,44 +226,44 @@ def _measured(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, 
         loss: Any = risk.loss
         gradients = partial(loss.gradients, records=risk.separable.features)
 
-    def compared(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+    def changes(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         here, there = pair
         change = difference(gradients(there), gradients(here))
         return change.norms(), change.matvec(there - here)
 
-    def alone(point: Array) -> tuple[Array, Array]:
+    def sizes(point: Array) -> tuple[Array, Array]:
         here = gradients(point)
         norms = [here.norms(norm.order) for norm in LIPSCHITZ.values()]
         return jnp.stack(norms), _nonzeros(here)
 
-    return *jax.lax.map(alone, points), *jax.lax.map(compared, (points[:-1], points[1:]))
+    return *jax.lax.map(sizes, points), *jax.lax.map(changes, (points[:-1], points[1:]))
 
 
 def _nonzeros(features: Features) -> Array:
-    """How many numbers of each row are not 0, shape ``(n,)``."""
-    nowhere = jnp.zeros(features.shape[-1], features.dtype)
-    return features.mapped(lambda _, x: jnp.ones_like(x), nowhere).norms(1.0)
+    """Count the nonzero numbers of each row, shape ``(n,)``."""
+    zero = jnp.zeros(features.shape[-1], features.dtype)
+    return features.mapped(lambda _, x: jnp.ones_like(x), zero).norms(1.0)
 
 
-def _denser(problem_class: ProblemClass, finite: np.ndarray, nonzeros: ArrayLike) -> str:
+def _check_sparsity(problem_class: ProblemClass, finite: np.ndarray, nonzeros: ArrayLike) -> str:
     if problem_class.sparsity is None:
         return ""
-    found = np.where(finite, np.asarray(nonzeros), 0.0)
-    return _above("sparsity", problem_class.sparsity, found, "a number of nonzeros of")
+    values = np.where(finite, np.asarray(nonzeros), 0.0)
+    return _above("sparsity", problem_class.sparsity, values, "a number of nonzeros of")
 
 
-def _above(name: str, declared: float, found: np.ndarray, what: str) -> str:
-    above = found > declared * (1.0 + _ROUND_OFF)
-    if not above.any():
+def _above(name: str, declared: float, values: np.ndarray, quantity: str) -> str:
+    broken = values > declared * (1.0 + _ROUND_OFF)
+    if not broken.any():
         return ""
-    row = int(np.argmax(found))
+    row = int(np.argmax(values))
     return (
-        f"{name} {shown(declared)} must bound every record, but record {row} has {what} "
-        f"{found[row]:.6g} {_share(above)}"
+        f"{name} {shown(declared)} must bound every record, but record {row} has {quantity} "
+        f"{values[row]:.6g} {_count(broken)}"
     )
 
 
-def _share(broken: np.ndarray) -> str:
+def _count(broken: np.ndarray) -> str:
     return f"({int(broken.sum())} of {broken.size} records)"
 
 

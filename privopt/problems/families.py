@@ -1,4 +1,4 @@
-"""A family: problems of one kind, indexed by size and strength."""
+"""Families: problems of one kind, indexed by size and strength."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from privopt.problems.problem import Problem
 
 @dataclass(frozen=True)
 class Family:
-    """Problems of one kind, indexed by size; your own take part in an experiment like these.
+    """Problems of one kind, indexed by size. Experiments also accept user-defined families.
 
-    The ``name`` has small letters, digits and underscores. ``build(n=, dim=, noise_ratio=,
-    strength=) -> Problem``: ``noise_ratio`` is the public number ``sqrt(dim) / (n mu)``, and
-    ``strength`` the family's free parameter; an experiment takes the worst case over ``strengths``.
-    Families of sparse records also take ``sparsity=``, from the experiment's setting or its axis.
-    Where every run is to draw its own records, the problem is one of a population. ``dim`` and
-    ``max_n`` are the dimension and the largest size of real data, ``None`` where free. A family
-    that is ``redrawn`` has a data set of its own, of one law, for every whole strength.
+    The ``name`` has small letters, digits and underscores. The builder is ``build(n=, dim=,
+    noise_ratio=, strength=) -> Problem``. The ``noise_ratio`` is the public number ``sqrt(dim) /
+    (n mu)``. The ``strength`` is a free parameter; an experiment reports the worst case over
+    ``strengths``. Families of sparse records also take ``sparsity=``, from the setting or the axis
+    of the experiment. If every run must sample its own records, ``build`` returns the problem of a
+    population. ``dim`` and ``max_n`` are the dimension and the largest size of real data, or None
+    if any size is possible. A ``redrawn`` family samples a new data set from one distribution for
+    every integer strength.
 
     Examples
     --------
@@ -39,15 +40,15 @@ class Family:
 
     @property
     def hard(self) -> bool:
-        """Whether the family is built to be hard, rather than given."""
+        """True for constructed families, False for real data."""
         return self.max_n is None
 
     @classmethod
     def of(cls, problem: Problem, summary: str = "") -> Family:
-        """The family of your own problem: size ``n`` is its first ``n`` records.
+        """Return the family of one problem, whose member of size ``n`` has the first ``n`` records.
 
-        Their order should be public and random, like that of ``Dataset.subset``. The beginning of
-        a file that is sorted by label is another problem.
+        The order of the records should be public and random, as in ``Dataset.subset``. The first
+        records of a file sorted by label are another problem.
         """
         facts = instance("problem", problem, Problem).problem_class
         return cls(
@@ -58,7 +59,7 @@ class Family:
 def first_records(
     problem: Problem, *, n: int, dim: int, noise_ratio: float, strength: float
 ) -> Problem:
-    """The first ``n`` records; the others stay, at multiplicity 0: every ``n`` has one shape."""
+    """Return the problem of the first ``n`` records; all ``n`` have the same array shapes."""
     del noise_ratio, strength
     if dim != problem.problem_class.dim:
         raise ValueError(

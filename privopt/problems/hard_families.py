@@ -1,4 +1,4 @@
-"""Hard families: problems of every size on which the rate of a method is tight."""
+"""Hard families: problems of every size on which the rate of an algorithm is tight."""
 
 from __future__ import annotations
 
@@ -26,14 +26,18 @@ from privopt.spec import ProblemClass
 
 _unit_ball = partial(ProblemClass, radius=1.0)
 _ROUGH = {"lipschitz": 1.0}
-_CURVED = {"lipschitz": 2.0, "smoothness": 1.0, "strong_convexity": 1.0}  # any in the unit ball
+_CURVED = {
+    "lipschitz": 2.0,
+    "smoothness": 1.0,
+    "strong_convexity": 1.0,
+}  # for all records in the unit ball
 
 
 def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """``-<w, x>`` with ``x = +-e_1`` of mean ``v = min(1, strength * noise_ratio)``.
+    """Build ``-<w, x>`` with ``x = +-e_1`` of mean ``v = min(1, strength * noise_ratio)``.
 
-    The minimiser ``e_1`` is a unit away from the start and the data pull towards it by ``v``
-    only: a pull just above the noise is the hardest.
+    The minimiser ``e_1`` is at distance 1 from the start, and the gradient is only ``v``. A
+    gradient slightly above the noise is the hardest.
     """
     mean = min(1.0, strength * noise_ratio)
     positive = round(n * (1.0 + mean) / 2.0)
@@ -47,7 +51,7 @@ def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem
 
 
 def _linear_population(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """``-<w, x>`` with ``x = +-e_1`` drawn with the mean ``v`` of the linear family: ``-v w_1``."""
+    """Build the population version of the linear family, with risk ``-v w_1``."""
     mean = min(1.0, strength * noise_ratio)
     return linear(
         _opposites(dim),
@@ -59,7 +63,7 @@ def _linear_population(*, n: int, dim: int, noise_ratio: float, strength: float)
 
 
 def _opposites(dim: int) -> NDArray[np.float64]:
-    """``e_1`` and ``-e_1``."""
+    """Return ``e_1`` and ``-e_1`` as rows."""
     features = np.zeros((2, dim))
     features[:, 0] = 1.0, -1.0
     return features
@@ -75,7 +79,7 @@ def _coinciding(
     far: bool = False,
     **unused: float,
 ) -> Problem:
-    """Every record at 0, or at ``e_1``, a unit away from the start: it is the minimiser."""
+    """Build losses of coinciding records at 0, or at ``e_1`` if ``far``: the minimiser."""
     record = np.eye(dim)[0] if far else np.zeros(dim)
     return loss(
         record[None],
@@ -87,9 +91,10 @@ def _coinciding(
 
 
 def _regularised_distance(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """``|w - x| + (m/2)|w|^2``, ``m = strength``, every record at 0: the kink is a minimiser again.
+    """Build ``|w - x| + (m/2)|w|^2`` with ``m = strength`` and all records at the kink 0.
 
-    Excess risk ``E|z| + (m/2) E|z|^2`` on the unit ball, where ``L = 1 + m``.
+    The kink is the minimiser, with excess risk ``E|z| + (m/2) E|z|^2``. On the unit ball ``L = 1 +
+    m``.
     """
     facts = {"lipschitz": 1.0 + strength, "strong_convexity": strength}
     loss = partial(regularised_distance, modulus=strength)
@@ -97,12 +102,12 @@ def _regularised_distance(*, n: int, dim: int, noise_ratio: float, strength: flo
 
 
 def _two_kinks(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """Every record at ``e_1``, and ``s = min(1, strength * sqrt(noise_ratio))``; unit ball.
+    """Build two kinks at ``e_1`` with slope ``s = min(1, strength * sqrt(noise_ratio))``.
 
-    Regularised, the minimiser is ``min(1, s/lambda) e_1``: a large ``lambda`` is paid for along
-    ``e_1`` and a small one, by the noise, across it. At ``s = lambda/2`` the bias is ``lambda/4``,
-    the most that a regulariser can cost, and the noise costs nearly its whole norm. The best
-    ``lambda`` is of order ``sqrt(noise_ratio)``, and so are the hardest slopes.
+    The regularised minimiser is ``min(1, s/lambda) e_1``. A large ``lambda`` causes bias along
+    ``e_1``; a small ``lambda`` causes noise in the other coordinates. At ``s = lambda/2`` the bias
+    is ``lambda/4``, the largest possible cost of a regulariser, and the noise costs nearly its
+    whole norm. The best ``lambda`` and the hardest slopes are of order ``sqrt(noise_ratio)``.
     """
     loss = TwoKinks(min(1.0, strength * math.sqrt(noise_ratio)))
 
@@ -113,11 +118,11 @@ def _two_kinks(*, n: int, dim: int, noise_ratio: float, strength: float) -> Prob
 
 
 def _medians(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """Medians, one a coordinate: ``|w_j - y|``, ``y = +-1/sqrt(d)``, record ``i`` in ``i mod d``.
+    """Build medians ``|w_j - y|`` with ``y = +-1/sqrt(d)`` and ``j = i mod d`` for record ``i``.
 
-    The minimiser ``(1, ..., 1)/sqrt(d)`` is a unit away from the start. Of the records of a
-    coordinate a surplus of ``m = min(1, strength * noise_ratio * sqrt(d))`` is positive: they pull
-    by ``m/d`` towards it, and all of them push back by ``1/d`` from beyond.
+    The minimiser ``(1, ..., 1)/sqrt(d)`` is at distance 1 from the start. In each coordinate the
+    positive labels exceed the negative ones by a fraction ``m = min(1, strength * noise_ratio *
+    sqrt(d))``. The partial derivative is ``-m/d`` between the labels and ``1/d`` above them.
     """
     records, positive = _surplus(n, dim, noise_ratio, strength)
     height = np.full(dim, 1.0 / math.sqrt(dim))
@@ -132,12 +137,12 @@ def _medians(*, n: int, dim: int, noise_ratio: float, strength: float) -> Proble
 
 
 def _huber(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """Rounded medians, one a coordinate: ``Huber_h(w_j - y)``, record ``i`` in ``j = i mod d``.
+    """Build rounded medians ``Huber_h(w_j - y)`` with ``j = i mod d`` for record ``i``.
 
-    ``h = 1/sqrt(d)`` and ``y = +-2h``: between ``-h`` and ``h`` every loss is linear, and the
-    minimiser ``(h, ..., h)`` touches the ball. Of the records of a coordinate a surplus of ``m =
-    min(1, strength * noise_ratio * sqrt(d))`` is positive: a pull of ``m n/d`` against noise of
-    order ``1/mu`` in every coordinate of the sum.
+    ``h = 1/sqrt(d)`` and ``y = +-2h``. Every loss is linear between ``-h`` and ``h``, and the
+    minimiser ``(h, ..., h)`` is on the boundary of the ball. In each coordinate the positive labels
+    exceed the negative ones by a fraction ``m = min(1, strength * noise_ratio * sqrt(d))``. Each
+    coordinate of the gradient sum is ``m n/d``, with noise of order ``1/mu``.
     """
     records, positive = _surplus(n, dim, noise_ratio, strength)
     width = 1.0 / math.sqrt(dim)
@@ -154,10 +159,11 @@ def _huber(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
 
 
 def _isotropic_squares(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """``(<x, w> - y)^2/2`` with ``x = e_j`` for a share ``s = strength * noise_ratio``, else 0.
+    """Build ``(<x, w> - y)^2/2`` with ``x = e_j`` for a fraction ``s`` of the records, else 0.
 
-    ``F(w) = s |w - e_1|^2/2`` over the unit ball: a curvature as small as the noise in it, and a
-    minimiser as far from the centre as there is. ``s`` is ``1/d`` at most. ``|x|, |y| <= 1``.
+    ``s = min(1/d, strength * noise_ratio)``, and ``|x|, |y| <= 1``. The risk ``F(w) = s |w -
+    e_1|^2/2`` on the unit ball has a curvature of the order of its noise and a minimiser on the
+    boundary.
     """
     share = round(n * min(1.0 / dim, strength * noise_ratio))
     features = np.concatenate([np.eye(dim), np.zeros((1, dim))])
@@ -174,26 +180,27 @@ def _isotropic_squares(*, n: int, dim: int, noise_ratio: float, strength: float)
 def _surplus(
     n: int, dim: int, noise_ratio: float, strength: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The records of each coordinate, and how many of them are positive."""
+    """Return the number of records of each coordinate and the number with positive label."""
     surplus = min(1.0, strength * noise_ratio * math.sqrt(dim))
     records = n // dim + (np.arange(dim) < n % dim)
     return records, np.round(records * (1.0 + surplus) / 2.0)
 
 
 def _orthogonal_linear(*, n: int, dim: int, **unused: float) -> Problem:
-    """``-<w, x_t>`` with ``x_t`` orthogonal to ``x_1 + ... + x_{t-1}``: the spiral of Theodorus.
+    """Build ``-<w, x_t>`` with ``x_t`` orthogonal to ``x_1 + ... + x_{t-1}`` (spiral of Theodorus).
 
-    The sum of the first ``t`` is ``sqrt(t)`` long. A leader that follows it gains nothing from the
-    next record, and the best point in hindsight gains ``sqrt(n)``. In another order a leader of
-    ``Lambda = sqrt(n)`` regrets no more, and less where a sum of some records is longer than that.
+    The sum of the first ``t`` records has norm ``sqrt(t)``. Follow-the-leader gains nothing from
+    the next record, and the best point in hindsight gains ``sqrt(n)``. In any other order, a leader
+    with ``Lambda = sqrt(n)`` has no larger regret, and a smaller one if a partial sum is longer
+    than that.
     """
     if dim < 2:
         raise ValueError(f"dim must be at least 2 for orthogonal_linear, got {dim}")
-    turns = np.cumsum(np.arctan(1.0 / np.sqrt(np.arange(1, n))))
-    angles = np.concatenate([[0.0], turns])  # of the sums
-    ahead = np.concatenate([[0.0], angles[:-1] + 0.5 * math.pi])
+    increments = np.arctan(1.0 / np.sqrt(np.arange(1, n)))
+    angles = np.concatenate([[0.0], np.cumsum(increments)])  # of the partial sums
+    directions = np.concatenate([[0.0], angles[:-1] + 0.5 * math.pi])  # of the records
     features = np.zeros((n, dim))
-    features[:, 0], features[:, 1] = np.cos(ahead), np.sin(ahead)
+    features[:, 0], features[:, 1] = np.cos(directions), np.sin(directions)
     best = np.zeros(dim)
     best[:2] = math.cos(angles[-1]), math.sin(angles[-1])
     return linear(
@@ -205,9 +212,10 @@ def _orthogonal_linear(*, n: int, dim: int, **unused: float) -> Problem:
 
 
 def _random_linear(*, n: int, dim: int, **unused: float) -> Problem:
-    """``-<w, x_t>`` with independent random signs, ``x_t`` in ``{-1, 1}^d/sqrt(d)``.
+    """Build ``-<w, x_t>`` with independent uniform ``x_t`` in ``{-1, 1}^d/sqrt(d)``.
 
-    A smaller ``n`` has the first records of a larger one; past records say nothing of the next.
+    A smaller ``n`` has the first records of a larger one. Past records contain no information about
+    the next one.
     """
     signs = np.where(np.random.default_rng([dim]).random((n, dim)) < 0.5, -1.0, 1.0)
     total = signs.sum(axis=0)
@@ -229,7 +237,7 @@ HARD_FAMILIES = (
     ),
     Family(
         "medians",
-        "medians of swept surplus, one a coordinate: harder for noisy gradient descent",
+        "medians of swept surplus, one per coordinate: harder for noisy gradient descent",
         _medians,
         strengths=(2.0, 4.0, 8.0, 16.0, 32.0),
     ),
@@ -246,7 +254,7 @@ HARD_FAMILIES = (
     ),
     Family(
         "linear_population",
-        "draws of linear losses of swept strength: tight for phased gradient descent",
+        "population of linear losses of swept strength: tight for phased gradient descent",
         _linear_population,
         strengths=(4.0, 8.0, 12.0, 16.0, 24.0),
     ),
@@ -257,13 +265,13 @@ HARD_FAMILIES = (
     ),
     Family(
         "two_kinks",
-        "two kinks of swept slope: tight for output perturbation, whatever its regulariser",
+        "two kinks of swept slope: tight for output perturbation with any regulariser",
         _two_kinks,
         strengths=(1.0, 1.4, 2.0),
     ),
     Family(
         "regularised_distance",
-        "the same, regularised with swept modulus: tight for strongly convex losses",
+        "distances with a regulariser of swept modulus: tight for strongly convex losses",
         _regularised_distance,
         strengths=(0.1, 1.0),
     ),
@@ -285,15 +293,15 @@ HARD_FAMILIES = (
         strengths=(1.0, 1.4, 2.0, 2.8, 4.0, 5.6),
     ),
 )
-STREAMS = (  # for regret, where the order of the records counts
+STREAMS = (  # for regret, which depends on the order of the records
     Family(
         "orthogonal_linear",
-        "linear losses, each orthogonal to the sum of those before: tight for regret without noise",
+        "linear losses, orthogonal to the sum of the past: tight for regret without noise",
         _orthogonal_linear,
     ),
     Family(
         "random_linear",
-        "linear losses of random signs: hard for every online method, with noise or without",
+        "linear losses of random signs: hard for every online method, with or without noise",
         _random_linear,
     ),
 )

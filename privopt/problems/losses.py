@@ -1,4 +1,4 @@
-"""Losses of a whole parameter: distances with curvature, two kinks, the softmax."""
+"""Losses that are not functions of one linear prediction."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from privopt.convex import (
 @pytree_dataclass
 @dataclass(frozen=True)
 class RegularisedDistance:
-    """``loss(w; x) = |w - x|_2 + (m/2) |w|_2^2``, or its Moreau envelope of positive ``width``.
+    """Regularised distance ``|w - x|_2 + (m/2) |w|_2^2``, or its Moreau envelope.
 
-    ``m``-strongly convex, ``(1 + m R)``-Lipschitz for ``|w| <= R``, and not smooth. Completing the
-    square in ``v`` turns ``min_v |v - x| + (m/2)|v|^2 + |v - w|^2/(2h)`` into the envelope of the
-    distance itself: with ``s = 1 + m h``,
+    The loss is ``m``-strongly convex, ``(1 + m R)``-Lipschitz for ``|w| <= R``, and not smooth. A
+    positive ``width`` ``h`` gives the envelope ``min_v |v - x| + (m/2)|v|^2 + |v - w|^2/(2h)``.
+    Completing the square in ``v`` reduces it to the envelope of the distance: with ``s = 1 + m h``,
 
         loss_h(w; x) = |.|_{h/s}(w/s - x) + m |w|^2 / (2 s),
 
-    ``m/s``-strongly convex and ``1/h``-smooth.
+    which is ``m/s``-strongly convex and ``1/h``-smooth.
 
     Examples
     --------
@@ -42,54 +42,56 @@ class RegularisedDistance:
     width: Array | float = 0.0
 
     def __call__(self, point: Array, example: Array) -> Array:
-        """The loss of one record."""
+        """Return the loss of one record."""
         scale = 1.0 + self.modulus * self.width
         rounded = Distance(self.width / scale)
         return rounded(point / scale, example) + 0.5 * self.modulus * jnp.sum(point**2) / scale
 
     def smoothed(self, width: Array) -> RegularisedDistance:
-        """The Moreau envelope; widths add."""
+        """Return the Moreau envelope; widths add."""
         return RegularisedDistance(self.modulus, self.width + width)
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class TwoKinks:
-    """``loss(w; x) = s |w_1 - x_1| + sqrt(1 - s^2) |w_A - x_A|_2``, ``A`` all other coordinates.
+    """Loss ``s |w_1 - x_1| + sqrt(1 - s^2) |w_A - x_A|_2``, ``A`` all other coordinates.
 
-    1-Lipschitz for slopes ``s`` from 0 to 1, and not smooth. The two parts share no coordinate, so
-    the Moreau envelope of their sum is the sum of their envelopes, and that of ``a |.|`` is ``a``
-    times the one of ``|.|`` of width ``a h``.
+    The loss is 1-Lipschitz for slopes ``s`` from 0 to 1, and not smooth. The two parts share no
+    coordinate, so the Moreau envelope of the sum is the sum of the envelopes. The envelope of ``a
+    |.|`` of width ``h`` is ``a`` times the envelope of ``|.|`` of width ``a h``.
     """
 
     slope: Array | float
     width: Array | float = 0.0
 
     def __call__(self, point: Array, example: Array) -> Array:
-        """The loss of one record."""
+        """Return the loss of one record."""
         along, across = self.slope, jnp.sqrt(1.0 - jnp.square(self.slope))
         first = along * Distance(along * self.width)(point[:1], example[:1])
         return first + across * Distance(across * self.width)(point[1:], example[1:])
 
     def smoothed(self, width: Array) -> TwoKinks:
-        """The Moreau envelope; widths add."""
+        """Return the Moreau envelope; widths add."""
         return TwoKinks(self.slope, self.width + width)
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class Multinomial:
-    """``loss(W; (x, y)) = log sum_k exp(<x, w_k>) - <x, w_y>``, labels ``0..classes-1``.
+    """Softmax loss ``log sum_k exp(<x, w_k>) - <x, w_y>`` with labels ``0..classes-1``.
 
-    ``W`` has shape ``(classes, features)``, and every record's loss
+    ``W`` has shape ``(classes, features)``. For every record the loss is
 
-    - is ``sqrt(2) |x|``-Lipschitz in the Frobenius norm: the gradient is ``(p - e_y) x^T`` with the
-      softmax probabilities ``p``, and ``|p - e_y|^2 <= 2``, reached as another class takes all;
-    - is ``|x|^2/2``-smooth: the Hessian is ``(diag(p) - p p^T) (x) x x^T``, and ``v^T (diag(p) -
-      p p^T) v`` is the variance of ``v_k`` under ``p``, at most a quarter of the square of the
-      range of ``v``, which is ``2 |v|^2`` at most. Reached where two classes share the probability.
+    - ``sqrt(2) |x|``-Lipschitz in the Frobenius norm. The gradient is ``(p - e_y) x^T`` with the
+      softmax probabilities ``p``, and ``|p - e_y|^2 <= 2``, with equality in the limit ``p = e_k``,
+      ``k != y``.
+    - ``|x|^2/2``-smooth. The Hessian is ``(diag(p) - p p^T) (x) x x^T``. The quadratic form ``v^T
+      (diag(p) - p p^T) v`` is the variance of ``v_k`` under ``p``, at most a quarter of the squared
+      range of ``v``, and the squared range is at most ``2 |v|^2``. Equality holds if two classes
+      have probability 1/2.
 
-    Both hold for whatever the data are: a record whose label is no class has loss 0.
+    Both constants hold for all data: a record with an invalid label has loss 0.
 
     Examples
     --------
@@ -102,26 +104,26 @@ class Multinomial:
     curvature: ClassVar[float] = 0.5
 
     def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
-        """The loss of one record."""
+        """Return the loss of one record."""
         features, label = example
         scores = as_features(features).matvec(point)
-        own = label == jnp.arange(self.classes).astype(label.dtype)
-        return jnp.sum(jnp.where(own, jax.nn.logsumexp(scores) - scores, 0.0))
+        is_label = label == jnp.arange(self.classes).astype(label.dtype)
+        return jnp.sum(jnp.where(is_label, jax.nn.logsumexp(scores) - scores, 0.0))
 
     @property
     def domain(self) -> str:
-        """Which labels it is declared for."""
+        """Rule for the labels, for error messages."""
         return f"labels must be places of the classes, from 0 to {self.classes - 1}"
 
     def admits(self, example: tuple[FeaturesLike, Array]) -> Array:
-        """Whether the label is a class."""
+        """Return True if the label is a class."""
         label = example[1]
         return jnp.any(label == jnp.arange(self.classes).astype(label.dtype))
 
     def prepare(
         self, data: Pytree, *, dim: int, smoothness: float | None
     ) -> tuple[FeaturesLike, Array]:
-        """Return the records as floats, with ``|x|^2/2 <= smoothness``."""
+        """Return the records as floats; rows are shortened to ``|x|^2/2 <= smoothness``."""
         return prepare_pair(
             data, columns=dim // self.classes, curvature=self.curvature, smoothness=smoothness
         )
@@ -130,8 +132,8 @@ class Multinomial:
 @pytree_dataclass
 @dataclass(frozen=True)
 class HalfSquare:
-    """``r(w) = |w|_2^2 / 2``, a term of no record."""
+    """Public term ``r(w) = |w|_2^2 / 2``, independent of the records."""
 
     def __call__(self, point: Array) -> Array:
-        """``|w|^2 / 2``."""
+        """Return ``|w|^2 / 2``."""
         return 0.5 * jnp.sum(jnp.square(point))

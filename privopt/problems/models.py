@@ -3,8 +3,8 @@
 ``features`` have shape ``(records, dim)``: an array, a matrix of ``scipy.sparse``, or
 :class:`privopt.convex.Features`. ``labels`` have shape ``(records,)``. ``options`` are the other
 arguments of :class:`privopt.problems.Problem`: ``constraint``, ``counts``, ``name`` and so on.
-Values are not checked, as an error about a value would release it: ``problem.check()`` reports
-those for which the loss is not declared.
+Values are not checked, because an error about a value would release it; ``problem.check()`` reports
+invalid values.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from privopt.convex import (
     Linear,
     Logistic,
     Loss,
+    Pytree,
     Quantile,
     ScalarLoss,
     Squared,
@@ -47,10 +48,13 @@ def linear(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``loss(w; (x, y)) = -y <x, w>``; ``L = max |y| |x|``, ``H = 0``. Labels default to 1."""
+    """Return the problem of the linear loss ``-y <x, w>``; labels default to 1.
+
+    ``L = max |y| |x|``, ``H = 0``.
+    """
     table = as_floats(features, "features", ndim=2)
     labels = np.ones(table.shape[0]) if labels is None else labels
-    return _predicting(Linear(), "linear", table, labels, problem_class, options)
+    return _linear_model(Linear(), "linear", table, labels, problem_class, options)
 
 
 def logistic(
@@ -61,11 +65,11 @@ def logistic(
     classes: Sequence[Hashable] = _SIGNS,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``log(1 + exp(-y <x, w>))``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / 4``.
+    """Return the problem of logistic regression, ``log(1 + exp(-y <x, w>))``.
 
-    Labels 0 and 1, or False and True, mean -1 and 1. For other labels, ``classes`` names the two,
-    in this order. They are public and are not read from the data. A label that is neither makes
-    its record null.
+    ``L = max |x|``, ``H = max |x|^2 / 4``. Labels are -1 and 1; 0 and 1, or False and True, mean
+    -1 and 1. For other labels, ``classes`` lists the two in this order. They are public and are
+    not read from the data. A record with any other label is null.
 
     Examples
     --------
@@ -75,7 +79,7 @@ def logistic(
     0.6931
     """
     signs = _signed(labels, classes)
-    return _predicting(Logistic(), "logistic", features, signs, problem_class, options)
+    return _linear_model(Logistic(), "logistic", features, signs, problem_class, options)
 
 
 def hinge(
@@ -87,12 +91,13 @@ def hinge(
     classes: Sequence[Hashable] = _SIGNS,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``max(0, 1 - y <x, w>)``, labels -1 and 1; ``L = max |x|``, ``H = max |x|^2 / width``.
+    """Return the problem of the hinge loss ``max(0, 1 - y <x, w>)``.
 
-    A positive ``width`` rounds the kink. Labels and ``classes`` are those of :func:`logistic`.
+    ``L = max |x|``. A positive ``width`` rounds the kink, and ``H = max |x|^2 / width``. Labels and
+    ``classes``: see :func:`logistic`.
     """
     loss, signs = Hinge(_width(width)), _signed(labels, classes)
-    return _predicting(loss, "hinge", features, signs, problem_class, options)
+    return _linear_model(loss, "hinge", features, signs, problem_class, options)
 
 
 def absolute(
@@ -102,8 +107,8 @@ def absolute(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``|<x, w> - y|``, median regression; ``L = max |x|``, not smooth."""
-    return _predicting(Huber(0.0), "absolute", features, labels, problem_class, options)
+    """Return the problem of median regression, ``|<x, w> - y|``; ``L = max |x|``, not smooth."""
+    return _linear_model(Huber(0.0), "absolute", features, labels, problem_class, options)
 
 
 def quantile(
@@ -115,15 +120,15 @@ def quantile(
     width: float = 0.0,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``max(level r, (level - 1) r)``, ``r = y - <x, w>``: quantile regression.
+    """Return the problem of quantile regression, ``max(level r, (level - 1) r)``.
 
-    ``L = max(level, 1 - level) max |x|``; a positive ``width`` rounds the kink, and ``H = max
-    |x|^2 / width``.
+    ``r = y - <x, w>`` and ``L = max(level, 1 - level) max |x|``. A positive ``width`` rounds the
+    kink, and ``H = max |x|^2 / width``.
     """
     if not 0.0 < real("level", level) < 1.0:
         raise ValueError(f"level must lie between 0 and 1, got {shown(level)}")
     loss = Quantile(float(level), _width(width))
-    return _predicting(loss, "quantile", features, labels, problem_class, options)
+    return _linear_model(loss, "quantile", features, labels, problem_class, options)
 
 
 def huber(
@@ -134,13 +139,14 @@ def huber(
     width: float,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``r^2/(2 width)`` for ``|r| <= width``, ``|r| - width/2`` beyond, ``r = <x, w> - y``.
+    """Return the problem of the Huber loss of ``r = <x, w> - y``, normalised to slope 1.
 
-    Normalised to slope 1: ``L = max |x|``, ``H = max |x|^2 / width``.
+    The loss is ``r^2/(2 width)`` for ``|r| <= width`` and ``|r| - width/2`` for larger residuals.
+    ``L = max |x|``, ``H = max |x|^2 / width``.
     """
     if not real("width", width) > 0.0:
-        raise ValueError(f"width must be positive (absolute is width 0), got {shown(width)}")
-    return _predicting(Huber(_width(width)), "huber", features, labels, problem_class, options)
+        raise ValueError(f"width must be positive (use absolute for width 0), got {shown(width)}")
+    return _linear_model(Huber(_width(width)), "huber", features, labels, problem_class, options)
 
 
 def squared(
@@ -150,8 +156,11 @@ def squared(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``(<x, w> - y)^2 / 2`` on a bounded set; ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``."""
-    return _predicting(Squared(), "squared", features, labels, problem_class, options)
+    """Return the problem of least squares, ``(<x, w> - y)^2 / 2``, on a bounded set.
+
+    ``L = max |x| (R |x| + |y|)``, ``H = max |x|^2``.
+    """
+    return _linear_model(Squared(), "squared", features, labels, problem_class, options)
 
 
 def multinomial(
@@ -162,13 +171,13 @@ def multinomial(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """Softmax regression: ``log sum_k exp(<x, w_k>) - <x, w_y>``, a row ``w_k`` for each class.
+    """Return the problem of softmax regression, ``log sum_k exp(<x, w_k>) - <x, w_y>``.
 
-    ``classes`` are the labels in the order of the rows: ``range(10)``, ``(-1, 1)``, ``("no",
-    "yes")``. They are public and are not read from the data. A label outside of them makes its
-    record null. The parameter is a matrix of shape ``(classes, features)``: ``problem_class.dim``
-    is the product, and norms and balls are Frobenius'. ``L = sqrt(2) max |x|``, ``H = max |x|^2 /
-    2``; see :class:`Multinomial`.
+    ``classes`` are the labels in the order of the rows ``w_k``: ``range(10)``, ``(-1, 1)``,
+    ``("no", "yes")``. They are public and are not read from the data. A record with any other label
+    is null. The parameter is a matrix of shape ``(classes, features)``: ``problem_class.dim`` is
+    the product, and norms and balls are Frobenius norms and balls. ``L = sqrt(2) max |x|``, ``H =
+    max |x|^2 / 2``; see :class:`Multinomial`.
     """
     table, places = as_floats(features, "features", ndim=2), class_places(labels, classes)
     instance("problem_class", problem_class, ProblemClass)
@@ -178,21 +187,21 @@ def multinomial(
             f"features must have shape (records, dim / classes = {problem_class.dim} / {rows}), "
             f"got {table.shape}"
         )
-    given: ProblemOptions = {"name": "multinomial", **options}
+    arguments: ProblemOptions = {"name": "multinomial", **options}
     return Problem(
         loss=Multinomial(rows),
         data=(table, as_floats(places, "labels", ndim=1).astype(table.dtype)),
         problem_class=problem_class,
         shape=(rows, table.shape[1]),
-        **given,
+        **arguments,
     )
 
 
 def distance(
     points: ArrayLike, *, problem_class: ProblemClass, **options: Unpack[ProblemOptions]
 ) -> Problem:
-    """``|w - x|_2`` for records ``x`` of shape ``(records, dim)``; ``L = 1``, not smooth."""
-    return _apart(Distance(), "distance", points, problem_class, options)
+    """Return the problem of the distances ``|w - x|_2``; ``L = 1``, not smooth."""
+    return _distance_model(Distance(), "distance", points, problem_class, options)
 
 
 def regularised_distance(
@@ -202,9 +211,12 @@ def regularised_distance(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``|w - x|_2 + (modulus/2) |w|_2^2``; ``L = 1 + modulus R``, ``m = modulus``, not smooth."""
+    """Return the problem of the losses ``|w - x|_2 + (modulus/2) |w|_2^2``.
+
+    ``L = 1 + modulus R``, ``m = modulus``, not smooth.
+    """
     loss = RegularisedDistance(positive_number("modulus", modulus))
-    return _apart(loss, "regularised_distance", points, problem_class, options)
+    return _distance_model(loss, "regularised_distance", points, problem_class, options)
 
 
 def squared_distance(
@@ -214,16 +226,17 @@ def squared_distance(
     problem_class: ProblemClass,
     **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """``(modulus/2) |w - x|_2^2``; ``L = modulus (R + max |x|)``, ``H = m = modulus``.
+    """Return the problem of the squared distances ``(modulus/2) |w - x|_2^2``.
 
-    Sparse records stay sparse: no work is of order records times ``dim``. The optimum is the
-    projection of their mean, and an excess risk of ``1e-14 |mean|^2`` can be measured.
+    ``L = modulus (R + max |x|)``, ``H = m = modulus``. Sparse records stay sparse: no step has work
+    of order records times ``dim``. The optimum is the projected mean, and an excess risk of ``1e-14
+    |mean|^2`` can be measured.
     """
     loss = SquaredDistance(positive_number("modulus", modulus))
-    return _apart(loss, "squared_distance", points, problem_class, options)
+    return _distance_model(loss, "squared_distance", points, problem_class, options)
 
 
-def _predicting(
+def _linear_model(
     scalar: ScalarLoss,
     name: str,
     features: FeaturesLike,
@@ -231,40 +244,42 @@ def _predicting(
     problem_class: ProblemClass,
     options: ProblemOptions,
 ) -> Problem:
-    """The problem of a loss of one linear prediction."""
     table = as_floats(features, "features", ndim=2)
     targets = as_floats(labels, "labels", ndim=1).astype(table.dtype)
     if targets.shape[0] != table.shape[0]:
         raise ValueError(f"labels must have shape ({table.shape[0]},), got {targets.shape}")
-    data = table, targets
-    given: ProblemOptions = {"name": name, **options}
-    return Problem(loss=GeneralisedLinear(scalar), data=data, problem_class=problem_class, **given)
+    return _problem(GeneralisedLinear(scalar), (table, targets), name, problem_class, options)
 
 
-def _apart(
+def _distance_model(
     loss: Loss,
     name: str,
     points: FeaturesLike,
     problem_class: ProblemClass,
     options: ProblemOptions,
 ) -> Problem:
-    """The problem of a loss of the distance to a record."""
     data = as_floats(points, "points", ndim=2)
     dim = instance("problem_class", problem_class, ProblemClass).dim
     if data.shape[1] != dim:
         raise ValueError(f"points must have shape (records, dim = {dim}), got {data.shape}")
-    given: ProblemOptions = {"name": name, **options}
-    return Problem(loss=loss, data=data, problem_class=problem_class, **given)
+    return _problem(loss, data, name, problem_class, options)
+
+
+def _problem(
+    loss: Loss, data: Pytree, name: str, problem_class: ProblemClass, options: ProblemOptions
+) -> Problem:
+    arguments: ProblemOptions = {"name": name, **options}
+    return Problem(loss=loss, data=data, problem_class=problem_class, **arguments)
 
 
 def _signed(labels: ArrayLike, classes: Sequence[Hashable]) -> ArrayLike:
-    """-1 and 1 for the two classes, NaN for other labels; the labels themselves for ``_SIGNS``."""
-    known = public_values("classes", classes, least=2)
-    if known == _SIGNS:
+    """Map the two classes to -1 and 1 and other labels to NaN; ``_SIGNS`` are not mapped."""
+    names = public_values("classes", classes, least=2)
+    if names == _SIGNS:
         return labels
-    if len(known) != 2:
-        raise ValueError(f"classes must be two for this loss, got {len(known)}")
-    places = class_places(labels, known)
+    if len(names) != 2:
+        raise ValueError(f"classes must be two for this loss, got {len(names)}")
+    places = class_places(labels, names)
     return np.where(places < 0.0, math.nan, 2.0 * places - 1.0)
 
 

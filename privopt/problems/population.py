@@ -1,4 +1,4 @@
-"""A population: the distribution that records are drawn from, on finitely many of them."""
+"""Populations: probability distributions on finitely many records."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from privopt.convex import EmpiricalRisk, pytree_dataclass
 @pytree_dataclass
 @dataclass(frozen=True)
 class Population:
-    """``F_P(w) = sum_j p_j loss(w; x_j)``, and ``n`` independent draws from ``p`` for every run.
+    """Population risk ``F_P(w) = sum_j p_j loss(w; x_j)``, with ``n`` independent samples per run.
 
-    On finitely many records the risk is a finite sum and its minimiser can be certified. ``risk``
-    is ``F_P``, with the expected multiplicities ``n p_j``.
+    The risk is a finite sum, so its minimiser can be certified. ``risk`` is ``F_P`` with the
+    expected multiplicities ``n p_j``.
 
     Examples
     --------
@@ -27,8 +27,8 @@ class Population:
     >>> from privopt.spec import ProblemClass
     >>> facts = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0)
     >>> problem = linear([[1.0], [-1.0]], probabilities=[0.75, 0.25], problem_class=facts)
-    >>> drawn = problem.source.sample(jax.random.key(0))
-    >>> drawn.counts.sum().item(), problem.risk(np.ones(1))
+    >>> sample = problem.source.sample(jax.random.key(0))
+    >>> sample.counts.sum().item(), problem.risk(np.ones(1))
     (10.0, -0.5)
     """
 
@@ -37,11 +37,11 @@ class Population:
 
     @property
     def dtype(self) -> jnp.dtype:
-        """Of the floating data."""
+        """Data type of the floating-point data."""
         return self.risk.dtype
 
     def astype(self, dtype: DTypeLike) -> Population:
-        """Every floating array cast."""
+        """Cast every floating-point array to ``dtype``."""
         return Population(self.risk.astype(dtype), self.n)
 
     def keys(self, key: Array) -> tuple[Array, Array]:
@@ -50,15 +50,14 @@ class Population:
         return records, noise
 
     def sample(self, key: Array | None) -> EmpiricalRisk:
-        """Return the empirical risk of ``n`` draws.
+        """Return the empirical risk of ``n`` sampled records, with their multiplicities.
 
-        It holds how often each record was drawn. Only in a random order are these independent
-        draws.
+        The records are independent samples only if they are processed in random order.
         """
         assert key is not None
         assert self.risk.counts is not None
-        below = jnp.cumsum(self.risk.counts)
-        uniform = jax.random.uniform(key, (self.n,), below.dtype)
-        drawn = jnp.searchsorted(below, uniform * below[-1], side="right")
-        counts = jnp.zeros_like(below).at[drawn].add(1.0, mode="drop")
+        cumulative = jnp.cumsum(self.risk.counts)
+        uniform = jax.random.uniform(key, (self.n,), cumulative.dtype)
+        indices = jnp.searchsorted(cumulative, uniform * cumulative[-1], side="right")
+        counts = jnp.zeros_like(cumulative).at[indices].add(1.0, mode="drop")
         return replace(self.risk, counts=counts)

@@ -1,4 +1,4 @@
-"""A problem: a loss, data, and the class of problems they are declared to belong to."""
+"""Problems: a loss, data and the declared problem class."""
 
 from __future__ import annotations
 
@@ -59,49 +59,50 @@ _NONSMOOTH_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Problem:
-    """``min_{w in W} F(w)``, ``F(w) = (1/n) sum_i loss(w; x_i)``, or the risk of a population.
+    """Problem ``min_{w in W} F(w)`` with ``F(w) = (1/n) sum_i loss(w; x_i)``, or a population risk.
 
-    Shapes, dtypes and probabilities that contradict ``problem_class`` are refused. Values of
-    records or counts never are: a message would release them. ``n`` is at most ``2^24`` where
-    counts, or those of a sample, are float32 (``2^53`` in float64).
+    Shapes, dtypes and probabilities that contradict ``problem_class`` raise. Values of records and
+    counts never raise, because a message would release them. If counts are float32, ``n`` is at
+    most ``2^24`` (``2^53`` in float64); this includes the counts of a sample.
 
     Parameters
     ----------
     loss
-        ``loss(w, x_i) -> scalar``, written in JAX, convex in ``w``. If it is itself a pytree, its
-        numbers are arguments of the compiled run; otherwise it is a constant of the program.
-        Optional methods: see :class:`privopt.convex.Loss`.
+        ``loss(w, x_i) -> scalar``, written in JAX, convex in ``w``. If it is a pytree, its leaves
+        are arguments of the compiled run; otherwise it is a constant of the program. Optional
+        methods: see :class:`privopt.convex.Loss`.
     data
-        Records along the leading axis of every leaf. Floating leaves share one dtype, in which a
-        run computes. For a generalised linear loss ``(features, labels)`` of shapes ``(records,
-        dim)`` and ``(records,)``; features that ``smoothness`` does not allow are shortened. A
+        Records along the leading axis of every leaf. Floating-point leaves share one dtype, in
+        which a run computes. A generalised linear loss takes ``(features, labels)`` of shapes
+        ``(records, dim)`` and ``(records,)``; features that exceed ``smoothness`` are shortened. A
         matrix of ``scipy.sparse`` becomes :class:`privopt.convex.SparseFeatures`, whose memory is
-        that of its longest row times the records; other losses see a row of these.
-        Arrays that ``jax.device_put`` has spread over a mesh along their first axis stay there:
-        each device sums over its own records, and noise is drawn once.
+        the length of the longest row times the number of records; other losses receive single
+        rows. Arrays sharded by ``jax.device_put`` along the first axis stay sharded: each device
+        sums over its own records, and noise is sampled once.
     problem_class
         Declared, never estimated; :meth:`check` compares it with the data.
     constraint
         Default: the Euclidean ball of ``problem_class.radius`` about 0, or the whole space.
     counts
-        How often each stored record occurs, with sum ``n``; time and memory are those of the stored
-        records. Rounded; negative numbers and NaN count as 0.
+        Multiplicity of each stored record, with sum ``n``. Time and memory depend on the number of
+        stored records only. Values are rounded; negative numbers and NaN become 0.
     probabilities
-        Instead of ``counts``: every run draws ``n`` of the stored records from this distribution
-        with its key, and risks are ``F_P(w) = sum_j p_j loss(w; x_j)``. Declared, so not private.
+        Alternative to ``counts``. Every run samples ``n`` records from this distribution with its
+        key, and risks are ``F_P(w) = sum_j p_j loss(w; x_j)``. Declared, hence not private.
     shape
-        Of a parameter that is a matrix or has more axes, ``dim`` numbers in all: in the loss, the
-        release and the risks. Constraint sets, norms and constants are those of the vector of its
-        numbers: a ball is one in the Frobenius norm.
+        Shape of a parameter with several axes and ``dim`` entries in total. It applies to the loss,
+        the release and the risks. Constraint sets, norms and constants refer to the vector of
+        entries; a ball is a Frobenius ball.
     start
-        Without a constraint: a public starting point, any pytree of arrays of the data's dtype,
-        ``dim`` numbers in all, like the parameter. Default: the centre of the constraint set.
+        Public starting point of an unconstrained problem: a pytree of arrays like the parameter,
+        with the dtype of the data and ``dim`` entries in total. Default: the centre of the
+        constraint set.
     public
-        ``r(w) -> scalar``, written in JAX, of public numbers only: added to ``F``. Its gradient
-        needs no noise; algorithms that do not add it refuse the problem.
+        Term ``r(w) -> scalar``, written in JAX, that depends on public numbers only and is added to
+        ``F``. Its gradient needs no noise. Algorithms that do not add it reject the problem.
     minimiser
-        A known minimiser of ``F``. Its projection is certified, and ``F`` is solved if that fails.
-        Not used for squared distances.
+        A known minimiser of ``F``. Its projection is certified; if that fails, ``F`` is minimised
+        by a solver. Not used for squared distances.
 
     Examples
     --------
@@ -142,7 +143,7 @@ class Problem:
         counts, records = self.counts, int(jax.tree.leaves(data)[0].shape[0])
         if self.probabilities is not None:
             if counts is not None:
-                raise ValueError("counts must be left out where probabilities are given")
+                raise ValueError("counts must be left out if probabilities are given")
             counts = self.problem_class.n * distribution(self.probabilities, records)
         elif counts is None and records != self.problem_class.n:
             raise ValueError(f"data must hold n = {self.problem_class.n} records, got {records}")
@@ -156,20 +157,19 @@ class Problem:
             risk = replace(risk, counts=jnp.asarray(counts, risk.dtype))
         if self.start is not None:
             if self.shape is not None:
-                raise ValueError("shape must be left out where start has one, got both")
+                raise ValueError("shape must be left out if there is a start, got both")
             risk = replace(risk, origin=check_origin(self.start, self.problem_class.dim, risk))
         self._check_functions(risk)
         object.__setattr__(self, "constraint", constraint)
         object.__setattr__(self, "objective", risk)
-        drawn = self.probabilities is not None
-        object.__setattr__(
-            self, "source", Population(risk, self.problem_class.n) if drawn else risk
-        )
+        sampled = self.probabilities is not None
+        source = Population(risk, self.problem_class.n) if sampled else risk
+        object.__setattr__(self, "source", source)
 
     def _check_functions(self, risk: EmpiricalRisk) -> None:
-        """Check the signatures of ``loss`` and ``public`` on shapes, never on records."""
+        """Check the signatures of ``loss`` and ``public`` on shapes, without reading records."""
         point = risk.start(self.problem_class.dim)
-        if risk.linear is None:  # else a scalar loss may have numbers of its own for each record
+        if risk.linear is None:  # a scalar loss may have parameters for each record
             record = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), risk.data
             )
@@ -182,18 +182,18 @@ class Problem:
         loss: Loss | ScalarLoss = self.objective.loss
         while isinstance(loss, Shaped | GeneralisedLinear):
             loss = loss.loss if isinstance(loss, Shaped) else loss.scalar
-        given = loss.func if isinstance(loss, Partial) else loss
-        named = getattr(given, "__name__", type(given).__name__)
+        function = loss.func if isinstance(loss, Partial) else loss
+        name = getattr(function, "__name__", type(function).__name__)
         return (
-            f"<Problem {self.name}: n = {facts.n}, dim = {facts.dim}, loss = {named}, "
+            f"<Problem {self.name}: n = {facts.n}, dim = {facts.dim}, loss = {name}, "
             f"constraint = {type(self.constraint).__name__}, dtype = {self.objective.dtype}>"
         )
 
     def first(self, n: int) -> Problem:
-        """The problem of the first ``n`` stored records; the others stay, at multiplicity 0.
+        """Return the problem of the first ``n`` stored records.
 
-        All ``n`` then share one compiled program. The problem must have no ``counts`` or
-        ``probabilities``.
+        The other records get multiplicity 0, so all ``n`` share one compiled program. The problem
+        must have no ``counts`` or ``probabilities``.
         """
         records = self.problem_class.n
         if self.counts is not None or self.probabilities is not None:
@@ -209,62 +209,62 @@ class Problem:
 
     @property
     def measures(self) -> str:
-        """Which risk ``risk`` and ``excess_risk`` are: ``"empirical"`` or ``"population"``."""
+        """Kind of the risk: ``"empirical"`` or ``"population"``."""
         return "empirical" if self.probabilities is None else "population"
 
     @property
     def certifiable(self) -> bool:
-        """Whether there can be a :attr:`reference`: convex, and without ``start``."""
+        """True if a :attr:`reference` can be computed: convex, and without ``start``."""
         return self.problem_class.convex and self.start is None
 
     @property
     def provides(self) -> frozenset[str]:
-        """What algorithms may require beyond gradients and projection.
+        """Properties that algorithms may require beyond gradients and projection.
 
-        ``"smoothing"``: a Moreau envelope. ``"linear_model"``: a loss of one linear prediction
-        without kinks. ``"ball"``: a Euclidean ball. ``"mean"``: squared distances to points, so
-        that the minimiser is their mean; ``"unit_modulus"``: of a modulus of at most 1.
-        ``"squares"``: squared losses of linear predictions.
+        ``"smoothing"``: the loss has a Moreau envelope. ``"linear_model"``: a smooth loss of one
+        linear prediction. ``"ball"``: the constraint set is a Euclidean ball. ``"mean"``: squared
+        distances, whose minimiser is the projected mean. ``"unit_modulus"``: squared distances
+        with a modulus of at most 1. ``"squares"``: squared losses of linear predictions.
         """
         loss: Any = self.objective.loss
         linear = isinstance(loss, GeneralisedLinear)
         scalar = loss.scalar if linear else loss.loss if isinstance(loss, Shaped) else loss
-        found = {"smoothing"} if hasattr(scalar, "smoothed") else set()
+        names = {"smoothing"} if hasattr(scalar, "smoothed") else set()
         if linear and math.isfinite(getattr(scalar, "curvature", math.inf)):
-            found.add("linear_model")
+            names.add("linear_model")
         if linear and type(scalar) is Squared and not np.any(scalar.width):
-            found.add("squares")
+            names.add("squares")
         if isinstance(self.objective.constraint, L2Ball):
-            found.add("ball")
+            names.add("ball")
         if has_mean(self.objective):
-            found |= {"mean", "unit_modulus"} if float(loss.modulus) <= 1.0 else {"mean"}
-        return frozenset(found)
+            names |= {"mean", "unit_modulus"} if float(loss.modulus) <= 1.0 else {"mean"}
+        return frozenset(names)
 
     @cached_property
     def reference(self) -> Reference:
-        """The minimiser, its value and its certified gap; solved once, in float64.
+        """Minimiser with its value and its certified gap, computed once in float64.
 
-        The solver aims at a gap of 1e-9 L R for losses of bounded curvature and 1e-6 L R at kinks;
-        the gap it reaches is reported. For data that may be looked at: ValueError says how many
-        records have losses that are not finite, and which is the first; or that the problem is not
-        :attr:`certifiable`.
+        The target gap is 1e-9 L R for losses of bounded curvature and 1e-6 L R for losses with
+        kinks; the attained gap is reported. Only for data that may be inspected: if losses are not
+        finite, ``ValueError`` reports the number of these records and the index of the first.
+        ``ValueError`` also if the problem is not :attr:`certifiable`.
         """
         if not self.certifiable:
             raise ValueError(
-                f"problem must be convex and without a start of its own to have a certified "
-                f"optimum, got {self.name}"
+                f"problem must be convex and without a start to have a certified optimum, "
+                f"got {self.name}"
             )
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
-            found = None
+            result = None
             if has_mean(self.objective):
-                found = projected_mean(risk)
+                result = projected_mean(risk)
             elif self.minimiser is not None:
-                found = certified(risk, self.minimiser, self._tolerance)
-            if found is None:
+                result = certified(risk, self.minimiser, self._tolerance)
+            if result is None:
                 smoothed = self._has_kinks and "smoothing" in self.provides
-                found = solved(risk, self.problem_class, self._tolerance, smoothed=smoothed)
-        return replace(found, minimiser=found.minimiser.reshape(self.shape or (-1,)))
+                result = solved(risk, self.problem_class, self._tolerance, smoothed=smoothed)
+        return replace(result, minimiser=result.minimiser.reshape(self.shape or (-1,)))
 
     @property
     def _tolerance(self) -> float:
@@ -280,11 +280,11 @@ class Problem:
         return self.problem_class.smoothness is None
 
     def risk(self, point: Pytree) -> NDArray[np.float64] | float:
-        """``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``.
+        """Compute ``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``.
 
-        The parameter's own ``shape`` takes the place of ``dim``. A parameter that is a pytree has
-        the same leading axes on all leaves. Records enter as they are: one whose loss is NaN makes
-        ``F`` NaN, while a run treats it as null.
+        If the problem has a ``shape``, it replaces ``dim``. A pytree has the same leading axes on
+        all leaves. Records are not corrected: a NaN loss makes ``F`` NaN, although a run treats the
+        record as null.
         """
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
@@ -293,38 +293,38 @@ class Problem:
                 if self.start is None
                 else tree_rows(point, self.start)
             )
-            found = risks(risk, rows, math.prod(axes), self.problem_class.dim)
-        return found.reshape(axes) if axes else float(found[0])
+            values = risks(risk, rows, math.prod(axes), self.problem_class.dim)
+        return values.reshape(axes) if axes else float(values[0])
 
     def excess_risk(self, point: Pytree) -> NDArray[np.float64] | float:
-        """``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
+        """Compute ``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
-        The true excess over ``min_W F`` lies between this and this plus ``reference.gap``. For
-        squared distances it is a closed form, whose error is relative to the excess itself where
-        the set holds the mean of the records.
+        The true excess over ``min_W F`` is at least the result and at most the result plus
+        ``reference.gap``. Squared distances use a closed form, whose error is relative to the
+        excess if the mean record is in the constraint set.
         """
         if not has_mean(self.objective):
             return self.risk(point) - self.reference.value
         axes, rows = array_rows(point, (self.problem_class.dim,))
         with jax.enable_x64(True):
             risk = self.objective.astype(jnp.float64)
-            found = distance_rise(risk, self.reference.minimiser, rows).reshape(axes)
-        return found if axes else float(found)
+            excess = distance_rise(risk, self.reference.minimiser, rows).reshape(axes)
+        return excess if axes else float(excess)
 
     def check(self) -> None:
-        """Compare the declared class with the data, for research data that may be looked at.
+        """Compare the declared class with the data; only for data that may be inspected.
 
-        Algorithms never do this: an error that depends on data is a release. ``ValueError`` names
-        every broken rule, how many of the stored records break it, and one of them: the first that
-        is not finite or not of the loss's domain, or the worst against ``lipschitz``, ``sparsity``,
-        ``smoothness`` or ``strong_convexity``. The comparison is exact for generalised linear
-        losses; other losses are searched for a violation at random points of the constraint set.
-        With denser records than declared the guarantee still holds, but no bound on the risk does.
+        Algorithms never call it, because an error that depends on data is a release. ``ValueError``
+        lists every broken rule, the number of stored records that break it, and one of them: the
+        first invalid record, or the worst for ``lipschitz``, ``sparsity``, ``smoothness`` and
+        ``strong_convexity``. The comparison is exact for generalised linear losses. Other losses
+        are evaluated at random points of the constraint set. If records are denser than declared,
+        the guarantee still holds, but the bounds on the risk do not.
         """
         loss, dim = self.objective.loss, self.problem_class.dim
-        given = replace(self.objective, data=prepare(loss, self.data, dim=dim, smoothness=None))
+        risk = replace(self.objective, data=prepare(loss, self.data, dim=dim, smoothness=None))
         with jax.enable_x64(True):
-            broken = examine(given.astype(jnp.float64), self.problem_class)
+            broken = examine(risk.astype(jnp.float64), self.problem_class)
         if self.counts is not None:
             broken = [*examine_counts(np.asarray(self.counts), self.problem_class.n), *broken]
         if broken:

@@ -1,4 +1,4 @@
-"""Risks in float64, and the certified optimum against which they are measured."""
+"""Certified optimum of a problem and risks in float64."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from privopt.convex import (
 )
 from privopt.spec import ProblemClass
 
-_MAX_BATCH = 32  # points at once
-_MAX_NUMBERS = 2**22  # in them, at most, unless one point has more
+_MAX_BATCH = 32  # points per batch
+_MAX_NUMBERS = 2**22  # numbers per batch, unless a single point has more
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The optimum against which risk is measured: ``value - min_W F <= gap``, certified.
+    """Reference optimum of a problem, with the certificate ``value - min_W F <= gap``.
 
-    ``minimiser`` is float64, lies in the constraint set, and has the parameter's shape; ``value``
-    is ``F(minimiser)``.
+    ``minimiser`` is a float64 element of the constraint set with the shape of the parameter.
+    ``value`` is ``F(minimiser)``.
 
     Examples
     --------
@@ -49,14 +49,14 @@ class Reference:
 
 
 def has_mean(risk: EmpiricalRisk) -> bool:
-    """Whether the minimiser is the projection of the mean of the records."""
+    """Return True if the minimiser is the projection of the mean record."""
     return risk.points is not None and risk.public is None
 
 
 def projected_mean(risk: EmpiricalRisk) -> Reference:
-    """The optimum of squared distances: the projection of the mean of the records, certified.
+    """Return the certified optimum of squared distances, the projection of the mean record.
 
-    Completing the square, ``F(w) = (m/2) |w - mean|^2`` up to a constant.
+    Completing the square gives ``F(w) = (m/2) |w - mean|^2`` up to a constant.
     """
     assert risk.points is not None
     point = risk.constraint.project(MeanAndSpread.of(risk.points, risk.counts).mean)
@@ -70,7 +70,7 @@ def projected_mean(risk: EmpiricalRisk) -> Reference:
 
 
 def certified(risk: EmpiricalRisk, minimiser: ArrayLike, tolerance: float) -> Reference | None:
-    """The projection of a known minimiser, if its gap is no more than ``tolerance``."""
+    """Certify the projection of a known minimiser; return None if the gap exceeds ``tolerance``."""
     point = risk.constraint.project(jnp.asarray(minimiser, jnp.float64).reshape(-1))
     value, gap = certify(_value_and_gradient, risk.constraint, point, arguments=(risk,))
     return Reference(np.asarray(point), value, gap) if gap <= tolerance else None
@@ -79,7 +79,7 @@ def certified(risk: EmpiricalRisk, minimiser: ArrayLike, tolerance: float) -> Re
 def solved(
     risk: EmpiricalRisk, problem_class: ProblemClass, tolerance: float, *, smoothed: bool
 ) -> Reference:
-    """The optimum as solved for, through Moreau envelopes if ``smoothed``."""
+    """Compute the optimum with a solver, on Moreau envelopes if ``smoothed``."""
     start = risk.constraint.centre_point(problem_class.dim, jnp.float64)
     if smoothed:
         solution = minimise_nonsmooth(
@@ -108,7 +108,7 @@ def _refuse(risk: EmpiricalRisk, point: Array) -> None:
     broken = ~np.isfinite(np.asarray(risk.losses(point)))
     raise ValueError(
         f"data must have finite losses for a reference, got {int(broken.sum())} of {broken.size} "
-        f"records without, the first of them record {int(np.argmax(broken))}; check() tells more"
+        f"records without, the first of them record {int(np.argmax(broken))}; check() gives details"
     )
 
 
@@ -127,7 +127,7 @@ def _smoothed_value_and_gradient(
 
 
 def risks(risk: EmpiricalRisk, rows: Pytree, count: int, dim: int) -> NDArray[np.float64]:
-    """``F`` of ``count`` points of ``dim`` numbers, a pytree with one leading axis."""
+    """Compute ``F`` for ``count`` points of ``dim`` numbers, stacked along the leading axis."""
     if count == 0:
         return np.zeros(0)
     size = min(_MAX_BATCH, max(1, _MAX_NUMBERS // dim))
@@ -142,10 +142,10 @@ def risks(risk: EmpiricalRisk, rows: Pytree, count: int, dim: int) -> NDArray[np
 def distance_rise(
     risk: EmpiricalRisk, optimum: NDArray[np.float64], rows: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """``F(w) - F(optimum)`` of squared distances to points, one a row, on the host.
+    """Compute ``F(w) - F(optimum)`` of squared distances for each row ``w``, on the host.
 
-    ``(m/2) |w - o|^2 + m <w - o, o - mean>`` is no difference of two sums, so a constant cannot
-    hide a small excess. The second part is 0 where the set holds the mean.
+    The formula ``(m/2) |w - o|^2 + m <w - o, o - mean>`` avoids the cancellation in a difference of
+    two risks. The second term is 0 if the mean is in the constraint set.
     """
     assert risk.points is not None
     mean = np.asarray(MeanAndSpread.of(risk.points, risk.counts).mean)

@@ -1,22 +1,23 @@
 """Hard families of sparse records: means, linear losses on a ball, stationary points of sines.
 
-The coordinates are cut into blocks. Block ``k`` owns ``n_0`` records, zero outside of its block: an
-independent data set whose mean cannot be told within a constant factor from so few records. The
-mean of all is ``(n_0/n)`` times the means of the blocks side by side, so that with ``K`` blocks
-every private estimate is wrong by a constant times ``sqrt(K) n_0/n``. There are as many blocks as
-fit,
+The coordinates are divided into blocks. Block ``k`` has ``n_0`` records, which are zero outside the
+block. It is an independent data set with too few records for a private estimate of its mean within
+a constant factor. The mean of all records is ``n_0/n`` times the concatenated block means. With
+``K`` blocks, every private estimate therefore has an error of at least a constant times ``sqrt(K)
+n_0/n``. The number of blocks is the largest possible,
 
     ``K = min(floor(n / n_0), floor(d / s))``,
 
-each of ``s`` coordinates or more; records beyond ``K n_0`` are zero. Signs are drawn once for every
-``(d, s)``, and the first blocks have the first signs, so that a family is the same at every ``n``.
+with at least ``s`` coordinates each; records beyond ``K n_0`` are zero. Signs are sampled once for
+every ``(d, s)``, and the first blocks have the first signs, so a family is the same for every
+``n``.
 
-*The size of a block* follows from the public ``noise_ratio`` alone. For an approximate budget that
-is ``sqrt(d) / (n mu)``, so that ``1/mu = noise_ratio n / sqrt(d)``, and ``n_0 = ceil(c sqrt(s) /
-mu)``. The lower bound has ``sqrt(s ln(1/delta)) / epsilon``, which is the same within a factor of
-``sqrt(2)`` for small ``epsilon`` (1.14 at ``epsilon = 1``, ``delta = 1e-6``). For a pure budget it
-is ``d / (n epsilon)``. The strength ``c`` is swept: at 1 the blocks are as small as theory makes
-them and an estimate of zero is nearly the best there is, at 4 to 8 the signal is seen.
+*Block size.* It depends on the public ``noise_ratio`` only. For an approximate budget the ratio is
+``sqrt(d) / (n mu)``, hence ``1/mu = noise_ratio n / sqrt(d)`` and ``n_0 = ceil(c sqrt(s) / mu)``.
+The lower bound contains ``sqrt(s ln(1/delta)) / epsilon``, which is equal within a factor of
+``sqrt(2)`` for small ``epsilon`` (1.14 at ``epsilon = 1``, ``delta = 1e-6``). For a pure budget the
+ratio is ``d / (n epsilon)``. The strength ``c`` is swept. At ``c = 1`` the blocks have the
+theoretical size and the zero estimate is nearly optimal; at 4 to 8 the signal exceeds the noise.
 
 Sources: Ghazi, Guzman, Kamath, Kumar, Manurangsi 2024, section 4; Steinke and Ullman 2016
 (fingerprinting), Hardt and Talwar 2010 (packing).
@@ -46,7 +47,7 @@ _SWEPT = (1.0, 2.0, 4.0, 8.0)
 
 
 class SparseRecords(NamedTuple):
-    """Distinct records, no row longer than 1, and how often each occurs; None for once each."""
+    """Distinct records of norm at most 1 and their multiplicities (None: all 1)."""
 
     rows: SparseFeatures
     counts: NDArray[np.int64] | None
@@ -55,16 +56,16 @@ class SparseRecords(NamedTuple):
 def copies(
     *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
 ) -> SparseRecords:
-    """Blocks of ``n_0`` identical records ``u_k``, uniform in ``{-1, 1}^s / sqrt(s)``.
+    """Return blocks of ``n_0`` identical records ``u_k``, uniform in ``{-1, 1}^s / sqrt(s)``.
 
     ``|zbar|_2 = sqrt(K) n_0/n`` and ``|zbar|_1 = sqrt(s) K n_0/n``. There are ``floor(d/s) + 1``
-    rows for every ``n``, those beyond ``K`` at multiplicity 0 and the zero record last, so problems
-    of all sizes share one program.
+    rows for every ``n``, so problems of all sizes share one program. Rows beyond ``K`` have
+    multiplicity 0, and the last row is the zero record.
 
     Examples
     --------
-    >>> found = copies(n=100, dim=12, sparsity=4, noise_ratio=0.1, strength=1.0)
-    >>> found.rows.shape, found.counts.tolist()
+    >>> records = copies(n=100, dim=12, sparsity=4, noise_ratio=0.1, strength=1.0)
+    >>> records.rows.shape, records.counts.tolist()
     ((4, 12), [6, 6, 6, 82])
     """
     sparsity = declared_sparsity(sparsity, dim)
@@ -76,12 +77,12 @@ def copies(
 
 
 def silence(*, n: int, dim: int, **unused: object) -> SparseRecords:
-    """Every record is 0: the release is noise alone."""
+    """Return zero records: the release contains noise only."""
     return SparseRecords(_features(np.zeros((1, 1), int), np.zeros((1, 1)), dim), np.array([n]))
 
 
 def same_record(*, n: int, dim: int, sparsity: int | None, **unused: object) -> SparseRecords:
-    """Every record is the first block's ``u_1``: an easy mean, of norm 1."""
+    """Return ``n`` copies of the first record ``u_1``: an easy mean of norm 1."""
     sparsity = declared_sparsity(sparsity, dim)
     signs = _signs(dim, sparsity)[:1]
     return SparseRecords(_features(np.arange(sparsity)[None], signs, dim), np.array([n]))
@@ -90,7 +91,7 @@ def same_record(*, n: int, dim: int, sparsity: int | None, **unused: object) -> 
 def fingerprints(
     *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
 ) -> SparseRecords:
-    """Records ``+-1/sqrt(s)`` of independent signs with means ``P``, uniform on ``[-1, 1]``."""
+    """Return records ``+-1/sqrt(s)`` with independent signs whose means are uniform on [-1, 1]."""
     sparsity = declared_sparsity(sparsity, dim)
     size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
     count = _blocks(n, dim, sparsity, size)
@@ -110,7 +111,7 @@ def fingerprints(
 def packing(
     *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
 ) -> SparseRecords:
-    """Copies of one record a block on random ``s`` of its ``t = floor(d/K)`` coordinates.
+    """Return copies of one record per block, on ``s`` random of its ``floor(d/K)`` coordinates.
 
     For pure budgets: ``n_0 = ceil(c s ln(max(e, d/(n epsilon))) / epsilon)``.
     """
@@ -120,10 +121,10 @@ def packing(
     count = _blocks(n, dim, sparsity, size)
     width = dim // count
     ranks = np.random.default_rng([dim, sparsity, 4]).random(dim)[: count * width]
-    chosen = np.argsort(ranks.reshape(count, width), axis=1, kind="stable")[:, :sparsity]
+    columns = np.argsort(ranks.reshape(count, width), axis=1, kind="stable")[:, :sparsity]
     signs = _signs(dim, sparsity)
     places = np.zeros(signs.shape, np.int64)
-    places[:count] = chosen + width * np.arange(count)[:, None]
+    places[:count] = columns + width * np.arange(count)[:, None]
     places[count:] = np.arange(sparsity)
     return _counted(places, signs, dim, n, size, count)
 
@@ -131,7 +132,7 @@ def packing(
 def _counted(
     places: NDArray[np.int64], signs: NDArray[np.float64], dim: int, n: int, size: int, count: int
 ) -> SparseRecords:
-    """The first ``count`` rows ``size`` times each, and zero records up to ``n``."""
+    """Repeat the first ``count`` rows ``size`` times and add zero records up to ``n``."""
     zero = np.zeros((1, signs.shape[1]), np.int64)
     rows = _features(np.concatenate([places, zero]), np.concatenate([signs, zero]), dim)
     counts = np.where(np.arange(signs.shape[0]) < count, size, 0)
@@ -139,19 +140,19 @@ def _counted(
 
 
 def _features(places: NDArray[np.int64], signs: NDArray[np.float64], dim: int) -> SparseFeatures:
-    """``signs / sqrt(s)``."""
+    """Return the rows ``signs / sqrt(s)``."""
     values = _height(signs.shape[1]) * signs
     return SparseFeatures(jnp.asarray(places), jnp.asarray(values), dim)
 
 
 def _signs(dim: int, sparsity: int) -> NDArray[np.float64]:
-    """One row a block that fits; a larger ``d`` has other signs, not more of the same."""
+    """Sample the signs of all blocks. The signs for a larger ``d`` are not an extension."""
     uniform = np.random.default_rng([dim, sparsity]).random((dim // sparsity, sparsity))
     return np.where(uniform < 0.5, -1.0, 1.0)
 
 
 def _height(sparsity: int) -> float:
-    """``1/sqrt(s)``, rounded down to float32, so that no record is longer than 1."""
+    """Return ``1/sqrt(s)``, rounded down in float32 so that no record is longer than 1."""
     height = np.float32(1.0 / math.sqrt(sparsity))
     while sparsity * float(height) ** 2 > 1.0:
         height = np.nextafter(height, np.float32(0.0))
@@ -163,17 +164,17 @@ def _inverse_mu(n: int, dim: int, noise_ratio: float) -> float:
 
 
 def declared_sparsity(sparsity: int | None, dim: int) -> int:
-    """``s``, or ValueError: it is a size of the family, without a default."""
+    """Check the required argument ``sparsity`` and return it."""
     if sparsity is None:
         raise ValueError("sparsity must be given for a family of sparse records, got None")
-    found = positive_integer("sparsity", sparsity)
-    if found > dim:
-        raise ValueError(f"sparsity must not exceed dim, got {found} > {dim}")
-    return found
+    result = positive_integer("sparsity", sparsity)
+    if result > dim:
+        raise ValueError(f"sparsity must not exceed dim, got {result} > {dim}")
+    return result
 
 
 def _blocks(n: int, dim: int, sparsity: int, size: int) -> int:
-    """``K``, at least 1."""
+    """Return the number of blocks ``K``, at least 1."""
     if n < size:
         raise ValueError(f"n must be at least {size}, the records of one block, got {n}")
     return min(n // size, dim // sparsity)
@@ -183,7 +184,7 @@ _Sampler: TypeAlias = Callable[..., SparseRecords]
 _Losses: TypeAlias = Callable[[str, SparseRecords, ProblemClass], Problem]
 
 
-def _built(
+def _build(
     name: str,
     losses: _Losses,
     sampler: _Sampler,
@@ -194,36 +195,35 @@ def _built(
     strength: float,
     sparsity: int | None = None,
 ) -> Problem:
-    """The records of a sampler under the losses of a family."""
-    found = sampler(n=n, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio, strength=strength)
+    records = sampler(n=n, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio, strength=strength)
     sizes = ProblemClass(n=n, dim=dim, lipschitz=math.inf, radius=math.inf, sparsity=sparsity)
-    return losses(name, found, sizes)
+    return losses(name, records, sizes)
 
 
 def _mean(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
-    """``|w - x|^2 / 2`` for records in the unit ball, over the unit ball."""
+    """Build ``|w - x|^2 / 2`` for records in the unit ball, over the unit ball."""
     facts = replace(sizes, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0)
     return squared_distance(records.rows, problem_class=facts, counts=records.counts, name=name)
 
 
 def _linear(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
-    """``-<w, x>`` over the unit ball, least at ``zbar/|zbar|``: excess ``|zbar| - <w, zbar>``."""
-    pull = _total(*records)
+    """Build ``-<w, x>`` over the unit ball; the excess risk is ``|zbar| - <w, zbar>``."""
+    total = _total(*records)
     return linear(
         records.rows,
         problem_class=replace(sizes, lipschitz=1.0, radius=1.0, smoothness=0.0),
         counts=records.counts,
-        minimiser=pull / np.linalg.norm(pull),
+        minimiser=total / np.linalg.norm(total),
         name=name,
     )
 
 
 def _sines(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
-    """``-sum_j x_j sin(w_j)``, and ``|w|^2 / 2`` of no record: the gradient is ``w - zbar cos w``.
+    """Build ``-sum_j x_j sin(w_j)`` with the public term ``|w|^2 / 2``.
 
-    Gradients of records are sparse, of norm at most 1. The public term makes noise on every
-    coordinate count. Each loss is ``max |x_j|``-smooth and the public term 1-smooth. Stationary
-    points have ``|w| <= |zbar|``.
+    The gradient of ``F`` is ``w - zbar cos w``. Gradients of records are sparse, of norm at most 1.
+    With the public term, noise in every coordinate increases the risk. Each loss is ``max
+    |x_j|``-smooth and the public term is 1-smooth. Stationary points have ``|w| <= |zbar|``.
     """
     return Problem(
         loss=Separable(Sine()),
@@ -236,23 +236,23 @@ def _sines(name: str, records: SparseRecords, sizes: ProblemClass) -> Problem:
 
 
 def _total(rows: SparseFeatures, counts: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """``sum_i x_i`` on the host in float64."""
+    """Compute ``sum_i x_i`` on the host in float64."""
     weights = np.ones(rows.shape[0]) if counts is None else counts
-    shares = np.asarray(rows.values, np.float64) * weights[:, None]
-    total = np.bincount(np.asarray(rows.indices).ravel(), shares.ravel(), rows.dim)
+    values = np.asarray(rows.values, np.float64) * weights[:, None]
+    total = np.bincount(np.asarray(rows.indices).ravel(), values.ravel(), rows.dim)
     return total.astype(np.float64)
 
 
 def _padded(
     *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
 ) -> SparseRecords:
-    """The copies of strength 4 of the first ``n / strength`` records, and zero records."""
-    kept = int(n / strength)
+    """Return the copies of strength 4 for ``n / strength`` records, with zero records added."""
+    size = int(n / strength)
     rows, counts = copies(
-        n=kept, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio * n / kept, strength=4.0
+        n=size, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio * n / size, strength=4.0
     )
     assert counts is not None
-    return SparseRecords(rows, counts + (np.arange(counts.size) == counts.size - 1) * (n - kept))
+    return SparseRecords(rows, counts + (np.arange(counts.size) == counts.size - 1) * (n - size))
 
 
 def _family(
@@ -262,11 +262,11 @@ def _family(
     sampler: _Sampler,
     strengths: tuple[float, ...] = (1.0,),
 ) -> Family:
-    return Family(name, summary, partial(_built, name, losses, sampler), strengths)
+    return Family(name, summary, partial(_build, name, losses, sampler), strengths)
 
 
 SPARSE_FAMILIES = (
-    _family("sparse_silence", "means of zero records: what noise alone does", _mean, silence),
+    _family("sparse_silence", "means of zero records: noise without signal", _mean, silence),
     _family(
         "sparse_copies",
         "means of blocks of identical sparse records, of swept size: hard at approximate budgets",
@@ -276,7 +276,7 @@ SPARSE_FAMILIES = (
     ),
     _family(
         "sparse_fingerprints",
-        "means of blocks of sparse records with random signs, of swept size: the same, by tracing",
+        "means of blocks of sparse records with random signs, of swept size: hard by tracing",
         _mean,
         fingerprints,
         _SWEPT,
@@ -290,7 +290,7 @@ SPARSE_FAMILIES = (
     ),
     _family(
         "sparse_padded",
-        "the same blocks beside a swept share of zero records",
+        "means of blocks of identical sparse records with a swept fraction of zero records",
         _mean,
         _padded,
         (2.0, 4.0, 8.0),

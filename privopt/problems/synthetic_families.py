@@ -1,8 +1,8 @@
-"""Synthetic families: problems of every usual loss, drawn from a planted parameter.
+"""Synthetic families: problems of every common loss, sampled from a planted parameter.
 
-The strength of such a family is the number of a data set: all are drawn from one law, and a smaller
-``n`` has the first records of a larger one. What is declared holds for every record: rows are no
-longer than 1 and labels are clipped to their public range.
+The strength of a synthetic family is the index of a data set. All data sets have the same
+distribution, and a smaller ``n`` has the first records of a larger one. The declared constants hold
+for every record: rows have norm at most 1 and labels are clipped to their public range.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from privopt.problems.problem import Problem
 from privopt.spec import ProblemClass
 
 _CLASSES, _LEVEL, _WIDTH = 4, 0.75, 0.1  # of softmax, quantile and huber
-_TYPICAL = 3.0  # the longest row over a typical one, where tails are heavy
-_ROOM = 1.0 - 2.0**-20  # below 1, for round-off in norms
+_TYPICAL = 3.0  # longest over typical row norm, for heavy tails
+_ROOM = 1.0 - 2.0**-20  # below 1, because norms have round-off
 
 _Floats = NDArray[np.float64]
 
 
 class Law(NamedTuple):
-    """From which records are drawn."""
+    """Parameters of the distribution of the records."""
 
     radius: float
     noise: float
@@ -50,12 +50,13 @@ class Law(NamedTuple):
 
 
 def synthetic(kind: str, *, sparsity: int | None = None, **knobs: float) -> Family:
-    """The family of synthetic problems of that kind, with data of its own for every strength.
+    """Return the family of synthetic problems of one kind, with a new data set for every strength.
 
-    Rows ``x`` are normal vectors, scaled to norm 1, and ``u`` is a planted vector. With signs,
-    ``P(y = 1 | x) = sigmoid(sqrt(d) <x, u> / (noise |u|))``; else ``y = <x, u> + noise |u| z /
-    sqrt(d)``, ``z`` normal, ``|u| = R/2``, clipped to ``[-R/2, R/2]``. Rows of the two sparse kinds
-    have ``s`` numbers ``+-1/sqrt(s)`` on places drawn by Zipf's frequencies.
+    Rows ``x`` are normal vectors, scaled to norm 1, and ``u`` is a planted vector. In
+    classification, ``P(y = 1 | x) = sigmoid(sqrt(d) <x, u> / (noise |u|))``. In regression, ``y =
+    <x, u> + noise |u| z / sqrt(d)`` with ``z`` standard normal and ``|u| = R/2``, clipped to
+    ``[-R/2, R/2]``. Rows of the two sparse kinds have ``s`` entries ``+-1/sqrt(s)`` in columns
+    sampled from a Zipf distribution.
 
     Parameters
     ----------
@@ -64,14 +65,14 @@ def synthetic(kind: str, *, sparsity: int | None = None, **knobs: float) -> Fami
         (width 0.1), ``"absolute"``, ``"quantile"`` (level 3/4); ``"sparse_mean"``,
         ``"sparse_linear"``.
     sparsity : int, optional
-        Numbers of a row that are not 0, at random places; an axis of this name sweeps it. By
-        default all, and ``ceil(sqrt(d))`` for the sparse kinds.
+        Number of nonzero entries of a row, in random columns; an axis of this name sweeps it.
+        Default: ``d``, or ``ceil(sqrt(d))`` for the sparse kinds.
     **knobs : float
-        ``noise`` of the labels over the signal, 0.2 by default; ``radius`` of the constraint set,
-        10 with signs or classes, else 2, and always 1 for the sparse kinds; ``conditioning``, the
-        largest over the least eigenvalue of the covariance of the rows before they are scaled, 1
-        by default; ``tails``, the degrees of freedom of the lengths of rows, which then are those
-        of a multivariate Student's law over three times its scale, at most 1.
+        ``noise``: label noise divided by the signal; default 0.2. ``radius`` of the constraint set;
+        default 10 for classification and 2 for regression; always 1 for the sparse kinds.
+        ``conditioning``: condition number of the covariance of the rows before scaling; default 1.
+        ``tails``: degrees of freedom of a multivariate Student distribution; row norms are then
+        its norms divided by three times its scale, at most 1. Default: row norms 1.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def synthetic(kind: str, *, sparsity: int | None = None, **knobs: float) -> Fami
     (None, 10.0)
     """
     member("kind", kind, KINDS)
-    made, law, allowed = KINDS[kind]
+    build, law, allowed = KINDS[kind]
     for knob, value in knobs.items():
         member(f"knob of {kind}", knob, allowed)
         positive_number(knob, value)
@@ -90,17 +91,17 @@ def synthetic(kind: str, *, sparsity: int | None = None, **knobs: float) -> Fami
         raise ValueError(f"conditioning must be at least 1, got {shown(law.conditioning)}")
     if sparsity is not None:
         positive_integer("sparsity", sparsity)
-    told = ", ".join(f"{knob} {value:g}" for knob, value in knobs.items())
+    settings = ", ".join(f"{knob} {value:g}" for knob, value in knobs.items())
     return Family(
         f"synthetic_{kind}",
-        f"synthetic {kind}{told and f', {told}'}",
-        partial(_built, made, law, sparsity=sparsity),
+        f"synthetic {kind}{settings and f', {settings}'}",
+        partial(_build, build, law, sparsity=sparsity),
         redrawn=True,
     )
 
 
-def _built(
-    made: _Made,
+def _build(
+    build: _Build,
     law: Law,
     *,
     n: int,
@@ -112,17 +113,17 @@ def _built(
     del noise_ratio
     if sparsity is not None and sparsity > dim:
         raise ValueError(f"sparsity must not exceed dim, got {sparsity} > {dim}")
-    return made(law, n, dim, sparsity, int(strength))
+    return build(law, n, dim, sparsity, int(strength))
 
 
-_Made = Callable[[Law, int, int, int | None, int], Problem]
+_Build = Callable[[Law, int, int, int | None, int], Problem]
 
 
 # --- records --------------------------------------------------------------------------------------
 
 
 def _rows(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> _Floats | SparseFeatures:
-    """Rows of norm at most 1."""
+    """Sample rows of norm at most 1."""
     normal = np.random.default_rng([dim, seed, 0]).normal(size=(n, dim))
     rows = normal * law.conditioning ** (-0.5 * np.linspace(0.0, 1.0, dim))
     places = None if sparsity is None else _places(n, np.ones(dim), sparsity, seed)
@@ -138,17 +139,17 @@ def _rows(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> _Float
 
 
 def _places(n: int, frequencies: _Floats, sparsity: int, seed: int) -> NDArray[np.int64]:
-    """``s`` distinct places a row, one after another by their frequencies."""
+    """Sample ``s`` distinct columns per row without replacement, weighted by ``frequencies``."""
     dim = frequencies.size
-    waiting = np.random.default_rng([dim, seed, 2]).exponential(size=(n, dim)) / frequencies
-    return np.argsort(waiting, axis=1, kind="stable")[:, :sparsity].astype(np.int64)
+    arrivals = np.random.default_rng([dim, seed, 2]).exponential(size=(n, dim)) / frequencies
+    return np.argsort(arrivals, axis=1, kind="stable")[:, :sparsity].astype(np.int64)
 
 
 def _scores(rows: _Floats | SparseFeatures, planted: _Floats) -> _Floats:
-    """``sqrt(d) <x, u> / |u|``, about standard normal for rows of norm 1."""
+    """Compute ``sqrt(d) <x, u> / |u|``, nearly standard normal for rows of norm 1."""
     unit = math.sqrt(planted.size) * planted / np.linalg.norm(planted)
-    found = rows.matvec(jnp.asarray(unit)) if isinstance(rows, SparseFeatures) else rows @ unit
-    return np.asarray(found, np.float64)
+    scores = rows.matvec(jnp.asarray(unit)) if isinstance(rows, SparseFeatures) else rows @ unit
+    return np.asarray(scores, np.float64)
 
 
 def _planted(dim: int, seed: int, count: int = 1) -> _Floats:
@@ -172,7 +173,7 @@ def _signs(
     sparsity: int | None,
     seed: int,
 ) -> Problem:
-    """Losses of labels -1 and 1."""
+    """Build a problem with labels -1 and 1."""
     rows = _rows(law, n, dim, sparsity, seed)
     odds = _scores(rows, _planted(dim, seed)[0]) / law.noise
     uniform = np.random.default_rng([dim, seed, 4]).logistic(size=n)
@@ -194,7 +195,7 @@ def _regression(
     sparsity: int | None,
     seed: int,
 ) -> Problem:
-    """Losses of a residual, of that slope; infinite for one that grows with the residual."""
+    """Build a problem of residuals; ``slope`` is infinite if it grows with the residual."""
     rows, reach = _rows(law, n, dim, sparsity, seed), law.radius / 2.0
     scores = _scores(rows, _planted(dim, seed)[0])
     scores = scores + law.noise * np.random.default_rng([dim, seed, 4]).normal(size=n)
@@ -207,7 +208,7 @@ def _regression(
 
 
 def _softmax(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Problem:
-    """The class of the largest score, each with Gumbel noise."""
+    """Build softmax regression; the label is the argmax of the scores with Gumbel noise."""
     if dim % _CLASSES:
         raise ValueError(f"dim must be a multiple of {_CLASSES}, the classes, got {dim}")
     width = dim // _CLASSES
@@ -228,7 +229,7 @@ def _softmax(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Pro
 
 
 def _words(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> SparseFeatures:
-    """Rows of ``s`` numbers ``+-1/sqrt(s)``, whose signs agree with those of a planted vector."""
+    """Sample rows of ``s`` entries ``+-1/sqrt(s)`` whose signs tend to match a planted vector."""
     count = math.ceil(math.sqrt(dim)) if sparsity is None else sparsity
     places = _places(n, 1.0 / np.arange(1.0, dim + 1.0), count, seed)
     noise = np.random.default_rng([dim, seed, 4]).logistic(size=(n, dim))[:, :count]
@@ -264,14 +265,14 @@ _KNOBS = ("conditioning", "noise", "radius", "tails")
 _WIDE, _NARROW, _UNIT = Law(10.0, 0.2), Law(2.0, 0.2), Law(1.0, 0.2)
 
 
-def _named(make: Callable[..., Problem], name: str, law: Law, *facts: object) -> _Kind:
-    return _Kind(partial(make, *facts, f"synthetic_{name}"), law, _KNOBS)
+def _kind(build: Callable[..., Problem], name: str, law: Law, *facts: object) -> _Kind:
+    return _Kind(partial(build, *facts, f"synthetic_{name}"), law, _KNOBS)
 
 
 class _Kind(NamedTuple):
-    """How problems of a kind are made, from which law by default, and its public knobs."""
+    """Builder, default distribution and parameter names of one kind."""
 
-    made: _Made
+    build: _Build
     law: Law
     knobs: tuple[str, ...]
 
@@ -279,21 +280,18 @@ class _Kind(NamedTuple):
 KINDS: Catalogue[_Kind] = Catalogue(
     "kind",
     (
-        ("logistic", _named(_signs, "logistic", _WIDE, logistic, 0.25)),
-        ("hinge", _named(_signs, "hinge", _WIDE, hinge, None)),
+        ("logistic", _kind(_signs, "logistic", _WIDE, logistic, 0.25)),
+        ("hinge", _kind(_signs, "hinge", _WIDE, hinge, None)),
         ("softmax", _Kind(_softmax, _WIDE, _KNOBS)),
-        (
-            "least_squares",
-            _named(_regression, "least_squares", _NARROW, squared, math.inf, 1.0),
-        ),
+        ("least_squares", _kind(_regression, "least_squares", _NARROW, squared, math.inf, 1.0)),
         (
             "huber",
-            _named(_regression, "huber", _NARROW, partial(huber, width=_WIDTH), 1.0, 1.0 / _WIDTH),
+            _kind(_regression, "huber", _NARROW, partial(huber, width=_WIDTH), 1.0, 1.0 / _WIDTH),
         ),
-        ("absolute", _named(_regression, "absolute", _NARROW, absolute, 1.0, None)),
+        ("absolute", _kind(_regression, "absolute", _NARROW, absolute, 1.0, None)),
         (
             "quantile",
-            _named(_regression, "quantile", _NARROW, partial(quantile, level=_LEVEL), _LEVEL, None),
+            _kind(_regression, "quantile", _NARROW, partial(quantile, level=_LEVEL), _LEVEL, None),
         ),
         ("sparse_mean", _Kind(_sparse_mean, _UNIT, ("noise",))),
         ("sparse_linear", _Kind(_sparse_linear, _UNIT, ("noise",))),

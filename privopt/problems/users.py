@@ -1,7 +1,7 @@
 """User-level privacy: the records of one user become one record of a problem.
 
-The neighbouring relation of a budget then refers to users, and so do clipping, batches and events:
-the gradient of a user is clipped, and a sampler draws users.
+The neighbouring relation of a budget then refers to users. So do clipping, batches and events: the
+gradient of a user is clipped, and a sampler samples users.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from privopt.records import as_array, prepare
 class Users(NamedTuple):
     """Records grouped by user.
 
-    ``records`` has leaves of shape ``(users, most, ...)``, zero where a user has fewer records;
-    ``present``, a mask of shape ``(users, most)``, is True where there is a record.
+    ``records`` has leaves of shape ``(users, most, ...)``, padded with zeros. The mask ``present``
+    of shape ``(users, most)`` is True for records and False for padding.
     """
 
     records: Pytree
@@ -37,9 +37,9 @@ class Users(NamedTuple):
 def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
     """Return the first ``most`` records of each user, in the order of the table.
 
-    They are the data of a problem of ``n`` records with the loss :class:`UserLoss`. Further records
-    of a user are ignored, and so is a record whose user is not one of the ``n``. A user without a
-    record is a null record. Nothing that depends on the records or on ``users`` raises.
+    The result is the data of a problem of ``n`` records with the loss :class:`UserLoss`. Further
+    records of a user, and records with an invalid user, are ignored. A user without a record is a
+    null record. Values of ``data`` and ``users`` never raise.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
     n : int
         Public number of users.
     most : int
-        Public number ``k`` of records that are kept of a user.
+        Public number ``k`` of records per user.
 
     Examples
     --------
-    >>> kept = by_user(jnp.array([1.0, 2.0, 3.0, 4.0]), [0, 1, 0, 0], n=2, most=2)
-    >>> kept.records.tolist(), kept.present.tolist()
+    >>> users = by_user(jnp.array([1.0, 2.0, 3.0, 4.0]), [0, 1, 0, 0], n=2, most=2)
+    >>> users.records.tolist(), users.present.tolist()
     ([[1.0, 3.0], [2.0, 0.0]], [[True, True], [True, False]])
     """
     n, most = positive_integer("n", n), positive_integer("most", most)
@@ -65,8 +65,8 @@ def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
         raise ValueError(
             f"users must have shape ({total},), one for each record, got shape {owners.shape}"
         )
-    known = (owners >= 0) & (owners < n) & (owners == np.floor(owners))
-    owners = np.where(known, owners, n).astype(np.int64)  # n: no user
+    valid = (owners >= 0) & (owners < n) & (owners == np.floor(owners))
+    owners = np.where(valid, owners, n).astype(np.int64)  # n: no user
     order = np.argsort(owners, kind="stable")
     counts = np.bincount(owners, minlength=n + 1)
     firsts = (np.cumsum(counts) - counts)[:n]
@@ -74,23 +74,22 @@ def by_user(data: Pytree, users: ArrayLike, *, n: int, most: int) -> Users:
     rows = np.where(present, firsts[:, None] + np.arange(most), 0)
     order = order if total else np.zeros(1, np.int64)
 
-    def kept(leaf: Array) -> Array:
+    def group(leaf: Array) -> Array:
         mask = present.reshape(*present.shape, *(1,) * (leaf.ndim - 1))
         padded = leaf if total else jnp.zeros((1, *leaf.shape[1:]), leaf.dtype)
         return jnp.where(mask, padded[order[rows]], jnp.zeros((), leaf.dtype))
 
-    return Users(jax.tree.map(kept, data), jnp.asarray(present))
+    return Users(jax.tree.map(group, data), jnp.asarray(present))
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class UserLoss:
-    """Loss ``(1/k) sum_j loss(w; x_j)`` over the kept records of a user, at most ``k`` of them.
+    """Loss ``(1/k) sum_j loss(w; x_j)`` over the at most ``k`` records of a user.
 
-    It is ``L``-Lipschitz and ``H``-smooth if ``loss`` is. A user with few records has less weight,
-    so that all records have the same weight. With ``mean=True`` the divisor is the number of
-    records of the user, so that all users have the same weight. A user without records contributes
-    zero.
+    It is ``L``-Lipschitz and ``H``-smooth if ``loss`` is. All records have the same weight, so a
+    user with fewer records has less weight. With ``mean=True`` the divisor is the number of records
+    of the user, so all users have the same weight. A user without records has loss 0.
 
     Examples
     --------

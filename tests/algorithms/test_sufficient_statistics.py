@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from boxes import Box
 from scipy import optimize
 
 import privopt
@@ -140,7 +141,7 @@ def test_sparse_features_and_counts_give_what_dense_rows_give(n):
 
 @pytest.mark.parametrize(
     "constraint",
-    [convex.L2Ball(2.0), convex.L2Ball(0.2, 0.1), convex.Box(-0.3, 0.4), convex.L1Ball(0.5),
+    [convex.L2Ball(2.0), convex.L2Ball(0.2, 0.1), Box(-0.3, 0.4), convex.L1Ball(0.5),
      convex.Simplex(), convex.WholeSpace()],
     ids=lambda each: type(each).__name__,
 )  # fmt: skip
@@ -157,7 +158,7 @@ def test_without_noise_it_is_the_minimiser_over_any_set(constraint):
 
 
 def test_any_set_but_a_ball_needs_a_convex_quadratic():
-    problem = where(*data(), constraint=convex.Box(-1.0, 1.0))
+    problem = where(*data(), constraint=Box(-1.0, 1.0))
     with pytest.raises(ValueError, match=r"must provide ball .*floor=0\.0"):
         privopt.run(plan_of(FACTS, BUDGET, floor=-math.inf), problem, jax.random.key(0))
     found = privopt.run(plan_of(FACTS, BUDGET), problem, jax.random.key(0)).released

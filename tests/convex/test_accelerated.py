@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from boxes import Box
 
-from privopt.convex import Box, L2Ball, WholeSpace, accelerated_descent
+from privopt.convex import L2Ball, WholeSpace, accelerated_descent
 
 DIM = 6
 SETS = {"ball": L2Ball(0.7), "box": Box(-0.3, 0.4), "space": WholeSpace()}

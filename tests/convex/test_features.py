@@ -18,7 +18,7 @@ from privopt.convex import (
     as_features,
     shortened,
 )
-from privopt.convex.regularised_glm import explicit_hessian, gram
+from privopt.convex.glm_newton import explicit_hessian, gram
 
 RNG = np.random.default_rng(0)
 N, DIM = 12, 30

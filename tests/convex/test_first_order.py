@@ -16,7 +16,6 @@ from privopt.convex import (
     PolynomialAverage,
     RandomIterate,
     StepSizes,
-    Suffix,
     Update,
     WholeSpace,
 )
@@ -63,9 +62,6 @@ WEIGHTS = {
         PolynomialAverage(3.0),
         np.array([t * (t + 1.0) * (t + 2.0) for t in range(1, STEPS + 2)]),
     ),
-    "suffix": (Suffix(0.3), np.arange(STEPS + 1) >= STEPS - 3),
-    "whole suffix": (Suffix(1.0), np.ones(STEPS + 1)),
-    "least suffix": (Suffix(1e-9), np.arange(STEPS + 1) >= STEPS),
 }
 
 
@@ -158,19 +154,19 @@ def test_any_pytree_is_a_parameter():
 @pytest.mark.parametrize(
     ("factory", "options", "message"),
     [
-        (optax.polyak_sgd, {}, "update must need noisy gradients and parameters alone"),
+        (optax.polyak_sgd, {}, "update must need only noisy gradients and parameters"),
         (
             optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5)),
             {},
-            "update must need noisy gradients and parameters alone",
+            "update must need only noisy gradients and parameters",
         ),
         (optax.adam, {"learning_rate": 0.1}, "learning_rate must be left out"),
         (
             optax.contrib.sophia,
             {},
-            "update must need noisy gradients and parameters alone, got sophia",
+            "update must need only noisy gradients and parameters, got sophia",
         ),
-        (optax.contrib.momo(0.1), {}, "update must need noisy gradients and parameters alone"),
+        (optax.contrib.momo(0.1), {}, "update must need only noisy gradients and parameters"),
         (lambda learning_rate: None, {}, "update must be an optax .* got None"),
         (optax.adam, {"no_such": 0.1}, "unexpected keyword argument 'no_such'"),
         (optax.adam(1.0), {"b1": 0.5}, "must be given where the transformation is made"),
@@ -185,8 +181,6 @@ def test_updates_that_need_more_than_noisy_gradients_are_refused(factory, option
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Suffix(0.0), "fraction must be positive and finite, got 0.0"),
-        (lambda: Suffix(2.0), "fraction must be at most 1, got 2.0"),
         (lambda: StepSizes(0.1, decay=2.0), r"decay must lie in \[0, 1\], got 2.0"),
         (lambda: StepSizes.strongly_convex(0.0), "modulus must be positive and finite, got 0.0"),
     ],

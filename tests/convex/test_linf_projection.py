@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from privopt.convex import Box, L1Ball, L1L2Ball, L2Ball, Simplex, WholeSpace, linf_projection
+from privopt.convex import L1Ball, L1L2Ball, L2Ball, Simplex, WholeSpace, linf_projection
 
 DIM = 6
 CENTRE = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 0.1])
@@ -15,7 +15,6 @@ SETS = {
     "l2 centred": L2Ball(0.8, CENTRE),
     "l1": L1Ball(1.7),
     "l1 and l2": L1L2Ball(1.6, 1.0),
-    "box": Box(-0.4, 0.9),
     "simplex": Simplex(),
     "simplex of 2.5": Simplex(2.5),
     "whole space": WholeSpace(),
@@ -58,8 +57,6 @@ def least_distance(constraint, x: np.ndarray) -> float:
     eye, ones = np.eye(DIM), np.ones((DIM, 1))
     near = np.block([[eye, -ones], [-eye, -ones]])
     bounds, total = [(None, None)] * DIM, None
-    if isinstance(constraint, Box):
-        bounds = [(constraint.lower, constraint.upper)] * DIM
     if isinstance(constraint, Simplex):
         bounds, total = [(0, None)] * DIM, constraint.total
     cost, limits = np.append(np.zeros(DIM), 1.0), np.append(x, -x)

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from boxes import Box
 from builders import LEVEL, one_scale_passes
 from scipy import integrate, stats
 
 from privopt.convex import (
-    Box,
     L1Ball,
     L2Ball,
     Simplex,

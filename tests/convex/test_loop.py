@@ -13,7 +13,6 @@ from privopt.convex import (
     Last,
     PolynomialAverage,
     StepSizes,
-    Suffix,
     Update,
     WholeSpace,
 )
@@ -125,12 +124,6 @@ def test_stops_at_random_steps_are_those_of_each_replicate():
     np.testing.assert_array_equal(found.steps, expected)
     np.testing.assert_allclose(found.last, iterates()[expected], rtol=1e-12)
     assert len(set(expected)) > 5
-
-
-def test_rules_that_need_the_number_of_steps_are_refused_with_a_stop():
-    with pytest.raises(ValueError, match=r"output must not need .*, got Suffix"):
-        run(plain(stop=lambda asked: asked >= 9), Suffix(0.5))
-    run(plain(), Suffix(0.5))
 
 
 class Norms:

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from boxes import Box
 from scipy import optimize
 
 from privopt.convex import (
-    Box,
     Hinge,
     Huber,
     L2Ball,

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from boxes import Box
 
-from privopt.convex import Box, L2Ball
+from privopt.convex import L2Ball
 from privopt.convex.quadratic import eigenbasis, minimise_quadratic
 
 

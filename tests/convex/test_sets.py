@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from boxes import Box
 from scipy import optimize
 
-from privopt.convex import Box, ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex import ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
 
 DIM, COUNT = 6, 200
 LOWER = np.array([-1.0, -0.5, 0.0, 0.2, -2.0, -0.1])
@@ -205,15 +206,11 @@ def test_large_points_keep_the_sum_in_float32():
         (lambda: L2Ball(1, np.array([0.0, np.nan])), "centre must be finite"),
         (lambda: L1Ball(np.float32(-2.0)), "radius must be positive and finite"),
         (lambda: Simplex(-1), "total must be positive and finite, got -1"),
-        (lambda: Box(1.0, 0.0), "lower must not exceed upper, got 1.0 > 0.0"),
-        (lambda: Box(-math.inf, 0.0), "lower must be finite, got -inf"),
-        (lambda: Box(0.0, math.nan), "upper must be finite, got nan"),
         (lambda: Simplex().diameter(0), "dim must be a positive integer, got 0"),
         (
             lambda: L2Ball(1.0, [0.0, 0.0]),
             "centre must be finite, got an object of type list and length 2",
         ),
-        (lambda: Box(np.zeros(2), np.ones(3)), r"upper must have shape \(2,\), got \(3,\)"),
         (
             lambda: L2Ball(1.0, np.zeros(3)).radius_about_centre(2),
             r"centre must have shape \(\) or \(2,\), got \(3,\)",

@@ -105,7 +105,11 @@ def test_kinds_are_told_apart_by_the_response_to_a_constant_gradient():
 @pytest.mark.parametrize(
     ("sizes", "update", "message"),
     [
-        (StepSizes(0.1), optax.adam(0.1), r"step_sizes must be None beside a made optimiser, got"),
+        (
+            StepSizes(0.1),
+            optax.adam(0.1),
+            "step_sizes must be None beside an optimiser object",
+        ),
         (None, optax.adam, r"step_sizes must be given beside adam\(\), got None"),
     ],
 )

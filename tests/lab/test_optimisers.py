@@ -49,7 +49,7 @@ def test_what_a_name_does_not_tell_a_digest_does():
     texts = {name: told(make) for name, make in ANEW.items()}
     assert len(set(texts.values())) == len(texts)
     assert {name: told(make) for name, make in ANEW.items()} == texts
-    assert texts["adam(0.1)"].startswith("a made optimiser ")
+    assert texts["adam(0.1)"].startswith("an optimiser object ")
     assert texts["my factory"].startswith("mine(b1=0.5) ")
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_optimiser_is_refused():
     rule = "update must be a number, a text, step sizes, an optimiser or None, got an object of"
     with pytest.raises(ValueError, match=rule):
         Method("one", "dp_gd", {"update": [optax.adam]})
-    with pytest.raises(ValueError, match="update must need noisy gradients and parameters alone"):
+    with pytest.raises(ValueError, match="update must need only noisy gradients and parameters"):
         Method("one", "dp_gd", {"update": optax.lbfgs()})
     with pytest.raises(ValueError, match="must try two or more distinct values of update"):
         Method("one", "dp_gd", search={"update": (optax.adam, Update.of(optax.adam))})

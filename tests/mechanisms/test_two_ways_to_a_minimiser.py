@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from boxes import Box
 from builders import classification
 
 from privopt import problems
-from privopt.convex import Box, GLMSolution, L2Ball, accelerated_descent
+from privopt.convex import GLMSolution, L2Ball, accelerated_descent
 from privopt.mechanisms import ClippedGradient, clipped_gradient_sum, minimisers
 from privopt.mechanisms.objective_perturbation import PerturbedMinimiser
 from privopt.spec import ProblemClass

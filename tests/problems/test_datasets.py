@@ -102,7 +102,7 @@ def test_texts_keep_the_largest_words_of_every_document(name):
     data, (rows, columns, positive) = load(name), TEXTS[name]
     assert data.features.shape == (sum(rows), columns)
     assert scipy.sparse.issparse(data.features)
-    assert data.sparsity == np.diff(data.features.indptr).max() == datasets.WORDS
+    assert data.sparsity == np.diff(data.features.indptr).max() == datasets.MAX_WORDS
     assert np.sum(data.labels == 1.0) == positive
     folder = Path(os.environ["PRIVOPT_DATA"])
     path = folder / datasets.FILES[name][0]
@@ -111,7 +111,7 @@ def test_texts_keep_the_largest_words_of_every_document(name):
     first = sklearn.datasets.load_svmlight_file(lines, n_features=columns, zero_based=False)[0]
     for number in range(50):
         given = first[[number]].toarray()[0]
-        kept = np.argsort(-given, kind="stable")[: datasets.WORDS]
+        kept = np.argsort(-given, kind="stable")[: datasets.MAX_WORDS]
         expected = np.zeros(columns)
         expected[kept] = given[kept]
         expected *= min(1.0, (1.0 - 2.0**-20) / np.linalg.norm(expected))
@@ -132,7 +132,7 @@ def test_reviews_count_the_last_words_of_every_text(name):
         expected = np.bincount(np.where(text < 10_000, text, 2), minlength=10_000)
         np.testing.assert_array_equal(counts[[number]].toarray()[0], expected)
     data = load(name)
-    assert np.diff(data.features.indptr).max() == data.sparsity == datasets.WORDS
+    assert np.diff(data.features.indptr).max() == data.sparsity == datasets.MAX_WORDS
     assert set(np.unique(data.labels)) == {-1.0, 1.0}
 
 

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from boxes import Box
 
 from privopt import problems
-from privopt.convex import Box, DenseFeatures, L1Ball, L2Ball, Separable, Sine, WholeSpace
+from privopt.convex import DenseFeatures, L1Ball, L2Ball, Separable, Sine, WholeSpace
 from privopt.problems import Problem
 from privopt.spec import ProblemClass
 

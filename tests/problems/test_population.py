@@ -154,7 +154,7 @@ def test_what_is_no_distribution_is_refused(shares, message):
 
 
 def test_counts_and_probabilities_exclude_each_other():
-    with pytest.raises(ValueError, match="counts must be left out where probabilities are given"):
+    with pytest.raises(ValueError, match="counts must be left out if probabilities are given"):
         population(counts=np.full(5, 8))
 
 

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from boxes import Box
 from jax.tree_util import register_dataclass
 from scipy.optimize import linprog, minimize
 
 from privopt import problems
-from privopt.convex import Box, L1Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex import L1Ball, L2Ball, Simplex, WholeSpace
 from privopt.mechanisms import clipped_batch_sum
 from privopt.problems import Distance, GeneralisedLinear, Huber, Linear, Logistic, Problem
 from privopt.spec import ProblemClass
@@ -364,7 +365,7 @@ def test_dtype_follows_the_features_and_integers_become_floating(name):
         ),
         (
             lambda **c: problems.absolute(FEATURES, SIGNS[:3], **c),
-            r"labels must have shape \(40,\)",
+            r"labels must have shape \(40,\), got \(3,\)",
         ),
         (lambda **c: problems.distance(FEATURES[0], **c), "points must have 2 axes"),
         (lambda **c: problems.distance(FEATURES[:, :1], **c), r"points .* dim = 3\), got \(40, 1"),
@@ -380,7 +381,7 @@ REFUSED = {
     r"counts must have shape \(40,\), got \(39,\)": {"counts": np.ones(39, int)},
     r"counts must be numeric, got texts": {"counts": np.full(N, "secret")},
     r"data must be numeric, got texts": {"data": np.array(["a"] * N)},
-    r"shape must be left out where start has one": {"shape": (3, 1), "start": np.zeros(3)},
+    r"shape must be left out if there is a start": {"shape": (3, 1), "start": np.zeros(3)},
     r"shape must be a tuple of integers of product dim = 3, got an object of type tuple": {
         "shape": (2, 2)
     },
@@ -416,7 +417,7 @@ def test_counts_are_exact_in_their_type_or_refused(dtype, most):
         for given in ({"counts": np.array([n - 1, 1])}, {"probabilities": np.array([0.5, 0.5])}):
             arguments = {"loss": Distance(), "data": rows, "problem_class": declared(n=n), **given}
             if refused:
-                message = f"n must be at most {most} where records are counted in {dtype.__name__}"
+                message = f"n must be at most {most} if records are counted in {dtype.__name__}"
                 with pytest.raises(ValueError, match=message):
                     Problem(**arguments)
             else:

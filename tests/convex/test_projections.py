@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from privopt.convex import L1Ball, L1L2Ball
-from privopt.convex import thresholds as room
-from privopt.convex.thresholds import l1_threshold, l2_threshold, lowered, ratio_threshold
+from privopt.convex import L1Ball, L1L2Ball, projections
+from privopt.convex.projections import l1_threshold, l2_threshold, ratio_threshold, shift_maximum
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SINGLE = pytest.param(np.float32, marks=pytest.mark.optimised)
@@ -67,7 +66,7 @@ def exact(row: np.ndarray, total: float) -> float:
 @DTYPES
 @pytest.mark.parametrize("size", [1, 7, 600])
 def test_the_l1_threshold_is_exact(size, dtype):
-    rows = np.asarray(lowered(jnp.asarray(hostile(size, dtype))))
+    rows = np.asarray(shift_maximum(jnp.asarray(hostile(size, dtype))))
     rows = rows[np.isfinite(rows).all(axis=1)]
     eps = float(np.finfo(dtype).eps)
     for total in map(float, totals(dtype, size)):
@@ -80,7 +79,7 @@ def test_the_l1_threshold_is_exact(size, dtype):
 @ROUNDED
 @pytest.mark.parametrize("size", [7, 600, 5000])
 def test_sizes_are_as_asked(size, dtype):
-    rows = lowered(jnp.asarray(hostile(size, dtype)))
+    rows = shift_maximum(jnp.asarray(hostile(size, dtype)))
     eps = float(np.finfo(dtype).eps)
     finite = np.isfinite(np.asarray(rows)).all(axis=1)
     for total in totals(dtype, size):
@@ -111,7 +110,7 @@ def test_loops_end_whatever_is_given(dtype):
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_the_bound_of_rounds_is_far(threshold, monkeypatch):
     """Half of them are enough for every hostile row: the bound is what the proof needs."""
-    rows = lowered(jnp.asarray(hostile(300, np.float64)))
+    rows = shift_maximum(jnp.asarray(hostile(300, np.float64)))
     rows = rows[np.isfinite(np.asarray(rows)).all(axis=1)]
 
     def of_all():
@@ -120,7 +119,7 @@ def test_the_bound_of_rounds_is_far(threshold, monkeypatch):
         )
 
     expected = of_all()
-    monkeypatch.setattr(room, "MAX_NEWTON_ROUNDS", 30)
+    monkeypatch.setattr(projections, "MAX_NEWTON_ROUNDS", 30)
     jax.clear_caches()
     np.testing.assert_allclose(of_all(), expected, rtol=1e-14)
 
@@ -137,7 +136,7 @@ def test_long_rows_alone_are_those_together_and_radii_sweep(monkeypatch):
     for radius, rows in zip(radii, alone, strict=True):
         expected = jnp.stack([one(jnp.asarray(radius), row) for row in x])
         np.testing.assert_allclose(rows, expected, atol=1e-12)
-    monkeypatch.setattr(room, "MIN_LONG", 10**9)
+    monkeypatch.setattr(projections, "MIN_LONG", 10**9)
     jax.clear_caches()
     np.testing.assert_allclose(jax.jit(both)(jnp.asarray(radii), x), alone, atol=1e-12)
 
