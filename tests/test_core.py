@@ -15,7 +15,7 @@ from dp_accounting import NonPrivateDpEvent
 
 import privopt
 from privopt import core, draws, problems
-from privopt.convex import Last
+from privopt.convex import last_iterate
 from privopt.core import Algorithm, Execution, Plan, Run, replicates
 from privopt.core.parameters import device_numbers
 from privopt.mechanisms import clipped_gradient_sum
@@ -155,7 +155,9 @@ def gradient_from(releases, plans):
 def one_step_plans():
     """From the centre of the ball, a step ``-g - z``; the guarantees differ, the data do not."""
     budgets = [dataclasses.replace(BUDGET, epsilon=epsilon) for epsilon in (1.0, 2.0)]
-    return [DP_GD.plan(CLASS, each, steps=1, step_size=1.0, output=Last()) for each in budgets]
+    return [
+        DP_GD.plan(CLASS, each, steps=1, step_size=1.0, output=last_iterate()) for each in budgets
+    ]
 
 
 def test_the_noise_of_two_plans_does_not_cancel():

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privopt import Budget, Execution, ProblemClass, noisy_adam, problems, run_many
-from privopt.convex import FirstLayer, Last, SparseFeatures
+from privopt.convex import FirstLayer, SparseFeatures, last_iterate
 from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 from privopt.privacy import Guarantee
 
@@ -136,8 +136,8 @@ def trained(profile):
         loss=FirstLayer(half_square), data=(rows, stars), problem_class=facts, start=start
     )
     plan = noisy_adam(
-        facts, BUDGET, steps=STEPS, rate=RATE, clip=CLIP, step_size=STEP_SIZE, output=Last(),
-        record=RECORDED,
+        facts, BUDGET, steps=STEPS, rate=RATE, clip=CLIP, step_size=STEP_SIZE,
+        output=last_iterate(), record=RECORDED,
     )  # fmt: skip
     mechanism = plan.params.mechanism.noised(NOISE)
     promised = Guarantee(mechanism.event(BUDGET.relation), BUDGET.relation)

@@ -24,7 +24,7 @@ from privopt.algorithms.choices import (
 from privopt.algorithms.first_order import Params, descend, run_of, step_count
 from privopt.algorithms.theorems import horizon, steps_powers, unmoving
 from privopt.arguments import count, positive_number
-from privopt.convex import Average, EmpiricalRisk, Last, Output, State, StepSizes
+from privopt.convex import Average, EmpiricalRisk, Output, State, StepSizes, last_iterate
 from privopt.core import Algorithm, Execution, Plan, Steps, planner, whole
 from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
@@ -130,9 +130,9 @@ def dp_svrg(
         query, change, budget, steps, period=period, batches=batches
     )
     if output is None:
-        output = Last() if step_size is None else Average()
+        output = last_iterate() if step_size is None else Average()
     if step_size is None and math.isfinite(problem_class.radius):
-        last = chosen_output(output) == Last()
+        last = chosen_output(output) == last_iterate()
         size = variance_reduced_step_size(problem_class, **_noise(mechanism), last=last)
         step_size = StepSizes.linear_decay(size * steps / (steps + 1.0)) if last else size
     return descend(

@@ -42,7 +42,7 @@ REFUSED = {
     "dp_gd": [
         ({"radius": INF}, "step_size must be given where radius is infinite"),
         ({"output": "latest"}, "output must be one of average, .*, got 'latest'"),
-        ({"output": convex.Last}, "output must be an output rule.* got the class Last itself"),
+        ({"output": convex.Average}, "output must be an output rule.* got the class Average"),
         ({"update": "adam"}, "update must be an optax optimiser or Update, got 'adam'"),
         ({"update": convex.Update}, "update must be .* got the class Update itself"),
         ({"post": "sparse"}, "sparsity must be declared for post='sparse', got None"),
@@ -211,7 +211,7 @@ NO_RATE = {
         ({"clip": 0.5}, "clipped below"),
         ({"difference_clip": 0.1}, "differences of gradients are clipped"),
         ({"step_size": convex.StepSizes.inverse_root(0.1)}, "step sizes"),
-        ({"step_size": 0.5, "output": convex.Last()}, "step sizes with this output"),
+        ({"step_size": 0.5, "output": convex.last_iterate()}, "step sizes with this output"),
         ({"step_size": 0.5, "radius": INF}, "not bounded"),
         ({"convex": False}, "not convex"),
     ],
