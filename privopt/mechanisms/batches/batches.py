@@ -217,7 +217,8 @@ class FixedSizeBatches(FreshBatches):
 
     def __post_init__(self) -> None:
         size = whole_batch_size(self.batch_size, self.n)
-        object.__setattr__(self, "places", min(self.n, max(self.places, padded_size(size))))
+        places = min(float(self.n), max(real("places", self.places), padded_size(size)))
+        object.__setattr__(self, "places", int(places))
 
     @classmethod
     def of(cls, batch_size: float, n: int) -> FixedSizeBatches:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
-from privopt.arguments import count, member
+from privopt.arguments import count, member, real
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import (
     Draw,
@@ -71,7 +71,8 @@ class OrderedBatches(Passes):
 
     def __post_init__(self) -> None:
         size = whole_batch_size(self.batch_size, self.n)
-        object.__setattr__(self, "places", min(self.n, max(self.places, padded_size(size))))
+        places = min(float(self.n), max(real("places", self.places), padded_size(size)))
+        object.__setattr__(self, "places", int(places))
         member("order", self.order, ("stored", "random"))
 
     @classmethod
