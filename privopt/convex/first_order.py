@@ -133,7 +133,7 @@ class State(NamedTuple):
     mean: Pytree  # v of the output rule
     memory: Pytree  # state of the oracle
     path: Pytree  # recorded points
-    observed: Pytree  # what the observer made of the run; None without one
+    observed: Pytree  # state of the observer; None without one
 
 
 class Path(NamedTuple):
@@ -159,7 +159,7 @@ class Iterates(NamedTuple):
     last: Pytree  # w_{T+1}
     path: Path | None  # if points are recorded
     steps: Array  # T, or fewer if the oracle stops
-    observed: Pytree  # what the observer made of the run; None without one
+    observed: Pytree  # state of the observer; None without one
 
 
 @pytree_dataclass

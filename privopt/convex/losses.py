@@ -10,7 +10,7 @@ which is convex, ``1/h``-smooth, at most ``phi`` and at least ``phi - slope_boun
 the same slope bound. Widths are pytree leaves, either scalar or one per record.
 
 The constants of a loss hold for every label, because guarantees depend on them. Labels of two
-classes are clipped to ``[-1, 1]``, where slope and curvature are not larger, and 0 means -1, so
+classes are clipped to ``[-1, 1]``, which increases neither slope nor curvature. 0 means -1, so
 labels may be 0 and 1. ``admits`` returns True for the labels for which the loss is declared.
 """
 

@@ -41,7 +41,7 @@ def shift_maximum(x: jax.Array) -> jax.Array:
 
 
 def range_factor(size: jax.Array) -> jax.Array:
-    """Return a power of two whose product with ``size`` has a finite inverse and finite sums."""
+    """Return a power of two such that its product with ``size`` has finite inverse and sums."""
     factor = jnp.where(size > 2.0**64, 2.0**-64, jnp.where(size < 2.0**-64, 2.0**64, 1.0))
     return factor.astype(size.dtype)
 

@@ -1,6 +1,6 @@
 """Constraint sets: Euclidean projections, support functions, linear oracles, diameters.
 
-A set is a frozen dataclass whose parameters are pytree leaves. It is an argument of compiled
+A set is a frozen dataclass. Its parameters are pytree leaves, so it is an argument of compiled
 programs: a new radius does not retrace, and ``jax.vmap`` over a set of arrays sweeps them. Device
 methods act on the last axis and return the dtype of their argument. Host methods return Python
 floats. (Projections of Optax 0.2.8 are for single vectors: the l1 ball and the simplex convert
@@ -33,7 +33,6 @@ from privopt.convex.vectors import (
     Number,
     broadcast,
     cast,
-    dimension,
     inner,
     norm,
     one_hot,
@@ -76,7 +75,7 @@ class Ball:
     """Symmetric set: it contains ``c - v`` if it contains ``c + v``, for its centre ``c``."""
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        return jnp.zeros((dimension(dim),), dtype)
+        return jnp.zeros((positive_integer("dim", dim),), dtype)
 
     def radius_about_centre(self, dim: int) -> float:
         """Return the radius, which is attained."""
@@ -128,10 +127,10 @@ class L2Ball(Ball):
         return norm(x - broadcast(self.centre, x)) <= cast(self.radius, x) + cast(tolerance, x)
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        return jnp.broadcast_to(jnp.asarray(self.centre, dtype), (dimension(dim),))
+        return jnp.broadcast_to(jnp.asarray(self.centre, dtype), (positive_integer("dim", dim),))
 
     def radius_about_centre(self, dim: int) -> float:
-        require_shape("centre", self.centre, (), (dimension(dim),))
+        require_shape("centre", self.centre, (), (positive_integer("dim", dim),))
         require_shape("radius", self.radius, ())
         return float(self.radius)
 
@@ -168,7 +167,7 @@ class L1Ball(Ball):
         return jnp.sum(jnp.abs(x), axis=-1) <= cast(self.radius, x) + cast(tolerance, x)
 
     def radius_about_centre(self, dim: int) -> float:
-        dimension(dim)
+        positive_integer("dim", dim)
         require_shape("radius", self.radius, ())
         return float(self.radius)
 
@@ -248,7 +247,7 @@ class L1L2Ball(Ball):
         return (jnp.sum(jnp.abs(x), axis=-1) <= l1 + slack) & (norm(x) <= l2 + slack)
 
     def radius_about_centre(self, dim: int) -> float:
-        dimension(dim)
+        positive_integer("dim", dim)
         require_shape("l1_radius", self.l1_radius, ())
         require_shape("l2_radius", self.l2_radius, ())
         return float(min(self.l1_radius, self.l2_radius))
@@ -293,14 +292,16 @@ class Simplex:
         return balanced & jnp.all(x >= -slack, axis=-1)
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        return jnp.broadcast_to(jnp.asarray(self.total, dtype) / dimension(dim), (dim,))
+        return jnp.broadcast_to(
+            jnp.asarray(self.total, dtype) / positive_integer("dim", dim), (dim,)
+        )
 
     def radius_about_centre(self, dim: int) -> float:
         require_shape("total", self.total, ())
-        return float(self.total) * math.sqrt(1.0 - 1.0 / dimension(dim))
+        return float(self.total) * math.sqrt(1.0 - 1.0 / positive_integer("dim", dim))
 
     def diameter(self, dim: int) -> float:
-        return float(self.total) * math.sqrt(2.0) if dimension(dim) > 1 else 0.0
+        return float(self.total) * math.sqrt(2.0) if positive_integer("dim", dim) > 1 else 0.0
 
 
 @pytree_dataclass

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from privopt.arguments import checked, shown
+from privopt.arguments import checked, positive_integer, positive_number, shown
 from privopt.convex.sets import ConstraintSet
 from privopt.convex.vectors import norm
 from privopt.release import Pytree
@@ -386,15 +386,13 @@ def _solve(
     width: float,
 ) -> Solution:
     _require_float64("start", start)
-    for name, value in (("tolerance", tolerance), ("width", width)):
-        if not 0.0 < value < math.inf:
-            raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
+    positive_number("tolerance", tolerance)
+    positive_number("width", width)
+    positive_integer("max_steps", max_steps)
     if not 0.0 <= strong_convexity < math.inf:
         raise ValueError(
             f"strong_convexity must be non-negative and finite, got {shown(strong_convexity)}"
         )
-    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-        raise ValueError(f"max_steps must be a positive integer, got {shown(max_steps)}")
 
     numbers = constraint.diameter(start.shape[0]), strong_convexity, tolerance, width
     diameter, convexity, target, first_width = jnp.asarray(numbers, jnp.float64)

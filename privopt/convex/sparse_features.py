@@ -21,7 +21,7 @@ from privopt.convex.vectors import norm, scaled_rows
 @pytree_dataclass
 @dataclass(frozen=True, repr=False)
 class SparseFeatures:
-    """Sparse matrix whose rows have at most ``s`` entries, in memory of order ``n s``.
+    """Sparse matrix with at most ``s`` entries per row, in memory of order ``n s``.
 
     ``indices``, int32, and ``values`` have shape ``(n, s)``; ``dim`` is ``d``. Indices may be in
     any order. The constructor sums the values of equal indices, so that norms and products refer to
