@@ -230,8 +230,9 @@ class FirstOrder:
             return None
         if self.every_step:
             return jnp.arange(1, self.recorded + 1, dtype=steps.dtype)
-        share = jnp.linspace(0.0, 1.0, self.recorded) if self.recorded > 1 else jnp.ones(1)
-        return jnp.round(jnp.exp(share * jnp.log(steps.astype(share.dtype)))).astype(steps.dtype)
+        fraction = jnp.linspace(0.0, 1.0, self.recorded) if self.recorded > 1 else jnp.ones(1)
+        times = jnp.exp(fraction * jnp.log(steps.astype(fraction.dtype)))
+        return jnp.round(times).astype(steps.dtype)
 
 
 @dataclass(frozen=True)

@@ -179,8 +179,8 @@ def _propose(
     origin = inverse @ (ellipsoid.anchor - ellipsoid.centre)
     ray = within_ball - origin
     length, tilt = ray @ ray, origin @ ray
-    room = jnp.maximum(1.0 - origin @ origin, 0.0)
-    to_surface = (jnp.sqrt(tilt**2 + length * room) - tilt) / length
+    margin = jnp.maximum(1.0 - origin @ origin, 0.0)
+    to_surface = (jnp.sqrt(tilt**2 + length * margin) - tilt) / length
 
     # The gauge has density g^(d-1), times e^tau up to 1 and e^(-s g) beyond 1. Beyond 1 it is 1
     # plus a mixture of gamma variables of shapes 1 to d and scale 1/s.

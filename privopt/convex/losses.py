@@ -270,12 +270,12 @@ class Hinge(_TwoClasses, _Rounded):
     def slope(self, prediction: Array, label: Array) -> Array:
         label = _sign(label)
         violation = 1.0 - label * prediction
-        share = jnp.where(
+        fraction = jnp.where(
             jnp.asarray(self.width) > 0.0,
             jnp.clip(violation / _safe(self.width), 0.0, 1.0),
             (violation > 0.0).astype(violation.dtype),
         )
-        return -label * share
+        return -label * fraction
 
 
 @pytree_dataclass

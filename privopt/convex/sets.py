@@ -89,7 +89,7 @@ class Ball:
 @pytree_dataclass
 @dataclass(frozen=True)
 class L2Ball(Ball):
-    """``{v : ||v - centre||_2 <= radius}``.
+    """Euclidean ball ``{v : ||v - centre||_2 <= radius}``.
 
     A number as ``centre`` is the vector with all coordinates equal to it.
 
@@ -138,7 +138,7 @@ class L2Ball(Ball):
 @pytree_dataclass
 @dataclass(frozen=True)
 class L1Ball(Ball):
-    """``{v : ||v||_1 <= radius}``, centred at the origin.
+    """l1 ball ``{v : ||v||_1 <= radius}``, centred at the origin.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class L1Ball(Ball):
 @pytree_dataclass
 @dataclass(frozen=True)
 class L1L2Ball(Ball):
-    """``{v : ||v||_1 <= l1_radius, ||v||_2 <= l2_radius}``, centred at the origin.
+    """Intersection ``{v : ||v||_1 <= l1_radius, ||v||_2 <= l2_radius}``, centred at the origin.
 
     With ``l1_radius = sqrt(s) l2_radius`` it contains every ``s``-sparse vector of norm at most
     ``l2_radius``, and is contained in ``sqrt(2)`` times their convex hull (Plan and Vershynin 2013,
@@ -221,7 +221,7 @@ class L1L2Ball(Ball):
         scaled, unit, radius = _scale(magnitude, l1)
         least = 16.0 * float(jnp.finfo(x.dtype).tiny)  # much smaller than a rounding of the unit
         highest = jnp.clip(l1_threshold(scaled, radius), -1.0, -least)
-        shrunk = self._shrunk(scaled, highest)
+        shrunk = self._shrink(scaled, highest)
         fitted = jnp.minimum(unit, _longest(shrunk, l1, l2))
         return jnp.where(inside[..., None], x, jnp.sign(x) * (shrunk * fitted))
 
@@ -236,7 +236,7 @@ class L1L2Ball(Ball):
         """
         magnitude, (l1, l2) = jnp.abs(g), self._radii(g)
         scaled, *_ = _scale(magnitude, l1)
-        shrunk = self._shrunk(
+        shrunk = self._shrink(
             scaled, jnp.full_like(scaled[..., :1], -0.125 * float(jnp.finfo(g.dtype).eps))
         )
         return jnp.sign(g) * (shrunk * _longest(shrunk, l1, l2))
@@ -255,7 +255,7 @@ class L1L2Ball(Ball):
     def _radii(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return cast(self.l1_radius, x), cast(self.l2_radius, x)
 
-    def _shrunk(self, scaled: jax.Array, highest: jax.Array) -> jax.Array:
+    def _shrink(self, scaled: jax.Array, highest: jax.Array) -> jax.Array:
         l1, l2 = self._radii(scaled)
         threshold = ratio_threshold(scaled, l1 / l2, jnp.full_like(highest, -1.0), highest)
         return jnp.maximum(scaled - threshold, 0.0)
@@ -264,7 +264,7 @@ class L1L2Ball(Ball):
 @pytree_dataclass
 @dataclass(frozen=True)
 class Simplex:
-    """``{v : v >= 0, sum_j v_j = total}``, centred at the barycentre ``total / dim``.
+    """Simplex ``{v : v >= 0, sum_j v_j = total}``, centred at the barycentre ``total / dim``.
 
     Examples
     --------

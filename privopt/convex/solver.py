@@ -241,7 +241,7 @@ def _certify(
 
 
 class _Evaluation(NamedTuple):
-    """``F`` at a point, and the smooth ``F_h`` with its derivatives in ``w`` and in ``h``."""
+    """Values of ``F`` and ``F_h`` at a point, and the derivatives of ``F_h`` in ``w`` and ``h``."""
 
     objective: jax.Array
     value: jax.Array
@@ -309,8 +309,8 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
         at_point = evaluate(point, state.width)
         move = point - lead
         square = move @ move
-        bend = (at_point.gradient - gradient) @ move - ROUND_OFF * scale * norm(move)
-        measured = jnp.where(square > 0.0, bend / jnp.where(square > 0.0, square, 1.0), 0.0)
+        change = (at_point.gradient - gradient) @ move - ROUND_OFF * scale * norm(move)
+        measured = jnp.where(square > 0.0, change / jnp.where(square > 0.0, square, 1.0), 0.0)
         return curvature, point, at_point, measured
 
     curvature, point, here, measured = jax.lax.while_loop(

@@ -90,7 +90,7 @@ class SparseFeatures:
             rows.check_format(full_check=True)
         except ValueError as error:
             raise ValueError(
-                f"matrix must be a sound sparse matrix, got one with {error}"
+                f"matrix must be a valid sparse matrix, got one with {error}"
             ) from None
         dtype = rows.dtype if rows.dtype.kind == "f" else jnp.asarray(0.0).dtype
         lengths = np.diff(rows.indptr)

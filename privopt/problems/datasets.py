@@ -246,7 +246,7 @@ def _paths(name: str) -> tuple[Path, ...]:
     reason = (
         f"needs the environment variable {VARIABLE} to name a folder that holds {absent[0]}"
         if folder is None
-        else f"needs the file {folder / absent[0]} ({VARIABLE}), which is not there"
+        else f"needs the file {folder / absent[0]} ({VARIABLE}), which does not exist"
     )
     shipped = ", ".join(other for other in DATASETS if other not in FILES)
     raise FileNotFoundError(f"{name} {reason}; available without it: {shipped}")
@@ -274,7 +274,7 @@ def _read(paths: tuple[Path, ...], rows: int, source: Source) -> tuple[Table, Fl
     try:
         table, labels = source.read(*paths)
     except _CORRUPT as error:
-        raise ValueError(f"{origin} is not a sound {source.format}: {error}") from error
+        raise ValueError(f"{origin} is not a valid {source.format}: {error}") from error
     except OSError as error:
         raise OSError(f"{origin} cannot be read: {error}") from error
     _check_shape(origin, table, rows, source.columns)

@@ -141,7 +141,7 @@ def declared_constraint(
     reach = constraint.radius_about_centre(dim)
     if reach > radius * (1.0 + 1e-12):
         raise ValueError(
-            f"constraint must lie within radius {radius} of its centre, "
+            f"constraint must be within radius {radius} of its centre, "
             f"got {shown(constraint)}, which reaches {reach}"
         )
     return constraint
