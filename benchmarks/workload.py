@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from privopt import ALGORITHMS, Budget, Plan, ProblemClass
+from privopt import Budget, Plan, ProblemClass, dp_gd
 from privopt.convex import Average
 from privopt.problems import Problem, logistic
 
@@ -35,7 +35,7 @@ def problem(seed: int = 0, n: int = SIZE, dim: int = DIM) -> Problem:
 
 def plan(problem: Problem, epsilon: float = EPSILON) -> Plan:
     budget = Budget(epsilon=epsilon, delta=DELTA, relation="replace_one")
-    return ALGORITHMS["dp_gd"].plan(problem.problem_class, budget, steps=STEPS, output=Average())
+    return dp_gd(problem.problem_class, budget, steps=STEPS, output=Average())
 
 
 def keys(count: int = SEEDS) -> jax.Array:

@@ -29,8 +29,8 @@ LEVEL = 1e-6
 N, DIM = 60, 3  # the most in which every algorithm runs
 SHAPE = {"capacity": N, "output": "average"}  # theory chooses both by the numbers
 CHOICES = {  # one program each, whatever the numbers
-    "gradient_descent": {"steps": 30, "output": "average"},
-    "dp_gd": {"steps": 30, "output": "average"},
+    "gradient_descent": {"steps": 30},
+    "dp_gd": {"steps": 30},
     "dp_sgd": {"steps": 30, "batch_size": 12, **SHAPE},
     "dp_svrg": {"steps": 30, "batch_size": 12, "anchor_every": 5, **SHAPE},
     "bias_reduced_sgd": {"steps": 4, "base": 15, "body": "none"},

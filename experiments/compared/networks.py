@@ -21,7 +21,7 @@ from flax import linen
 from scipy.stats import norm
 
 from privopt import ALGORITHMS, Budget, Execution, Plan, ProblemClass, problems, run_many
-from privopt.convex import FirstLayer, Last, SparseFeatures
+from privopt.convex import FirstLayer, SparseFeatures, last_iterate
 from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 from privopt.privacy import Guarantee, gaussian_mu
 
@@ -194,7 +194,7 @@ class Row(NamedTuple):
         budget = noise if isinstance(noise, Budget) else BUDGET
         plan = ALGORITHMS[self.method].plan(
             facts, budget, steps=round(self.epochs * facts.n / self.batch), batch_size=self.batch,
-            clip=self.clip, step_size=self.step_size, output=Last(), **choices,
+            clip=self.clip, step_size=self.step_size, output=last_iterate(), **choices,
         )  # fmt: skip
         if isinstance(noise, Budget):
             return plan

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr
 
-from privopt import ALGORITHMS, Budget, Execution, ProblemClass, problems, run_many
-from privopt.convex import FirstLayer, Last, SparseFeatures
+from privopt import Budget, Execution, ProblemClass, noisy_adam, problems, run_many
+from privopt.convex import FirstLayer, SparseFeatures, last_iterate
 from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 from privopt.privacy import Guarantee
 
@@ -135,9 +135,9 @@ def trained(profile):
     problem = problems.Problem(
         loss=FirstLayer(half_square), data=(rows, stars), problem_class=facts, start=start
     )
-    plan = ALGORITHMS["noisy_adam"].plan(
-        facts, BUDGET, steps=STEPS, rate=RATE, clip=CLIP, step_size=STEP_SIZE, output=Last(),
-        record=RECORDED,
+    plan = noisy_adam(
+        facts, BUDGET, steps=STEPS, rate=RATE, clip=CLIP, step_size=STEP_SIZE,
+        output=last_iterate(), record=RECORDED,
     )  # fmt: skip
     mechanism = plan.params.mechanism.noised(NOISE)
     promised = Guarantee(mechanism.event(BUDGET.relation), BUDGET.relation)

@@ -12,16 +12,16 @@ import optax
 from privopt.arguments import answering, count, member, positive_number, shown
 from privopt.convex import (
     Average,
-    AverageAfterStep,
     ConstraintSet,
     L1L2Ball,
-    Last,
     Output,
-    PolynomialAverage,
     RandomIterate,
     StepSizes,
     Update,
+    average_after_step,
     checked_output,
+    last_iterate,
+    polynomial_average,
     projected_leader,
 )
 from privopt.mechanisms import (
@@ -53,10 +53,10 @@ _MAX_RECORDED = 10_000
 _ROUND_OFF = 1e-6  # relative, of a rate of inclusion
 OUTPUTS: dict[OutputRule, Output] = {
     OutputRule.AVERAGE: Average(),
-    OutputRule.AVERAGE_AFTER_STEP: AverageAfterStep(),
-    OutputRule.WEIGHTED_AVERAGE: PolynomialAverage(),
+    OutputRule.AVERAGE_AFTER_STEP: average_after_step(),
+    OutputRule.WEIGHTED_AVERAGE: polynomial_average(),
     OutputRule.RANDOM_ITERATE: RandomIterate(),
-    OutputRule.LAST: Last(),
+    OutputRule.LAST: last_iterate(),
 }
 
 

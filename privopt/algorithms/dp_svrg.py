@@ -24,7 +24,7 @@ from privopt.algorithms.choices import (
 from privopt.algorithms.first_order import Params, descend, run_of, step_count
 from privopt.algorithms.theorems import horizon, steps_powers, unmoving
 from privopt.arguments import count, positive_number
-from privopt.convex import Average, EmpiricalRisk, Last, Output, State, StepSizes
+from privopt.convex import Average, EmpiricalRisk, Output, State, StepSizes, last_iterate
 from privopt.core import Algorithm, Execution, Plan, Steps, planner, whole
 from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
@@ -43,7 +43,7 @@ _MIN_CLIP_SHARE = 1e-6
 
 
 @planner
-def plan(
+def dp_svrg(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -109,7 +109,7 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
-    >>> mechanism = plan(facts, budget, steps=100, batch_size=50).params.mechanism
+    >>> mechanism = dp_svrg(facts, budget, steps=100, batch_size=50).params.mechanism
     >>> mechanism.period, mechanism.anchors.steps
     (2, 50)
     """
@@ -130,9 +130,9 @@ def plan(
         query, change, budget, steps, period=period, batches=batches
     )
     if output is None:
-        output = Last() if step_size is None else Average()
+        output = last_iterate() if step_size is None else Average()
     if step_size is None and math.isfinite(problem_class.radius):
-        last = chosen_output(output) == Last()
+        last = chosen_output(output) == last_iterate()
         size = variance_reduced_step_size(problem_class, **_noise(mechanism), last=last)
         step_size = StepSizes.linear_decay(size * steps / (steps + 1.0)) if last else size
     return descend(
@@ -228,7 +228,7 @@ def steps(
 DP_SVRG = Algorithm(
     name="dp_svrg",
     summary="noisy full gradients now and then, noisy batches of their changes in between",
-    plan=plan,
+    plan=dp_svrg,
     mechanism=VarianceReducedGradient,
     run=whole(steps),
     steps=steps,

@@ -31,11 +31,11 @@ from privopt.convex import (
     EmpiricalRisk,
     FirstOrder,
     Iterates,
-    Last,
     Oracle,
     Output,
     StepSizes,
     Update,
+    last_iterate,
 )
 from privopt.core import Algorithm, Execution, Plan, Run, Steps, whole
 from privopt.mechanisms import (
@@ -159,7 +159,7 @@ def descend(
         wander = problem_class.radius / math.sqrt(problem_class.dim * steps)
         step_size = StepSizes.linear_decay(wander)
     method = FirstOrder(
-        step_size, update, output or Last(), *recorded(record, steps), gradient_mapping
+        step_size, update, output or last_iterate(), *recorded(record, steps), gradient_mapping
     )
     params, static = Params(mechanism, method), Static(problem_class.dim)
     return Plan(algorithm, problem_class, budget, params, static, declared)

@@ -15,7 +15,7 @@ from privopt.algorithms.choices import (
     step_rule,
 )
 from privopt.arguments import count
-from privopt.convex import Average, AverageAfterStep, L1L2Ball, Last, Output, StepSizes
+from privopt.convex import Average, L1L2Ball, Output, StepSizes, average_after_step, last_iterate
 from privopt.core import Plan
 from privopt.mechanisms import (
     AllRecords,
@@ -81,7 +81,7 @@ def horizon(
         moments=moments or ALL_RECORDS,
         plain=moments is not None
         and math.isfinite(problem_class.lipschitz)
-        and chosen_output(output) in (None, Last(), AverageAfterStep()),
+        and chosen_output(output) in (None, last_iterate(), average_after_step()),
     )
 
 
@@ -115,7 +115,7 @@ def projected_numbers(
     error, square = projected_gradient(problem_class, noise_std=float(mechanism.scale), clip=clip)
     if problem_class.smoothness is not None and isinstance(mechanism.batches, AllRecords):
         step = inexact_descent_step_size(problem_class, steps=steps, error=error.value)
-        return step, AverageAfterStep()
+        return step, average_after_step()
     step = biased_descent_step_size(problem_class, steps=steps, second_moment=square.value)
     return step, Average()
 
@@ -152,7 +152,7 @@ def _projected_rate(plan: Plan) -> Rate:
     params: Any = plan.params
     (mechanism, method), facts = params, plan.problem_class
     query, batches, known = mechanism.query, mechanism.batches, mechanism.post
-    rule, smooth = step_rule(method.step_sizes), isinstance(method.output, AverageAfterStep)
+    rule, smooth = step_rule(method.step_sizes), method.output == average_after_step()
     reason = unmoving(params) or obstacle(facts, mechanism.noise, batches)
     sparse = facts.sparsity is not None and math.isfinite(query.clip)
     if not sparse or known != L1L2Ball.of(query.clip, facts.sparsity or 1):
@@ -166,7 +166,7 @@ def _projected_rate(plan: Plan) -> Rate:
     elif not reason and rule != StepRule(rule.scale):
         reason = "no theorem for these step sizes with projected gradients"
     elif not reason and not (
-        isinstance(method.output, Average) or (smooth and isinstance(batches, AllRecords))
+        method.output == Average() or (smooth and isinstance(batches, AllRecords))
     ):
         reason = "no theorem for this output with projected gradients"
     if reason:

@@ -45,12 +45,12 @@ from privopt.convex.losses import (
 from privopt.convex.optimisers import corrected_adam, projected_leader
 from privopt.convex.outputs import (
     Average,
-    AverageAfterStep,
-    Last,
     Output,
-    PolynomialAverage,
     RandomIterate,
+    average_after_step,
     checked_output,
+    last_iterate,
+    polynomial_average,
 )
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.quadratic import accelerated_descent
@@ -71,7 +71,6 @@ from privopt.release import Pytree
 __all__ = [
     "MAX_SAMPLER_DIM",
     "Average",
-    "AverageAfterStep",
     "BatchRisk",
     "ConstraintSet",
     "DenseFeatures",
@@ -91,7 +90,6 @@ __all__ = [
     "L1Ball",
     "L1L2Ball",
     "L2Ball",
-    "Last",
     "Linear",
     "LinearRecords",
     "Logistic",
@@ -101,7 +99,6 @@ __all__ = [
     "Oracle",
     "Output",
     "Path",
-    "PolynomialAverage",
     "PublicTerm",
     "Pytree",
     "Quantile",
@@ -121,6 +118,7 @@ __all__ = [
     "WholeSpace",
     "accelerated_descent",
     "as_features",
+    "average_after_step",
     "basis_pursuit",
     "certify",
     "checked_output",
@@ -128,11 +126,13 @@ __all__ = [
     "difference",
     "enough_proposals",
     "is_features",
+    "last_iterate",
     "linf_projection",
     "minimise",
     "minimise_nonsmooth",
     "newton_glm",
     "norm",
+    "polynomial_average",
     "prepare_pair",
     "projected_leader",
     "pytree_dataclass",

@@ -377,7 +377,9 @@ def _norm(tree: Pytree) -> Array:
 
 
 def _towards(mean: Pytree, point: Pytree, weight: Array) -> Pytree:
-    return jax.tree.map(lambda m, w: m + weight.astype(m.dtype) * (w - m), mean, point)
+    """Return ``mean + weight (point - mean)``, and ``point`` itself for weight 1."""
+    moved = jax.tree.map(lambda m, w: m + weight.astype(m.dtype) * (w - m), mean, point)
+    return _where(weight == 1.0, point, moved)
 
 
 def _finite(tree: Pytree) -> Array:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import checked, shown
+from privopt.arguments import checked, real, shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import Number, require_positive
 
@@ -43,17 +43,13 @@ def checked_output(output: object) -> Output:
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class Last:
-    """Last iterate ``w_{T+1}``."""
-
-    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> None:
-        del key, steps, dtype
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
 class Average:
-    """Mean of all iterates, ``(w_1 + .. + w_{T+1})/(T + 1)``.
+    """Running mean with ``a_t = 1/(1 + growth (t - 1 - skip))``.
+
+    ``growth = 1`` weights all iterates equally, smaller values prefer later iterates, and 0 keeps
+    the last iterate alone. The first ``skip`` iterates have no weight. Both are arguments of the
+    compiled program, so that all these rules share it. By default the mean of all iterates,
+    ``(w_1 + .. + w_{T+1})/(T + 1)``.
 
     Examples
     --------
@@ -62,44 +58,52 @@ class Average:
     [0.5, 0.33, 0.25, 0.2]
     """
 
+    growth: Number = 1.0
+    skip: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= real("growth", self.growth) <= 1.0:
+            raise ValueError(f"growth must lie in [0, 1], got {shown(self.growth)}")
+        if self.skip not in (0, 1):
+            raise ValueError(f"skip must be 0 or 1, got {shown(self.skip)}")
+
     def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
         del key, steps
-        return lambda t: 1.0 / t.astype(dtype)
+
+        def weight(t: Array) -> Array:
+            growth = jnp.asarray(self.growth, dtype)
+            return 1.0 / (1.0 + growth * (t - 1 - jnp.asarray(self.skip, t.dtype)).astype(dtype))
+
+        return weight
 
 
-@pytree_dataclass
-@dataclass(frozen=True)
-class AverageAfterStep:
-    """Mean without the start, ``(w_2 + .. + w_{T+1})/T``, as in the theorem for smooth losses."""
-
-    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        del key, steps
-        return lambda t: 1.0 / (t - 1).astype(dtype)
+def last_iterate() -> Average:
+    """Return the rule of the last iterate ``w_{T+1}``."""
+    return Average(growth=0.0)
 
 
-@pytree_dataclass
-@dataclass(frozen=True)
-class PolynomialAverage:
-    """Mean with weights proportional to ``t (t + 1) ... (t + p - 1)``, with ``p = power``.
+def average_after_step() -> Average:
+    """Return the mean without the start, ``(w_2 + .. + w_{T+1})/T``, of smooth losses."""
+    return Average(skip=1)
+
+
+@checked
+def polynomial_average(power: float = 1.0) -> Average:
+    """Return the mean with weights ``t (t + 1) ... (t + p - 1)``, ``p = power``.
+
+    ``a_t = (p + 1)/(t + p)``. The weights are proportional to ``t`` for power 1.
 
     Source: Shamir and Zhang 2013, "Stochastic gradient descent for non-smooth optimization",
     section 4 (polynomial-decay averaging).
 
     Examples
     --------
-    >>> weights = PolynomialAverage(1.0).weights(jax.random.key(0), None, jnp.dtype(float))
+    >>> weights = polynomial_average(1.0).weights(jax.random.key(0), None, jnp.dtype(float))
     >>> weights(jnp.arange(2, 6)).round(2).tolist()
     [0.67, 0.5, 0.4, 0.33]
     """
-
-    power: Number = 1.0
-
-    def __post_init__(self) -> None:
-        require_positive("power", self.power)
-
-    def weights(self, key: Array, steps: Array | None, dtype: jnp.dtype) -> Weights:
-        del key, steps
-        return lambda t: jnp.asarray((self.power + 1.0) / (t.astype(dtype) + self.power))
+    require_positive("power", power)
+    return Average(growth=1.0 / (power + 1.0))
 
 
 @pytree_dataclass

@@ -20,7 +20,7 @@ import privopt
 from privopt import problems
 from privopt.audit import Pair, replay
 from privopt.core import Execution
-from privopt.core.parameters import scaled
+from privopt.core.parameters import padded_alike, scaled
 from privopt.core.replicates import run_one
 from privopt.release import Replay, Tape
 
@@ -200,6 +200,38 @@ def test_no_key_is_consumed_twice(name):
             jax.eval_shape(in_steps, key)
         with pytest.raises(jax.errors.KeyReuseError):  # the checker sees what it is there for
             jax.eval_shape(lambda key: (jax.random.split(key), jax.random.split(key)), key)
+
+
+def shape(static, params):
+    """Return what decides whether two plans share a program."""
+    leaves, structure = jax.tree.flatten(params)
+    return static, structure, [(np.shape(leaf), isinstance(leaf, int)) for leaf in leaves]
+
+
+NEW = {"step_size": (0.11, 0.37), "clip": (0.61, 0.87), "regularisation": (0.31, 0.77)}
+
+
+def test_new_hyperparameters_need_no_new_program(name):
+    """A new epsilon, delta, step size, clip norm or regularisation changes numbers alone."""
+    one = plan(name)
+    changed = [plan(name, dataclasses.replace(BUDGETS[0], **{"epsilon": 1.3}))]
+    if name != "projection_mechanism":
+        changed.append(plan(name, dataclasses.replace(BUDGETS[0], **{"delta": 1e-9})))
+    for choice, values in NEW.items():
+        if choice in privopt.ALGORITHMS[name].choices:
+            changed += [plan(name, **{choice: value}) for value in values]
+    for other in changed:
+        assert shape(other.static, other.params) == shape(one.static, one.params)
+
+
+def test_default_plans_of_several_budgets_share_a_program(name):
+    facts = dataclasses.replace(class_of(name), n=500, sparsity=2)
+    budgets = [dataclasses.replace(BUDGETS[0], epsilon=e) for e in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    given = {"label_clip": 1.0} if name == "sufficient_statistics" else {}
+    plans = [privopt.ALGORITHMS[name].plan(facts, budget, **given) for budget in budgets]
+    params = padded_alike([each.params for each in plans])
+    shapes = [shape(each.static, own) for each, own in zip(plans, params, strict=True)]
+    assert all(each == shapes[0] for each in shapes)
 
 
 def test_many_equals_loop_over_seeds_and_numbers(name):

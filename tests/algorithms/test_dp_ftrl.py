@@ -12,7 +12,7 @@ from dp_accounting import GaussianDpEvent
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Last
+from privopt.convex import last_iterate
 from privopt.factorisations import FACTORISATIONS, factorise
 from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
 from privopt.privacy import gaussian_mu
@@ -212,7 +212,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
     of_budget = plan().rate.lower[0]
     for choices, reason in (
         ({"epochs": 2}, "seen again"),
-        ({"output": Last()}, "average of all iterates"),
+        ({"output": last_iterate()}, "average of all iterates"),
         ({"momentum": 0.5}, "momentum"),
         ({"clip": 0.5}, "clipped below the Lipschitz constant"),
     ):
@@ -221,7 +221,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
         assert reason in rate.theorem
         assert rate.lower[0] == of_budget
         assert rate.lower[1].value == pytest.approx(lower, rel=1e-5)  # of the noise as rounded
-    for choices in ({"epochs": 3}, {"epochs": 3, "restart": True}, {"output": Last()}):
+    for choices in ({"epochs": 3}, {"epochs": 3, "restart": True}, {"output": last_iterate()}):
         assert plan(quantity="regret", **choices).rate.upper < math.inf
     for choices in ({"momentum": 0.5}, {"clip": 0.5}):
         assert plan(quantity="regret", **choices).rate.upper == math.inf

@@ -19,10 +19,10 @@ import privopt
 from privopt import draws, problems
 from privopt.convex import (
     Average,
-    AverageAfterStep,
-    Last,
     RandomIterate,
     StepSizes,
+    average_after_step,
+    last_iterate,
     pytree_dataclass,
 )
 from privopt.mechanisms import AllRecords, ClippedGradient, PoissonBatches, PrivateGradient
@@ -63,7 +63,7 @@ def noisy_gradients(planned, key, points):
         yield total / batches.batch_size + noise
 
 
-@pytest.mark.parametrize("output", [Average(), AverageAfterStep()])
+@pytest.mark.parametrize("output", [Average(), average_after_step()])
 @pytest.mark.parametrize("clip", [0.1, 1.0])
 def test_dp_sgd_equals_the_textbook_loop(clip, output):
     planned, key = plan(clip=clip, step_size=0.5, output=output), jax.random.key(3)
@@ -114,10 +114,10 @@ def test_the_smooth_bound_in_the_letter(sampler, variance):
     sigma = planned.params.mechanism.scale
     spread = 0.7 * math.sqrt((variance + DIM * sigma**2) / STEPS)
     assert planned.rate.upper == pytest.approx(0.25 * 0.49 / (2 * STEPS) + spread, rel=1e-6)
-    assert planned.params.descent.output == Last()
+    assert planned.params.descent.output == last_iterate()
     after, before = (
         plan(sampler=sampler, budget=budget, output=each).rate.upper
-        for each in (AverageAfterStep(), Average())
+        for each in (average_after_step(), Average())
     )
     assert planned.rate.upper == after < before
 
@@ -153,20 +153,20 @@ def test_strongly_convex_losses_get_their_steps_and_their_bound():
         assert planned.rate.terms[0].powers == Powers(n=-2.0, dim=1.0, epsilon=-2.0)
         short = make(facts, BUDGET, steps=STEPS, **choices)
         variance = square - 4.0
-        assert short.params.descent.output == Last()
+        assert short.params.descent.output == last_iterate()
         assert 0.5 * variance < 0.5 * STEPS * short.rate.upper < 2.0 * variance
         assert short.rate.upper < 0.2 * planned.rate.upper
 
 
-@pytest.mark.parametrize("output", [None, Last(), "last"])
+@pytest.mark.parametrize("output", [None, last_iterate(), "last"])
 def test_the_last_iterate_takes_linear_decay_and_has_the_bound_of_the_average(output):
     sharp = dataclasses.replace(FACTS, smoothness=None)
     for facts, of_average, shorter in (
-        (FACTS, AverageAfterStep(), 1.0),
+        (FACTS, average_after_step(), 1.0),
         (sharp, Average(), STEPS / (STEPS + 1)),
     ):
         planned, theirs = (plan(facts=facts, output=each) for each in (output, of_average))
-        assert planned.params.descent.output == Last()
+        assert planned.params.descent.output == last_iterate()
         size = theirs.params.descent.step_sizes.scale
         assert planned.params.descent.step_sizes == StepSizes.linear_decay(size * shorter)
         assert planned.rate.upper == pytest.approx(theirs.rate.upper, rel=1e-12)

@@ -11,7 +11,7 @@ from builders import classification, logistic_slope, onto_ball, operations
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Last
+from privopt.convex import last_iterate
 from privopt.core import Execution
 from privopt.mechanisms import PrivateGradient
 from privopt.mechanisms.batches import poisson_sampler
@@ -188,7 +188,7 @@ def test_defaults_clip_nothing():
     assert mechanism.steps % 4 == 0
     assert 0 <= mechanism.steps - often.params.mechanism.steps < 4
     assert often.rate.upper < planned.rate.upper < 1.6 * often.rate.upper
-    assert planned.params.descent.output == Last()
+    assert planned.params.descent.output == last_iterate()
     assert mechanism.query.clip == 1.0
     assert mechanism.difference_query.clip == round_up(2 * 0.25 * 0.7)
     assert math.isfinite(planned.rate.upper)
@@ -199,7 +199,7 @@ def test_where_gradients_may_differ_by_twice_their_length_every_step_is_an_ancho
     """The plan then has the noise of DP-GD."""
     facts = dataclasses.replace(FACTS, radius=5.0)
     mechanism = DP_SVRG.plan(facts, BUDGET, steps=9).params.mechanism
-    descent = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=9).params.mechanism
+    descent = privopt.dp_gd(facts, BUDGET, steps=9).params.mechanism
     assert mechanism.period == 1
     assert mechanism.scale == pytest.approx(descent.scale, rel=1e-4)  # by another accountant
 

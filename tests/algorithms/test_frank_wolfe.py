@@ -20,7 +20,7 @@ from jax import Array
 import privopt
 from privopt import problems
 from privopt.algorithms.first_order import Static, steps_of
-from privopt.convex import FirstOrder, L1Ball, Last, Oracle, StepSizes, Update
+from privopt.convex import FirstOrder, L1Ball, Oracle, StepSizes, Update, last_iterate
 from privopt.core import Algorithm, Plan, planner, whole
 from privopt.mechanisms import ClippedGradient
 from privopt.privacy import calibrate, round_up
@@ -86,7 +86,7 @@ def plan(problem_class, budget, *, steps=40):
     scale = calibrate(
         lambda scale: vertices(scale).event(budget.relation), budget, accountant="renyi"
     )
-    method = FirstOrder(StepSizes(2.0, 1.0, 1.0), Update.of(towards), Last())
+    method = FirstOrder(StepSizes(2.0, 1.0, 1.0), Update.of(towards), last_iterate())
     return Plan(
         algorithm=FRANK_WOLFE,
         problem_class=problem_class,

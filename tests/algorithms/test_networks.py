@@ -15,7 +15,7 @@ from flax import linen
 
 import privopt
 from privopt import draws, problems
-from privopt.convex import Last
+from privopt.convex import last_iterate
 from privopt.mechanisms.batches import poisson_sampler
 from privopt.streams import stream
 
@@ -111,9 +111,9 @@ def small(study, records=12):
 def test_a_step_is_that_of_the_flattened_network(study, microbatch):
     """One record at a time, all parameters as one vector, over the expected size."""
     where = small(study)
-    planned = privopt.ALGORITHMS["dp_sgd"].plan(
+    planned = privopt.dp_sgd(
         where.problem_class, replace(study.BUDGET, epsilon=4.0), steps=2, batch_size=6, clip=0.5,
-        step_size=0.7, output=Last(),
+        step_size=0.7, output=last_iterate(),
     )  # fmt: skip
     mechanism, key = planned.params.mechanism, jax.random.key(2)
     images, digits = where.data
@@ -155,8 +155,8 @@ def test_a_step_is_that_of_the_flattened_network(study, microbatch):
 @pytest.mark.parametrize("microbatch", [512, 4])
 def test_a_network_whose_records_are_read_ends_in_the_same_bits(study, microbatch):
     where, key = small(study), jax.random.key(2)
-    planned = privopt.ALGORITHMS["noisy_adam"].plan(
-        where.problem_class, study.BUDGET, steps=3, batch_size=6, clip=0.5, output=Last(),
+    planned = privopt.noisy_adam(
+        where.problem_class, study.BUDGET, steps=3, batch_size=6, clip=0.5, output=last_iterate(),
         step_size=0.1,
     )  # fmt: skip
     execution = privopt.Execution(microbatch=microbatch)

@@ -21,7 +21,7 @@ from jax import Array
 import privopt
 from privopt import problems
 from privopt.algorithms.first_order import Static, steps_of
-from privopt.convex import FirstOrder, Last, Oracle, StepSizes, Update
+from privopt.convex import FirstOrder, Oracle, StepSizes, Update, last_iterate
 from privopt.core import Algorithm, Plan, planner, whole
 from privopt.mechanisms import ClippedGradient, GaussianMechanism
 from privopt.streams import stream
@@ -111,7 +111,7 @@ def plan(problem_class, budget, *, steps=5):
     answers = (
         GaussianMechanism.calibrated(query, budget, compositions=2 * steps) for query in queries
     )
-    method = FirstOrder(StepSizes(1.0), Update({"ridge": 0.02}, newton, ()), Last())
+    method = FirstOrder(StepSizes(1.0), Update({"ridge": 0.02}, newton, ()), last_iterate())
     return Plan(
         algorithm=NEWTON,
         problem_class=problem_class,

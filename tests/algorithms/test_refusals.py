@@ -42,7 +42,7 @@ REFUSED = {
     "dp_gd": [
         ({"radius": INF}, "step_size must be given where radius is infinite"),
         ({"output": "latest"}, "output must be one of average, .*, got 'latest'"),
-        ({"output": convex.Last}, "output must be an output rule.* got the class Last itself"),
+        ({"output": convex.Average}, "output must be an output rule.* got the class Average"),
         ({"update": "adam"}, "update must be an optax optimiser or Update, got 'adam'"),
         ({"update": convex.Update}, "update must be .* got the class Update itself"),
         ({"post": "sparse"}, "sparsity must be declared for post='sparse', got None"),
@@ -211,7 +211,7 @@ NO_RATE = {
         ({"clip": 0.5}, "clipped below"),
         ({"difference_clip": 0.1}, "differences of gradients are clipped"),
         ({"step_size": convex.StepSizes.inverse_root(0.1)}, "step sizes"),
-        ({"step_size": 0.5, "output": convex.Last()}, "step sizes with this output"),
+        ({"step_size": 0.5, "output": convex.last_iterate()}, "step sizes with this output"),
         ({"step_size": 0.5, "radius": INF}, "not bounded"),
         ({"convex": False}, "not convex"),
     ],
@@ -335,7 +335,7 @@ def test_a_plan_for_convex_problems_refuses_others(name):
 
 def test_a_plan_for_any_problem_takes_convex_ones():
     facts = dataclasses.replace(FACTS, convex=False)
-    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=3)
+    planned = privopt.dp_gd(facts, BUDGET, steps=3)
     assert np.all(np.isfinite(privopt.run(planned, problem(True), jax.random.key(0)).released))
 
 
@@ -376,4 +376,4 @@ def test_names_that_are_nearly_right():
         privopt.ALGORITHMS["dpgd"]
     assert "dpgd" not in privopt.ALGORITHMS
     with pytest.raises(ValueError, match=r"choice .*, got 'step'; did you mean steps\?"):
-        privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, step=5)
+        privopt.dp_gd(FACTS, BUDGET, step=5)

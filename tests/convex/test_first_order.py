@@ -9,15 +9,15 @@ from builders import Answers, descend
 
 from privopt.convex import (
     Average,
-    AverageAfterStep,
     FirstOrder,
     L2Ball,
-    Last,
-    PolynomialAverage,
     RandomIterate,
     StepSizes,
     Update,
     WholeSpace,
+    average_after_step,
+    last_iterate,
+    polynomial_average,
 )
 
 DIM, STEPS = 3, 12
@@ -56,10 +56,10 @@ def iterates(sizes=lambda t: 0.3, radius=np.inf, steps=STEPS):
 
 WEIGHTS = {
     "average": (Average(), np.ones(STEPS + 1)),
-    "average after step": (AverageAfterStep(), np.arange(STEPS + 1) > 0),
-    "polynomial 1": (PolynomialAverage(1.0), np.arange(1.0, STEPS + 2)),
+    "average after step": (average_after_step(), np.arange(STEPS + 1) > 0),
+    "polynomial 1": (polynomial_average(1.0), np.arange(1.0, STEPS + 2)),
     "polynomial 3": (
-        PolynomialAverage(3.0),
+        polynomial_average(3.0),
         np.array([t * (t + 1.0) * (t + 2.0) for t in range(1, STEPS + 2)]),
     ),
 }
@@ -105,12 +105,12 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_step_sizes_are_those_of_the_theorems(name):
     sizes, formula = SIZES[name]
-    result = found(Last(), L2Ball(2.0), sizes=sizes)
+    result = found(last_iterate(), L2Ball(2.0), sizes=sizes)
     np.testing.assert_allclose(result.output, iterates(formula, 2.0)[-1], rtol=1e-10)
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("rule", [Average(), Last(), PolynomialAverage(2.0)])
+@pytest.mark.parametrize("rule", [Average(), last_iterate(), polynomial_average(2.0)])
 def test_the_path_is_what_fewer_steps_release(rule):
     result = found(rule, recorded=6)
     steps = np.asarray(result.path.steps)
@@ -129,7 +129,7 @@ def test_what_is_not_finite_starts_again():
     def ask(memory, t, point):
         return jnp.where(t == 7, jnp.nan, 1.0) * jnp.ones(DIM), memory
 
-    run = method(Last(), update=Update.of(optax.sgd, momentum=0.9))
+    run = method(last_iterate(), update=Update.of(optax.sgd, momentum=0.9))
     where = WholeSpace(), jnp.ones(DIM), jax.random.key(0)
     after = descend(run, Answers(STEPS, ask), *where).output
     fresh = descend(run, Answers(4, lambda m, t, w: (jnp.ones(DIM), m)), *where).output
@@ -202,7 +202,7 @@ def on_a_ball(gradient_mapping, factory=optax.adam, radius=2.0, steps=400, **opt
     """The end of a run on the linear loss."""
     update = Update.of(factory, **options)
     sizes = None if update.has_step_sizes else StepSizes.linear_decay(0.05)
-    run = FirstOrder(sizes, update, Last(), gradient_mapping=gradient_mapping)
+    run = FirstOrder(sizes, update, last_iterate(), gradient_mapping=gradient_mapping)
     oracle = Answers(steps, lambda memory, t, point: (SLOPE, memory))
     return descend(run, oracle, L2Ball(radius), jnp.zeros(3), jax.random.key(0)).output
 
@@ -238,7 +238,9 @@ def test_where_the_set_is_far_the_gradient_mapping_is_the_gradient():
 def test_a_step_with_the_gradient_mapping_equals_the_formula():
     """In NumPy, by the definition, for the signs of gradients at the end of the set."""
     start, rng = np.array([2.0, 0.0, 0.0]), np.random.default_rng(0)
-    run = FirstOrder(StepSizes(0.3), Update.of(optax.sign_sgd), Last(), gradient_mapping=True)
+    run = FirstOrder(
+        StepSizes(0.3), Update.of(optax.sign_sgd), last_iterate(), gradient_mapping=True
+    )
 
     def onto_ball(point):
         return point * min(1.0, 2.0 / np.linalg.norm(point))

@@ -10,11 +10,11 @@ from builders import Answers, descend
 from privopt.convex import (
     Average,
     FirstOrder,
-    Last,
-    PolynomialAverage,
     StepSizes,
     Update,
     WholeSpace,
+    last_iterate,
+    polynomial_average,
 )
 
 STEPS, DIM = 23, 2
@@ -25,7 +25,7 @@ START = jnp.zeros(DIM)
 
 def run(oracle, output=None, observer=None, losses=None, **options):
     where = WholeSpace(), START, jax.random.key(0)
-    method = FirstOrder(StepSizes.constant(0.2), SGD, output or Last(), **options)
+    method = FirstOrder(StepSizes.constant(0.2), SGD, output or last_iterate(), **options)
     return descend(method, oracle, *where, observer=observer, losses=losses)
 
 
@@ -83,7 +83,11 @@ def test_the_oracle_says_how_many_steps_by_argument():
 @pytest.mark.parametrize("make", [plain, lambda **options: blocks(5, **options)])
 @pytest.mark.parametrize(
     ("output", "weights"),
-    [(Average(), np.ones(10)), (Last(), None), (PolynomialAverage(1.0), np.arange(1.0, 11.0))],
+    [
+        (Average(), np.ones(10)),
+        (last_iterate(), None),
+        (polynomial_average(1.0), np.arange(1.0, 11.0)),
+    ],
 )
 def test_a_stop_ends_the_run_as_if_it_had_fewer_steps(make, output, weights):
     """Public memory counts the questions; after nine it says stop, inside a block."""

@@ -10,11 +10,11 @@ from builders import Answers, descend
 from privopt.convex import (
     FirstOrder,
     L2Ball,
-    Last,
     Simplex,
     StepSizes,
     Update,
     WholeSpace,
+    last_iterate,
     projected_leader,
 )
 
@@ -26,7 +26,8 @@ START = np.array([0.3, -0.2, 0.1, 0.0])
 def points(update, constraint, start=START, gradients=GRADIENTS, step_sizes=None):
     """``w_2, .., w_{T+1}`` of the loop, on gradients that do not ask where it stands."""
     rows, method = jnp.asarray(gradients), FirstOrder(
-        step_sizes or StepSizes.constant(ETA), update, Last(), len(gradients), every_step=True
+        step_sizes or StepSizes.constant(ETA), update, last_iterate(), len(gradients),
+        every_step=True,
     )  # fmt: skip
     oracle = Answers(len(rows), lambda memory, t, _: (rows[t], memory))
     found = descend(method, oracle, constraint, jnp.asarray(start), jax.random.key(0))

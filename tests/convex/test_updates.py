@@ -10,7 +10,7 @@ import pytest
 from builders import Answers, descend
 
 import privopt
-from privopt.convex import FirstOrder, Last, StepSizes, Update, WholeSpace, corrected_adam
+from privopt.convex import FirstOrder, StepSizes, Update, WholeSpace, corrected_adam, last_iterate
 
 STEPS = 9
 UPDATES = {
@@ -39,7 +39,7 @@ def noisy(t, point):
 def minimise(update, ask, step_sizes=None, constraint=None, start=START):
     if not update.has_step_sizes:
         step_sizes = step_sizes or StepSizes.inverse_root(0.3)
-    method = FirstOrder(step_sizes, update, Last())
+    method = FirstOrder(step_sizes, update, last_iterate())
     oracle = Answers(STEPS, lambda memory, t, point: (ask(t, point), memory))
     return descend(method, oracle, constraint or WholeSpace(), start, jax.random.key(1)).output
 
@@ -115,7 +115,7 @@ def test_kinds_are_told_apart_by_the_response_to_a_constant_gradient():
 )
 def test_step_sizes_stand_in_one_place(sizes, update, message):
     with pytest.raises(ValueError, match=message):
-        FirstOrder(sizes, Update.of(update), Last())
+        FirstOrder(sizes, Update.of(update), last_iterate())
 
 
 def test_equal_updates_share_a_program_and_new_numbers_do_not_recompile():

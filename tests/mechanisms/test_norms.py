@@ -205,7 +205,7 @@ def test_a_plan_clips_in_its_norm(name):
     """Its noise is that of the Euclidean sensitivity, and its run is the naive loop."""
     facts = ProblemClass(n=N, dim=DIM, lipschitz=np.inf, lipschitz_linf=0.5, radius=np.inf)
     budget = Budget(epsilon=1.0, delta=1e-6, relation="zero_out")
-    chosen = {"steps": 3, "step_size": 0.1, "output": convex.Last()} | (
+    chosen = {"steps": 3, "step_size": 0.1, "output": convex.last_iterate()} | (
         {} if name == "dp_gd" else {"batch_size": 10}
     )
     plan = partial(ALGORITHMS[name].plan, facts, budget, **chosen)
