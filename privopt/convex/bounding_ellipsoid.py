@@ -71,7 +71,9 @@ def bound_low_part(
     height: Array | float,
     error: Array | float = 0.0,
 ) -> BoundingEllipsoid:
-    """Enclose ``{w in W : phi(w) <= phi(a) + height}`` and bound ``min_W phi`` from below.
+    """Compute an ellipsoid around a sublevel set of ``phi``, and a lower bound of its minimum.
+
+    The set is ``{w in W : phi(w) <= phi(a) + height}``.
 
     The search starts from the ball about ``start``. Points on the surface and in the interior of
     the ellipsoid give cuts. The ellipsoid is replaced by the smallest one for a pair of cuts, until
@@ -99,8 +101,8 @@ def bound_low_part(
     *Arguments.* ``value_and_gradient`` is ``w -> (phi(w), subgradient)``, convex, evaluated at
     points of ``W``. ``W`` is in the ball of ``radius`` about ``start``, shape ``(dim,)``. ``dim``
     is at most 3, because the number of directions grows as ``2^dim``. The computed values are
-    within ``error`` of a convex function on ``W`` whose subgradients are the computed ones. All
-    statements then hold for the computed values.
+    within ``error`` of a convex function on ``W``, and the computed subgradients are subgradients
+    of that function. All statements then hold for the computed values.
 
     Examples
     --------

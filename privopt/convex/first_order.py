@@ -378,8 +378,8 @@ def _norm(tree: Pytree) -> Array:
 
 def _towards(mean: Pytree, point: Pytree, weight: Array) -> Pytree:
     """Return ``mean + weight (point - mean)``, and ``point`` itself for weight 1."""
-    moved = jax.tree.map(lambda m, w: m + weight.astype(m.dtype) * (w - m), mean, point)
-    return _where(weight == 1.0, point, moved)
+    average = jax.tree.map(lambda m, w: m + weight.astype(m.dtype) * (w - m), mean, point)
+    return _where(weight == 1.0, point, average)
 
 
 def _finite(tree: Pytree) -> Array:

@@ -90,9 +90,9 @@ def sample_log_concave(
     proposal is accepted with probability ``exp`` of right side minus left side, which is at most 1
     and needs no clipping. The sample is therefore exact.
 
-    *Arithmetic.* ``phi`` is the computed function. It must be within ``error`` of a convex function
-    whose subgradients are the computed ones. If ``E`` is computed for the height ``s + 2 error``
-    instead of ``s``, both bounds hold.
+    *Arithmetic.* ``phi`` is the computed function. It must be within ``error`` of a convex
+    function, and the computed subgradients must be subgradients of that function. If ``E`` is
+    computed for the height ``s + 2 error`` instead of ``s``, both bounds hold.
 
     *Number of proposals.* Let ``K`` be the subset of ``W`` with ``phi <= phi(a) + s``; ``E``
     contains it. ``K`` shrunk about ``a`` by ``t/s`` is in the set ``phi <= phi(a) + t``. The

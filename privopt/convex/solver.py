@@ -41,7 +41,7 @@ ValueAndGradient = Callable[..., tuple[jax.Array, jax.Array]]
 class Solution:
     """Point of the set with a certificate.
 
-    ``F(point) - min_W F <= gap``; the gap is infinite if nothing is certified. ``converged`` is
+    ``F(point) - min_W F <= gap``; the gap is infinite without a certificate. ``converged`` is
     True if the gap is at most the tolerance. A step costs two gradients, and more during the search
     for its size.
     """

@@ -20,7 +20,7 @@ def cast(number: Number, x: jax.Array) -> jax.Array:
 
 
 def broadcast(bound: Number, x: jax.Array) -> jax.Array:
-    """Broadcast a number or a vector to the shape and dtype of ``x``."""
+    """Return a number or a vector in the shape and dtype of ``x``."""
     return jnp.broadcast_to(cast(bound, x), x.shape)
 
 

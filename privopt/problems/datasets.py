@@ -28,7 +28,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from privopt.arguments import Catalogue, member, positive_number, shown
-from privopt.problems.sources import MAX_WORDS, SOURCES, FloatArray, Source, Table
+from privopt.problems.sources import MAX_WORDS, SOURCES, DataSource, FloatArray, Table
 from privopt.records import as_array
 
 VARIABLE = "PRIVOPT_DATA"
@@ -268,7 +268,7 @@ def _read_parts(name: str) -> list[tuple[Table, FloatArray]]:
     ]
 
 
-def _read(paths: tuple[Path, ...], rows: int, source: Source) -> tuple[Table, FloatArray]:
+def _read(paths: tuple[Path, ...], rows: int, source: DataSource) -> tuple[Table, FloatArray]:
     """Read one part and check its shape, values and labels."""
     origin = f"{paths[0]} ({VARIABLE})"
     try:
