@@ -1,4 +1,4 @@
-"""Nearest members in the largest coordinate: linear programming, closed forms, ties, bad values."""
+"""Projections in the maximum norm against linear programming and closed forms."""
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ def shrunk(x: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def least_distance(constraint, x: np.ndarray) -> float:
-    """By bisection over ``t`` for balls, by linear programming for polytopes."""
+    """Compute the distance by bisection (balls) or linear programming (polytopes)."""
     if isinstance(constraint, WholeSpace):
         return 0.0
     if isinstance(constraint, L2Ball | L1L2Ball):
