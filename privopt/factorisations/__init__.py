@@ -18,18 +18,8 @@ from privopt.factorisations.toeplitz import (
 from privopt.factorisations.trees import TreeFactorisation, tree_height
 
 __all__ = [
-    "FACTORISATIONS",
-    "BufferedFactorisation",
-    "DenseFactorisation",
-    "Factorisation",
-    "Patterns",
-    "RestartedFactorisation",
-    "SeriesFactorisation",
-    "ToeplitzFactorisation",
-    "TreeFactorisation",
-    "factorise",
-    "inverse_square_root",
-    "patterns",
-    "square_root",
+    "FACTORISATIONS", "BufferedFactorisation", "DenseFactorisation", "Factorisation",
+    "Patterns", "RestartedFactorisation", "SeriesFactorisation", "ToeplitzFactorisation",
+    "TreeFactorisation", "factorise", "inverse_square_root", "patterns", "square_root",
     "tree_height",
-]
+]  # fmt: skip

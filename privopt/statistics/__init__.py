@@ -19,26 +19,8 @@ from privopt.statistics.sums import BoundedSum, Count
 from privopt.statistics.thresholdout import Thresholdout
 
 __all__ = [
-    "BoundedMean",
-    "BoundedScores",
-    "BoundedSum",
-    "Bounds",
-    "Certificate",
-    "Count",
-    "ExponentialMechanism",
-    "Histogram",
-    "Median",
-    "Memory",
-    "Proposal",
-    "ProposeTestRelease",
-    "ScoreQuery",
-    "SmoothLaplaceMechanism",
-    "SmoothQuery",
-    "SparseVector",
-    "StableQuery",
-    "Thresholdout",
-    "Votes",
-    "clopper_pearson",
-    "noisy_votes",
-    "pure_release",
-]
+    "BoundedMean", "BoundedScores", "BoundedSum", "Bounds", "Certificate", "Count",
+    "ExponentialMechanism", "Histogram", "Median", "Memory", "Proposal", "ProposeTestRelease",
+    "ScoreQuery", "SmoothLaplaceMechanism", "SmoothQuery", "SparseVector", "StableQuery",
+    "Thresholdout", "Votes", "clopper_pearson", "noisy_votes", "pure_release",
+]  # fmt: skip
