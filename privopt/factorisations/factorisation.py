@@ -27,7 +27,7 @@ _Floats = NDArray[np.float64]
 
 
 class Patterns(NamedTuple):
-    """Participation patterns of at most ``times`` steps, at least (``even``: exactly) ``gap`` apart."""
+    """Patterns of at most ``times`` steps, at least (if ``even`` exactly) ``gap`` apart."""
 
     times: int
     gap: int
