@@ -27,7 +27,7 @@ from jax import Array
 from peers.jax_privacy_sgd import Setting, descents
 from timing import interleaved, ratio, seconds
 
-from privopt import ALGORITHMS, Budget, Plan, ProblemClass, run, run_many
+from privopt import Budget, Plan, ProblemClass, dp_sgd, run, run_many
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import Logistic, Problem
 
@@ -43,9 +43,7 @@ def logistic_loss(point: Array, features: Array, labels: Array) -> Array:
 
 
 def planned(problem: Problem, **choices: Any) -> Plan:
-    return ALGORITHMS["dp_sgd"].plan(
-        problem.problem_class, BUDGET, batch_size=BATCH, **{"steps": STEPS, **choices}
-    )
+    return dp_sgd(problem.problem_class, BUDGET, batch_size=BATCH, **{"steps": STEPS, **choices})
 
 
 def setting_of(plan: Plan, problem: Problem, loss: Callable[..., Array], **other: Any) -> Setting:
@@ -296,7 +294,7 @@ def compilations(problem: Problem) -> int:
 
     keys = jax.random.split(jax.random.key(3), 3)
     plans = [
-        ALGORITHMS["dp_sgd"].plan(
+        dp_sgd(
             problem.problem_class,
             Budget(epsilon=epsilon, delta=1e-6, relation="add_or_remove_one"),
             batch_size=BATCH, steps=50, step_size=0.1 * epsilon,

@@ -28,7 +28,7 @@ import numpy as np
 import workload
 from timing import ratio, seconds
 
-from privopt import ALGORITHMS, Budget, Plan, run, run_many
+from privopt import Budget, Plan, objective_perturbation, run, run_many
 from privopt.convex import L2Ball, minimise
 from privopt.problems import Problem
 
@@ -60,7 +60,7 @@ class Peer:
 
 def plans(problem: Problem) -> dict[str, Plan]:
     return {
-        name: ALGORITHMS["objective_perturbation"].plan(
+        name: objective_perturbation(
             problem.problem_class,
             Budget(epsilon=epsilon, delta=delta, relation="replace_one"),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from privopt import ALGORITHMS, Budget, Plan
+from privopt import Budget, Plan, dp_gd
 from privopt.convex import Average
 from privopt.problems import Problem, sphere_classification
 
@@ -19,7 +19,7 @@ def problem(seed: int = 0) -> Problem:
 
 def plan(problem: Problem, epsilon: float = EPSILON) -> Plan:
     budget = Budget(epsilon=epsilon, delta=DELTA, relation="replace_one")
-    return ALGORITHMS["dp_gd"].plan(problem.problem_class, budget, steps=STEPS, output=Average())
+    return dp_gd(problem.problem_class, budget, steps=STEPS, output=Average())
 
 
 def keys(count: int = SEEDS) -> jax.Array:

@@ -27,19 +27,34 @@ __all__ = [
     "__version__",
     "accounting",
     "algorithms",
+    "approximate_minima_perturbation",
     "audit",
+    "bias_reduced_sgd",
     "compare",
     "comparison",
     "convex",
     "core",
     "discrete",
+    "dp_ftrl",
+    "dp_gd",
+    "dp_sgd",
+    "dp_svrg",
     "draws",
     "estimators",
+    "exponential_mechanism",
     "factorisations",
+    "gradient_descent",
+    "l1_recovery",
     "lab",
+    "linf_output_perturbation",
     "mechanisms",
+    "noisy_adam",
+    "objective_perturbation",
+    "output_perturbation",
+    "phased_sgd",
     "privacy",
     "problems",
+    "projection_mechanism",
     "recommend",
     "recommendation",
     "release",
@@ -50,6 +65,7 @@ __all__ = [
     "statistics",
     "stepper",
     "streams",
+    "sufficient_statistics",
     "tables",
     "theory",
     "tuned",
@@ -80,6 +96,22 @@ if TYPE_CHECKING:
         theory,
     )
     from privopt.algorithms import ALGORITHMS
+    from privopt.algorithms.approximate_minima_perturbation import approximate_minima_perturbation
+    from privopt.algorithms.bias_reduced_sgd import bias_reduced_sgd
+    from privopt.algorithms.dp_ftrl import dp_ftrl
+    from privopt.algorithms.dp_gd import dp_gd
+    from privopt.algorithms.dp_sgd import dp_sgd
+    from privopt.algorithms.dp_svrg import dp_svrg
+    from privopt.algorithms.exponential_mechanism import exponential_mechanism
+    from privopt.algorithms.gradient_descent import gradient_descent
+    from privopt.algorithms.l1_recovery import l1_recovery
+    from privopt.algorithms.linf_output_perturbation import linf_output_perturbation
+    from privopt.algorithms.noisy_adam import noisy_adam
+    from privopt.algorithms.objective_perturbation import objective_perturbation
+    from privopt.algorithms.output_perturbation import output_perturbation
+    from privopt.algorithms.phased_sgd import phased_sgd
+    from privopt.algorithms.projection_mechanism import projection_mechanism
+    from privopt.algorithms.sufficient_statistics import sufficient_statistics
     from privopt.comparison import Comparison, compare
     from privopt.core import (
         Algorithm,
@@ -100,6 +132,24 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
+    _PLANNERS = (
+        "approximate_minima_perturbation",
+        "bias_reduced_sgd",
+        "dp_ftrl",
+        "dp_gd",
+        "dp_sgd",
+        "dp_svrg",
+        "exponential_mechanism",
+        "gradient_descent",
+        "l1_recovery",
+        "linf_output_perturbation",
+        "noisy_adam",
+        "objective_perturbation",
+        "output_perturbation",
+        "phased_sgd",
+        "projection_mechanism",
+        "sufficient_statistics",
+    )
     _ROOM_OF = {
         **dict.fromkeys(("Budget", "ProblemClass", "Relation"), "spec"),
         **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
@@ -109,7 +159,7 @@ else:
         "run_stream": "reading",
         "tuned": "tuning",
         **dict.fromkeys(("Recommendation", "recommend"), "recommendation"),
-        "ALGORITHMS": "algorithms",
+        **dict.fromkeys(("ALGORITHMS", *_PLANNERS), "algorithms"),
     }
 
     _OF_THE_LAB = {"matplotlib", "pandas", "pyarrow", "rich", "sklearn", "typer"}

@@ -58,6 +58,7 @@ _WORDS = {
     str: "a string",
     type(None): "None",
     Callable: "a function",
+    Sequence: "a sequence",
 }
 _ARRAYS = ("jax", "jaxlib", "numpy")  # packages whose objects are arrays
 _LONGEST_SHOWN = 60  # characters
@@ -244,6 +245,8 @@ def checked(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         types = _annotations(unwrap(function))
         for name, value in parameters.bind(*args, **kwargs).arguments.items():
+            if name in ("key", "keys"):  # ``as_key`` checks them and says how to make one
+                continue
             if parameters.parameters[name].kind not in (_ARGS, _KWARGS):
                 check_type(name, value, types.get(name, Any))
         return function(*args, **kwargs)

@@ -93,7 +93,7 @@ def run_stream(
     >>> x, y = np.eye(2)[np.arange(50) % 2], np.ones(50)
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["dp_sgd"].plan(facts, budget, steps=5, batch_size=10)
+    >>> plan = privopt.dp_sgd(facts, budget, steps=5, batch_size=10)
     >>> key, seen = jax.random.key(0), []
     >>> found = run_stream(
     ...     plan, GeneralisedLinear(Logistic()), lambda rows: (x[rows], y[rows]), key,

@@ -206,8 +206,8 @@ def as_floats(values: Any, name: str, *, ndim: int) -> Any:
 
     Examples
     --------
-    >>> as_floats([-(2**31), 1], "data", ndim=1).dtype
-    dtype('float32')
+    >>> as_floats([-(2**31), 1], "data", ndim=1).tolist()
+    [-2147483648.0, 1.0]
     """
     if is_features(values):
         array = on_device(values, name)
@@ -264,14 +264,11 @@ def public_values(name: str, given: Any, least: int = 1) -> tuple[Hashable, ...]
     --------
     >>> public_values("classes", "no")
     Traceback (most recent call last):
-    ValueError: classes must be a sequence, such as ('no', 'yes'), got an object of type str
+    ValueError: classes must be a sequence such as ('no', 'yes'), got an object of type str
     """
     values = given.tolist() if isinstance(given, np.ndarray) else given
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ValueError(
-            f"{name} must be a sequence of the values there are, such as ('no', 'yes'), got "
-            f"{described(given)}"
-        )
+        raise ValueError(f"{name} must be a sequence such as ('no', 'yes'), got {described(given)}")
     if len(kinds := {_kind(value) for value in values}) > 1 or None in kinds:
         raise ValueError(
             f"{name} must be texts alone, or numbers and booleans alone, got {shown(given)}"

@@ -55,7 +55,7 @@ def test_a_cell_is_the_plan_run_by_hand_to_the_digits_that_are_kept():
         problem = problems.synthetic("logistic").build(
             n=60, dim=3, noise_ratio=0.0, strength=float(number)
         )
-        plan = privopt.ALGORITHMS["phased_sgd"].plan(problem.problem_class, BUDGET)
+        plan = privopt.phased_sgd(problem.problem_class, BUDGET)
         named = {"experiment": "compare_logistic", "algorithm": "phased_sgd", "epsilon": 1.0}
         named |= {"family": "synthetic_logistic", "strength": float(number), "n": 60, "dim": 3}
         keys = lab.replicate_keys(lab.stream(3, role="noise", **named), 3)
@@ -87,7 +87,7 @@ def test_longer_plans_are_held_and_named():
     assert found.points[0].steps == 7
     assert "Held to 7 steps where theory asks for more: dp_gd" in found.notes
     facts = problems.synthetic("logistic").build(n=60, dim=3, noise_ratio=0.0, strength=0.0)
-    bound = privopt.ALGORITHMS["dp_gd"].plan(facts.problem_class, BUDGET, steps=7).rate.upper
+    bound = privopt.dp_gd(facts.problem_class, BUDGET, steps=7).rate.upper
     assert found.points[0].bound == bound
     texts = [event.text for event in events if isinstance(event, Note)]
     assert any(re.match(r"about \d+ s of work", text) for text in texts)
@@ -223,7 +223,7 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         ({"problem": "logistc"}, "problem must be one of .*; did you mean logistic"),
         (
             {"problem": 3},
-            "problem must be the name of a kind, a Family or a Problem, got an",
+            "problem must be a string or a Family or a Problem, got",
         ),
         (
             {"problem": "medians", "data_sets": None},
@@ -239,7 +239,7 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         ({"values": (50, 60)}, "values must be left out where there is no axis"),
         ({"algorithms": ["l1_recovery", "projection_mechanism"]}, "l1_recovery: .*; projection_m"),
         ({"data_sets": 4}, "data_sets must divide replicates = 6, got 4"),
-        ({"budget": 1.0}, "budget must be a Budget or several of them"),
+        ({"budget": 1.0}, "budget must be a Budget or a sequence"),
         ({"tune": "best"}, "tune must be one of oracle, private, got 'best'"),
         ({"problem": own_problem(), "n": 40}, "data_sets must be left out for logistic, which has"),
         (

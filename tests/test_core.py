@@ -365,9 +365,7 @@ def test_what_an_algorithm_requires_must_be_provided():
 def test_add_or_remove_normalises_by_the_design_size(n):
     """Two steps of descent on ``-<w, x>``: the mean of three points is ``eta sum(x) / 20``."""
     budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
-    plan = privopt.ALGORITHMS["gradient_descent"].plan(
-        CLASS, budget, steps=2, step_size=0.1, output="average"
-    )
+    plan = privopt.gradient_descent(CLASS, budget, steps=2, step_size=0.1, output="average")
     features = np.full((n, DIM), 0.5)
     where = problems.linear(features, problem_class=dataclasses.replace(CLASS, n=n))
     released = core.run(plan, where, jax.random.key(0)).released
@@ -387,8 +385,9 @@ def test_a_plan_over_budget_is_refused():
     ):
         with pytest.raises(ValueError, match="within the budget"):
             dataclasses.replace(plan, budget=smaller)
+    private = dataclasses.replace(TOY, private=True)
     with pytest.raises(ValueError, match="epsilon inf at delta"):
-        dataclasses.replace(plan, params=Params(NoPrivacy(1.0, 1)))
+        toy(algorithm=private)
     dataclasses.replace(plan, budget=dataclasses.replace(BUDGET, epsilon=1.1))
 
 

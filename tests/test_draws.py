@@ -276,7 +276,7 @@ def finite_delta(reach, shift, epsilon):
 def planned(epsilon, delta, steps):
     facts = ProblemClass(n=1000, dim=10, lipschitz=1.0, radius=1.0)
     budget = Budget(epsilon=epsilon, delta=delta, relation=Relation.REPLACE_ONE)
-    return privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=steps)
+    return privopt.dp_gd(facts, budget, steps=steps)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-6), (1.0, 1e-12), (15.0, 1e-6)])

@@ -79,7 +79,7 @@ UNIT = np.eye(DIM)[np.arange(N) % DIM]
 
 def a_step(facts=CLASS):
     """Return a plan of one step without noise, and how far one record may move its release."""
-    plan = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=1, step_size=1.0, output="last")
+    plan = privopt.dp_gd(facts, BUDGET, steps=1, step_size=1.0, output="last")
     return plan.with_noise(0.0), plan.params.mechanism.query.sensitivity(RELATION)
 
 

@@ -309,6 +309,7 @@ def test_an_array_is_frozen_and_the_callers_is_not():
 def test_plans_with_arrays_compare_by_content(trip):
     """Nothing that runs is a local function here, so the toy's plan can be pickled whole."""
     plan = DP_GD.plan(CLASS, BUDGET, steps=3)
+    plan = dataclasses.replace(plan, algorithm=dataclasses.replace(DP_GD, mechanism=object))
     mechanism = Weighted(50.0, np.array([1.0, 0.5]))
     held = dataclasses.replace(plan, params=Params(mechanism))
     sent = trip(held)

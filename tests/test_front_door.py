@@ -35,7 +35,7 @@ KEY = jax.random.key(0)
 X = np.eye(DIM, dtype=np.float32)[np.arange(N) % DIM]
 Y = np.where(np.arange(N) % 2, 1.0, -1.0).astype(np.float32)
 PROBLEM = problems.logistic(X, Y, problem_class=CLASS)
-PLAN = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, steps=3)
+PLAN = privopt.dp_gd(CLASS, BUDGET, steps=3)
 STEPPER = privopt.stepper(PLAN, PROBLEM)
 MEAN = statistics.BoundedMean.of(0.0, 1.0, N)
 GUARANTEE = privacy.Guarantee(dp.GaussianDpEvent(1.0), "replace_one")
@@ -456,7 +456,7 @@ def fitted(model, y, x=ROWS):
 
 
 def stream(entry):
-    small = privopt.ALGORITHMS["dp_gd"].plan(SMALL, BUDGET, steps=1)
+    small = privopt.dp_gd(SMALL, BUDGET, steps=1)
     table, targets = rows(entry), labels(1.0)
     read = lambda numbers: (table[numbers], targets[numbers])  # noqa: E731
     return privopt.run_stream(small, GeneralisedLinear(Logistic()), read, KEY)

@@ -73,7 +73,7 @@ def test_a_private_run_needs_no_extra():
 import jax, privopt
 facts = privopt.ProblemClass(n=10, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)
 budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=2)
+plan = privopt.dp_gd(facts, budget, steps=2)
 features = jax.numpy.ones((10, 2)) / 2
 problem = privopt.problems.logistic(features, jax.numpy.ones(10), problem_class=facts)
 print(privopt.run(plan, problem, jax.random.key(0)).released.shape)

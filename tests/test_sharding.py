@@ -93,7 +93,7 @@ def test_runs_of_spread_records_are_those_of_one_device():
     if len(jax.devices()) < DEVICES:
         pytest.skip("run by the test below, in a process with eight devices")
     compare(jax.device_put)
-    plan = privopt.ALGORITHMS["dp_sgd"].plan(FACTS, BUDGET, steps=5, batch_size=64)
+    plan = privopt.dp_sgd(FACTS, BUDGET, steps=5, batch_size=64)
     alone = logistic(*records(), problem_class=FACTS)
     problem = logistic(*map(spread, records()), problem_class=FACTS)
     runs = partial(privopt.run_many, [plan], keys=jax.random.split(jax.random.key(1), 3))

@@ -306,7 +306,7 @@ def test_refusals():
         ValueError, match="read must return one record for each row that it is given"
     ):
         privopt.run_stream(planned, LOSS, lambda rows: data, KEY)
-    one_shot = privopt.ALGORITHMS["output_perturbation"].plan(FACTS, planned.budget)
+    one_shot = privopt.output_perturbation(FACTS, planned.budget)
     with pytest.raises(
         ValueError, match="plan must be of a run in steps, got one of output_perturbation"
     ):

@@ -117,7 +117,7 @@ def test_candidates_are_chosen_by_the_exponential_law(many):
 def test_the_bound_is_the_best_candidates_and_the_choice(problem, many):
     (planned, _, control), runs = many
     mechanism = planned.params.mechanism
-    one = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=5)
+    one = privopt.dp_gd(FACTS, BUDGET, steps=5)
     exact = [
         dataclasses.replace(one, params=params).rate.upper
         for params in candidates_of(planned.static, planned.params)

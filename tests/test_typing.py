@@ -25,7 +25,7 @@ budgets = [
 ]
 relation: privopt.Relation = budgets[0].relation
 facts = privopt.ProblemClass(n=100, dim=2, lipschitz=1.0, radius=2.0, smoothness=0.25)
-plan: privopt.Plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budgets[1], steps=10)
+plan: privopt.Plan = privopt.dp_gd(facts, budgets[1], steps=10)
 spent: privopt.Interval = plan.guarantee.epsilon(1e-6)
 lower, upper = spent
 problem = privopt.problems.logistic(np.zeros((100, 2)), np.ones(100), problem_class=facts)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import norm
 
-from privopt import ALGORITHMS, Budget, ProblemClass
+from privopt import Budget, ProblemClass, dp_sgd
 from privopt.audit import mechanism_pair
 from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
 from privopt.privacy import gaussian_mu, gaussian_noise_multiplier
@@ -64,7 +64,7 @@ def polygon(profile):
     points = {name: errors(name, EPSILON, 1.0, RUNS[profile]) for name in MECHANISMS}
     alphas = np.sort(np.concatenate([np.linspace(0.0, 1.0, 101), *(a for a, _ in points.values())]))
     facts = ProblemClass(n=1000, dim=1, lipschitz=1.0, radius=1.0)
-    sgd = ALGORITHMS["dp_sgd"].plan(facts, budget(), steps=100, batch_size=50)
+    sgd = dp_sgd(facts, budget(), steps=100, batch_size=50)
     laplace = mechanism_pair("laplace_mean", budget()).guarantee
     ends = np.maximum(1.0 - DELTA - exp(EPSILON) * alphas, exp(-EPSILON) * (1.0 - DELTA - alphas))
     curves = {

@@ -6,12 +6,12 @@ STEPS = {"steps": 500}
 
 experiment = Experiment(
     name="first_order",
-    title="First-order methods compared",
+    title="First-order methods on logistic regression: excess risk against epsilon",
     description=(
         "Logistic regression on features scaled by public constants to norm at most 1, over the "
-        "ball of radius 10; 500 steps each, batches and step sizes from public facts, nothing "
-        "tuned. DP-GD reads all records at every step, DP-SVRG now and then, the others never. No "
-        "theorem is known of NoisyAdam, and no bound claimed."
+        "ball of radius 10. Each method takes 500 steps, with batches and step sizes from the "
+        "problem class; nothing is tuned. DP-GD reads all records at every step, DP-SVRG at its "
+        "anchors, and the others only batches. NoisyAdam has no known bound."
     ),
     algorithms={"dp_gd": STEPS, "dp_sgd": STEPS, "dp_svrg": STEPS, "noisy_adam": STEPS},
     families=("breast_cancer_logistic", "digits_logistic"),

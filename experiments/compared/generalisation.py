@@ -53,7 +53,7 @@ def gap(profile, n, epsilon):
     """``E R - E R_S`` of noisy descent: measured, and what each theorem says it can be."""
     problem = population(n)
     budget = privopt.Budget(epsilon=epsilon, delta=1e-6, relation="replace_one")
-    plan = privopt.ALGORITHMS["dp_gd"].plan(
+    plan = privopt.dp_gd(
         problem.problem_class, budget, steps=STEPS, step_size=4.0, output="average"
     )
     keys = replicate_keys(stream(0, n=n, epsilon=epsilon), RUNS[profile])

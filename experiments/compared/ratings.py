@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr
 
-from privopt import ALGORITHMS, Budget, Execution, ProblemClass, problems, run_many
+from privopt import Budget, Execution, ProblemClass, noisy_adam, problems, run_many
 from privopt.convex import FirstLayer, Last, SparseFeatures
 from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
 from privopt.privacy import Guarantee
@@ -135,7 +135,7 @@ def trained(profile):
     problem = problems.Problem(
         loss=FirstLayer(half_square), data=(rows, stars), problem_class=facts, start=start
     )
-    plan = ALGORITHMS["noisy_adam"].plan(
+    plan = noisy_adam(
         facts, BUDGET, steps=STEPS, rate=RATE, clip=CLIP, step_size=STEP_SIZE, output=Last(),
         record=RECORDED,
     )  # fmt: skip

@@ -64,7 +64,7 @@ def bound(rule, steps):
     sizes, output = RULES[rule]
     facts = privopt.ProblemClass(n=1, dim=steps, lipschitz=1.0, radius=RADIUS)
     scale = RADIUS if rule == "root" else RADIUS / math.sqrt(steps + 1.0)
-    plan = privopt.ALGORITHMS["gradient_descent"].plan(
+    plan = privopt.gradient_descent(
         facts, BUDGET, steps=steps, step_size=sizes(scale), output=output
     )
     return plan.rate.upper
@@ -114,14 +114,12 @@ def stays(profile):
 def planned(rule, steps, problem_class):
     """DP-GD by one of the rules, its steps ``c/sqrt(t)`` with ``c = R/G``, or the theorem's."""
     sizes, output = RULES[rule]
-    plan = privopt.ALGORITHMS["dp_gd"].plan(problem_class, BUDGET, steps=steps, output=output)
+    plan = privopt.dp_gd(problem_class, BUDGET, steps=steps, output=output)
     if rule != "root":
         return plan
     noise = float(plan.params.mechanism.scale)
     scale = RADIUS / math.sqrt(1.0 + problem_class.dim * noise**2)
-    return privopt.ALGORITHMS["dp_gd"].plan(
-        problem_class, BUDGET, steps=steps, step_size=sizes(scale), output=output
-    )
+    return privopt.dp_gd(problem_class, BUDGET, steps=steps, step_size=sizes(scale), output=output)
 
 
 @cache

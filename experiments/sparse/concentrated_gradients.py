@@ -80,7 +80,7 @@ def tuned(problem, post, label, epsilon=1.0, grid="linear"):
     radius, tried = problem.problem_class.radius, []
     for steps in GRID[grid][0]:
         plans = [
-            privopt.ALGORITHMS["dp_gd"].plan(
+            privopt.dp_gd(
                 problem.problem_class, budget, steps=steps, step_size=radius * 2.0**power,
                 post=POSTS[post], output="last",
             )

@@ -132,7 +132,7 @@ def measured(n, dim, sparsity):
     where = family("sparse_linear").build(
         n=n, dim=dim, sparsity=sparsity, noise_ratio=ratio, strength=strength
     )
-    plan = privopt.ALGORITHMS["linf_output_perturbation"].plan(
+    plan = privopt.linf_output_perturbation(
         where.problem_class, budget, projection="ball", regularisation=regularisation
     )
     keys = replicate_keys(

@@ -88,9 +88,7 @@ def optimum(n):
 @cache
 def measured(name, n, runs):
     """The plan of a method, and its excess risks."""
-    plan = privopt.ALGORITHMS["linf_output_perturbation"].plan(
-        facts(n), BUDGET, distance=DISTANCE, **METHODS[name]
-    )
+    plan = privopt.linf_output_perturbation(facts(n), BUDGET, distance=DISTANCE, **METHODS[name])
     keys = replicate_keys(stream(0, method=name, n=n), runs)
     found = privopt.run_many([plan], problem(n), keys).released[0]
     return plan, problem(n).risk(np.asarray(found)) - optimum(n)[0]

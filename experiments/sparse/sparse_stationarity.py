@@ -36,7 +36,7 @@ def norms(kind, steps, n, profile):
     )
     found = {"zero": gradient_norms(problem, np.zeros((1, DIM)))}
     for method, post in METHODS.items():
-        plan = privopt.ALGORITHMS["dp_gd"].plan(
+        plan = privopt.dp_gd(
             problem.problem_class, BUDGET, steps=steps, step_size=1.0, post=post, output="last"
         )
         key = stream(0, experiment="sparse_stationarity", kind=kind, method=method, n=n)

@@ -43,7 +43,7 @@ POPULATION_SIZES, POPULATION_RUNS = (125, 250, 500, 1000, 2000, 4000), 100
 def regrets(n):
     """The regret of every run, sorted, and the plan."""
     problem = family("far_distance").build(n=n, dim=DIM, noise_ratio=1.0, strength=1.0)
-    plan = privopt.ALGORITHMS["dp_ftrl"].plan(
+    plan = privopt.dp_ftrl(
         problem.problem_class, BUDGET, noise="tree", batch_size=1, quantity="regret"
     )
     keys = replicate_keys(stream(0, n=n), RUNS)
@@ -109,7 +109,7 @@ def learnt(n):
         minimiser=np.eye(DIM)[0],
         name="linear_population",
     )
-    plan = privopt.ALGORITHMS["dp_ftrl"].plan(problem.problem_class, BUDGET)
+    plan = privopt.dp_ftrl(problem.problem_class, BUDGET)
     keys = replicate_keys(stream(0, population=n), POPULATION_RUNS)
     risks = problem.excess_risk(privopt.run_many([plan], problem, keys).released[0])
     return risks, plan.rate.upper

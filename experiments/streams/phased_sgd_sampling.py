@@ -46,7 +46,7 @@ def measured(profile):
     for n in SIZES:
         for pull in PULLS:
             problem = population(n, pull)
-            plan = privopt.ALGORITHMS["phased_sgd"].plan(problem.problem_class, budget)
+            plan = privopt.phased_sgd(problem.problem_class, budget)
             keys = replicate_keys(stream(0, n=n, pull=pull), runs)
             risks.append(problem.excess_risk(privopt.run_many([plan], problem, keys).released[0]))
         bounds.append(plan.rate.upper)

@@ -28,7 +28,7 @@ _FINISH_SHARE = 0.01  # of epsilon and of delta, for the second noise
 
 
 @planner
-def plan(
+def approximate_minima_perturbation(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -77,8 +77,8 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> planned = plan(facts, budget)
-    >>> 0.99 < planned.guarantee.epsilon(1e-6).upper <= 1.0
+    >>> plan = approximate_minima_perturbation(facts, budget)
+    >>> 0.99 < plan.guarantee.epsilon(1e-6).upper <= 1.0
     True
     """
     require_convex_lipschitz("approximate_minima_perturbation", problem_class)
@@ -121,7 +121,7 @@ def _share(budget: Budget, share: float) -> Budget:
 APPROXIMATE_MINIMA_PERTURBATION = Algorithm(
     name="approximate_minima_perturbation",
     summary="as objective perturbation, behind a coarse solver whose error is charged",
-    plan=plan,
+    plan=approximate_minima_perturbation,
     mechanism=ObjectivePerturbationRelease,
     run=run,
     rate=rate,

@@ -68,7 +68,7 @@ class Declared(NamedTuple):
 
 
 @planner
-def plan(
+def bias_reduced_sgd(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -145,8 +145,8 @@ def plan(
     --------
     >>> facts = ProblemClass(n=4000, dim=1000, lipschitz=1.0, radius=1.0, sparsity=4)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> planned = plan(facts, budget, base=16)
-    >>> planned.params.mechanism.steps, planned.params.descent.output
+    >>> plan = bias_reduced_sgd(facts, budget, base=16)
+    >>> plan.params.mechanism.steps, plan.params.descent.output
     (33, Average())
     """
     require_delta("bias_reduced_sgd", budget)
@@ -320,7 +320,7 @@ def _points(steps: int, gap: float | None) -> int:
 BIAS_REDUCED_SGD = Algorithm(
     name="bias_reduced_sgd",
     summary="small batches at random levels, combined to the bias of nearly all records",
-    plan=plan,
+    plan=bias_reduced_sgd,
     mechanism=BiasReducedGradient | BestOfRuns,
     run=run,
     steps=steps,

@@ -46,7 +46,7 @@ class Declared(NamedTuple):
 
 
 @planner
-def plan(
+def dp_ftrl(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -133,8 +133,8 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> planned = plan(facts, budget, noise="banded_inverse", batch_size=10)
-    >>> planned.params.mechanism.steps, len(planned.params.mechanism.noise.denominator)
+    >>> plan = dp_ftrl(facts, budget, noise="banded_inverse", batch_size=10)
+    >>> plan.params.mechanism.steps, len(plan.params.mechanism.noise.denominator)
     (100, 16)
     """
     require_delta("dp_ftrl", budget)
@@ -270,7 +270,7 @@ def _closed(noise: Noise, length: int, steps: int) -> Factorisation:
 DP_FTRL = Algorithm(
     name="dp_ftrl",
     summary="follow the regularised leader of private prefix sums, without sampling",
-    plan=plan,
+    plan=dp_ftrl,
     **IN_STEPS,
     rate=rate,
     declares=Declared,

@@ -12,7 +12,7 @@ from privopt.spec import Budget, Norm, ProblemClass
 
 
 @planner
-def plan(
+def dp_gd(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -99,7 +99,7 @@ def plan(
     --------
     >>> facts = ProblemClass(n=4000, dim=50, lipschitz=1.0, radius=1.0)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> plan(facts, budget, steps=100).params.mechanism.event(budget.relation).count
+    >>> dp_gd(facts, budget, steps=100).params.mechanism.event(budget.relation).count
     100
     """
     optimiser = checked_update(update)
@@ -118,7 +118,7 @@ def plan(
 DP_GD = Algorithm(
     name="dp_gd",
     summary="full-batch gradient descent with Gaussian noise",
-    plan=plan,
+    plan=dp_gd,
     **IN_STEPS,
     rate=rate_of,
     public_terms=True,

@@ -12,7 +12,7 @@ from privopt.spec import Budget, Norm, ProblemClass
 
 
 @planner
-def plan(
+def dp_sgd(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -98,8 +98,8 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
-    >>> planned = plan(facts, budget, steps=100, batch_size=50)
-    >>> planned.params.mechanism.batches.rate, planned.params.descent.output
+    >>> plan = dp_sgd(facts, budget, steps=100, batch_size=50)
+    >>> plan.params.mechanism.batches.rate, plan.params.descent.output
     (0.05000000074505806, Last())
     """
     optimiser = checked_update(update)
@@ -120,7 +120,7 @@ def plan(
 DP_SGD = Algorithm(
     name="dp_sgd",
     summary="stochastic gradient descent on clipped Poisson batches with Gaussian noise",
-    plan=plan,
+    plan=dp_sgd,
     **IN_STEPS,
     rate=rate_of,
     gathers=True,

@@ -43,7 +43,7 @@ _MIN_CLIP_SHARE = 1e-6
 
 
 @planner
-def plan(
+def dp_svrg(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -109,7 +109,7 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
-    >>> mechanism = plan(facts, budget, steps=100, batch_size=50).params.mechanism
+    >>> mechanism = dp_svrg(facts, budget, steps=100, batch_size=50).params.mechanism
     >>> mechanism.period, mechanism.anchors.steps
     (2, 50)
     """
@@ -228,7 +228,7 @@ def steps(
 DP_SVRG = Algorithm(
     name="dp_svrg",
     summary="noisy full gradients now and then, noisy batches of their changes in between",
-    plan=plan,
+    plan=dp_svrg,
     mechanism=VarianceReducedGradient,
     run=whole(steps),
     steps=steps,

@@ -32,7 +32,7 @@ class Secret(NamedTuple):
 
 
 @planner
-def plan(
+def exponential_mechanism(
     problem_class: ProblemClass, budget: Budget, *, regularisation: float | None = None
 ) -> Plan:
     """Plan a draw from ``exp(-k (F(w) + (m/2) |w - c|^2))`` on ``W``.
@@ -71,7 +71,7 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
-    >>> round(plan(facts, budget).params.mechanism.temperature, 6)
+    >>> round(exponential_mechanism(facts, budget).params.mechanism.temperature, 6)
     0.004
     """
     require_convex_lipschitz("exponential_mechanism", problem_class)
@@ -135,7 +135,7 @@ def run(
 EXPONENTIAL_MECHANISM = Algorithm(
     name="exponential_mechanism",
     summary="an exact draw from exp(-k risk), pure or regularised, in at most three dimensions",
-    plan=plan,
+    plan=exponential_mechanism,
     mechanism=GibbsMechanism,
     run=run,
     rate=rate,

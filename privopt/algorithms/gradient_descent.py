@@ -16,7 +16,7 @@ from privopt.theory import GIVEN_STEPS, Exponents, Rate
 
 
 @planner
-def plan(
+def gradient_descent(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -50,7 +50,7 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> plan(facts, budget, steps=100).params.mechanism.steps
+    >>> gradient_descent(facts, budget, steps=100).params.mechanism.steps
     100
     """
     steps = problem_class.n if steps is None else count("steps", steps)
@@ -74,7 +74,7 @@ def rate(plan: Plan) -> Rate:
 GRADIENT_DESCENT = Algorithm(
     name="gradient_descent",
     summary="projected gradient descent, averaged: no noise, no privacy",
-    plan=plan,
+    plan=gradient_descent,
     **IN_STEPS,
     rate=rate,
     private=False,

@@ -28,7 +28,7 @@ _SMALL, _LARGE = 1e-50, 1e50
 
 
 @planner
-def plan(
+def l1_recovery(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -89,7 +89,7 @@ def plan(
     >>> facts = ProblemClass(n=64, dim=4096, lipschitz=2.0, radius=1.0, smoothness=1.0,
     ...                      strong_convexity=1.0, sparsity=4)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> plan(facts, budget).params.mechanism.measurements
+    >>> l1_recovery(facts, budget).params.mechanism.measurements
     90
     """
     require_delta("l1_recovery", budget)
@@ -195,7 +195,7 @@ def run(
 L1_RECOVERY = Algorithm(
     name="l1_recovery",
     summary="few noisy measurements of a mean of sparse vectors, recovered by basis pursuit",
-    plan=plan,
+    plan=l1_recovery,
     mechanism=CompressedMean | ProjectedMean,
     run=run,
     rate=rate,

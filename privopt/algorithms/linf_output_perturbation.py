@@ -67,7 +67,7 @@ class Declared(NamedTuple):
 
 
 @planner
-def plan(
+def linf_output_perturbation(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -132,7 +132,8 @@ def plan(
     >>> facts = ProblemClass(
     ...     n=10_000, dim=5000, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=4)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> tight, paper = (plan(facts, budget, mode=mode) for mode in ("tight", "paper"))
+    >>> tight = linf_output_perturbation(facts, budget)
+    >>> paper = linf_output_perturbation(facts, budget, mode="paper")
     >>> round(tight.rate.upper, 3), round(paper.rate.upper, 3)
     (0.121, 0.191)
     """
@@ -340,7 +341,7 @@ def run(
 LINF_OUTPUT_PERTURBATION = Algorithm(
     name=_NAME,
     summary="regularised minimiser plus Gaussian or Laplace noise, nearest member in l_inf",
-    plan=plan,
+    plan=linf_output_perturbation,
     mechanism=GaussianMechanism[RegularisedMinimiser] | LaplaceMechanism[SparseMinimiser],
     run=run,
     rate=rate,

@@ -14,7 +14,7 @@ from privopt.spec import Budget, Norm, ProblemClass
 
 
 @planner
-def plan(
+def noisy_adam(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -76,8 +76,8 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
-    >>> planned = plan(facts, budget, steps=100, batch_size=50)
-    >>> planned.params.descent.update.numbers
+    >>> plan = noisy_adam(facts, budget, steps=100, batch_size=50)
+    >>> plan.params.descent.update.numbers
     {'b1': 0.9, 'b2': 0.999, 'weight_decay': 0.0}
     """
     for name, value in (("b1", b1), ("b2", b2)):
@@ -111,7 +111,7 @@ def plan(
 NOISY_ADAM = Algorithm(
     name="noisy_adam",
     summary="Adam on clipped Poisson batches with Gaussian noise",
-    plan=plan,
+    plan=noisy_adam,
     **IN_STEPS,
     rate=rate_of,
     gathers=True,

@@ -75,7 +75,7 @@ class Secret(NamedTuple):
 
 
 @planner
-def plan(
+def objective_perturbation(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -120,7 +120,7 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> round(plan(facts, budget).rate.upper, 4)
+    >>> round(objective_perturbation(facts, budget).rate.upper, 4)
     0.0099
     """
     require_convex_lipschitz("objective_perturbation", problem_class)
@@ -263,7 +263,7 @@ def run(
 OBJECTIVE_PERTURBATION = Algorithm(
     name="objective_perturbation",
     summary="minimiser of a randomly tilted objective, for generalised linear models",
-    plan=plan,
+    plan=objective_perturbation,
     mechanism=ObjectivePerturbationRelease,
     run=run,
     rate=rate,

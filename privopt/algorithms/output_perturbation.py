@@ -47,7 +47,7 @@ class Declared(NamedTuple):
 
 
 @planner
-def plan(
+def output_perturbation(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -97,7 +97,7 @@ def plan(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> round(plan(facts, budget, regularisation=0.5).params.mechanism.scale, 4)
+    >>> round(output_perturbation(facts, budget, regularisation=0.5).params.mechanism.scale, 4)
     0.0169
     """
     require_convex_lipschitz("output_perturbation", problem_class)
@@ -192,7 +192,7 @@ def run(
 OUTPUT_PERTURBATION = Algorithm(
     name="output_perturbation",
     summary="regularised minimiser plus Gaussian or norm-Laplace noise",
-    plan=plan,
+    plan=output_perturbation,
     mechanism=GaussianMechanism[RegularisedMinimiser] | NormLaplaceMechanism[RegularisedMinimiser],
     run=run,
     rate=rate,

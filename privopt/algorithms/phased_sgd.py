@@ -50,7 +50,9 @@ class Secret(NamedTuple):
 
 
 @planner
-def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None = None) -> Plan:
+def phased_sgd(
+    problem_class: ProblemClass, budget: Budget, *, step_size: float | None = None
+) -> Plan:
     """Plan phased SGD, for the risk of the population that the records are drawn from.
 
     In phase ``i = 1..floor(log2 n)`` one pass of projected SGD over ``n_i = floor(n/2^i)`` records
@@ -95,8 +97,8 @@ def plan(problem_class: ProblemClass, budget: Budget, *, step_size: float | None
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> planned = plan(facts, budget)
-    >>> phase_sizes(planned.static.n)[:3]
+    >>> plan = phased_sgd(facts, budget)
+    >>> phase_sizes(plan.static.n)[:3]
     (500, 250, 125)
     """
     require_delta("phased_sgd", budget)
@@ -204,7 +206,7 @@ def step_count(static: Static, params: Params) -> int:
 PHASED_SGD = Algorithm(
     name="phased_sgd",
     summary="one pass of SGD in phases of fresh records, for population risk",
-    plan=plan,
+    plan=phased_sgd,
     mechanism=GaussianMechanism[OnePass],
     run=whole(steps),
     steps=steps,

@@ -28,7 +28,7 @@ class Secret(NamedTuple):
 
 
 @planner
-def plan(
+def projection_mechanism(
     problem_class: ProblemClass,
     budget: Budget,
     *,
@@ -88,7 +88,8 @@ def plan(
     >>> facts = ProblemClass(n=1000, dim=50, lipschitz=2.0, radius=1.0, smoothness=1.0,
     ...                      strong_convexity=1.0, sparsity=4)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> round(plan(facts, budget, noise="gaussian").params.mechanism.scale * 1000 / 2, 3)
+    >>> plan = projection_mechanism(facts, budget, noise="gaussian")
+    >>> round(plan.params.mechanism.scale * 1000 / 2, 3)
     4.225
     """
     member("mode", mode, MODES)
@@ -169,7 +170,7 @@ def run(
 PROJECTION_MECHANISM = Algorithm(
     name="projection_mechanism",
     summary="noisy mean of sparse vectors, projected onto where means lie",
-    plan=plan,
+    plan=projection_mechanism,
     mechanism=ProjectedMean,
     run=run,
     rate=rate,

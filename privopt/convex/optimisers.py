@@ -59,11 +59,11 @@ def corrected_adam(
         del params
         steps = state.steps + 1
 
-        def moved(mean: Array, new: Array, decay: float) -> Array:
+        def decayed(mean: Array, new: Array, decay: float | Array) -> Array:
             return decay * mean + (1.0 - decay) * new
 
-        first = jax.tree.map(lambda m, g: moved(m, g, b1), state.first, gradients)
-        second = jax.tree.map(lambda u, g: moved(u, jnp.square(g), b2), state.second, gradients)
+        first = jax.tree.map(lambda m, g: decayed(m, g, b1), state.first, gradients)
+        second = jax.tree.map(lambda u, g: decayed(u, jnp.square(g), b2), state.second, gradients)
 
         def direction(m: Array, u: Array) -> Array:
             t = steps.astype(m.dtype)

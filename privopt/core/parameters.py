@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import jax
@@ -105,6 +105,33 @@ def content(params: object) -> Hashable:
         (leaf.dtype.str, leaf.shape, leaf.tobytes()) if isinstance(leaf, np.ndarray) else leaf
         for leaf in leaves
     )
+
+
+def padded_alike(params: Sequence[Tree]) -> list[Tree]:
+    """Return the parameters of several plans with batches padded to one number of places.
+
+    Nodes with the members ``places`` and ``padded(places)`` are padded to the largest number of
+    places among the plans. Padding changes the shape of a program and no result.
+    """
+    flat = [jax.tree.flatten(each, is_leaf=_can_be_padded) for each in params]
+    if len({structure for _, structure in flat}) > 1:
+        return list(params)
+
+    def alike(*nodes: Any) -> tuple[Any, ...]:
+        if not all(map(_can_be_padded, nodes)):
+            return nodes
+        places = max(node.places for node in nodes)
+        return tuple(node.padded(places) for node in nodes)
+
+    columns = [alike(*nodes) for nodes in zip(*(leaves for leaves, _ in flat), strict=True)]
+    return [
+        jax.tree.unflatten(structure, [column[i] for column in columns])
+        for i, (_, structure) in enumerate(flat)
+    ]
+
+
+def _can_be_padded(node: Any) -> bool:
+    return not isinstance(node, type) and callable(getattr(node, "padded", None))
 
 
 def device_numbers(params: Tree, dtype: DTypeLike) -> Tree:

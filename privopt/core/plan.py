@@ -139,7 +139,7 @@ class Plan:
     >>> from dataclasses import replace
     >>> facts = privopt.ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=10)
+    >>> plan = privopt.dp_gd(facts, budget, steps=10)
     >>> longer = replace(plan.params.mechanism, steps=1000)
     >>> replace(plan, params=plan.params._replace(mechanism=longer))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -224,7 +224,7 @@ class Plan:
         >>> import privopt
         >>> facts = privopt.ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
         >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-        >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=10)
+        >>> plan = privopt.dp_gd(facts, budget, steps=10)
         >>> plan.citations().splitlines()[0]
         '@inproceedings{bassily2014,'
         """

@@ -17,7 +17,7 @@ from jax import Array
 
 from privopt.arguments import count, described, instance, shown
 from privopt.core.fitting import Problem, check_problem
-from privopt.core.parameters import device_numbers
+from privopt.core.parameters import Parameters, device_numbers, padded_alike
 from privopt.core.plan import Plan
 from privopt.core.replicates import run_chunks, run_one
 from privopt.core.runs import Execution, Run
@@ -73,7 +73,7 @@ def run(
     >>> import privopt
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> plan = privopt.dp_gd(facts, budget, steps=3)
     >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
     >>> run(plan, where, jax.random.key(0)).released.shape
     (2,)
@@ -130,13 +130,13 @@ def run_many(
     >>> import privopt
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> plan = privopt.dp_gd(facts, budget, steps=3)
     >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
     >>> keys = jax.random.split(jax.random.key(0), 6)
     >>> run_many([plan], where, keys, execution=Execution(chunk=4)).released.shape
     (1, 6, 2)
     """
-    first, plans = _alike(plans, problem)
+    first, params = _alike(plans, problem)
     keys = as_key(keys, "keys", ndim=1)
     if keys.shape[0] == 0:
         raise ValueError("keys must hold at least one key, got none")
@@ -149,22 +149,22 @@ def run_many(
     instance("execution", execution, Execution)
     if execution.chunk is not None and execution.chunk % group:
         raise ValueError(f"chunk must be a multiple of group {group}, got {execution.chunk}")
-    streams = np.arange(len(plans), dtype=np.uint32)
+    streams = np.arange(len(params), dtype=np.uint32)
     if common_random_numbers:
         streams = np.zeros_like(streams)
     with precision(first):
         dtype = precision_dtype(first, problem.objective.dtype)
-        numbers = [device_numbers(plan.params, dtype) for plan in plans]
-        params = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
+        numbers = [device_numbers(each, dtype) for each in params]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
         groups = keys.reshape(-1, group)
-        found = run_chunks(
-            first.algorithm, first.static, execution, (params, streams), problem.source, groups
+        result = run_chunks(
+            first.algorithm, first.static, execution, (stacked, streams), problem.source, groups
         )
-    return in_shape(found, problem.shape)
+    return in_shape(result, problem.shape)
 
 
-def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Plan]]:
-    """The first plan and all, if they share a trace and fit the problem."""
+def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Parameters]]:
+    """Return the first plan and the parameters of all, if they share a program."""
     if isinstance(plans, Plan):
         raise ValueError("plans must be a sequence of Plan, got one alone; write [plan]")
     if not isinstance(plans, Sequence):
@@ -173,24 +173,25 @@ def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Plan]]:
     if not plans:
         raise ValueError("plans must hold at least one plan, got none")
     first = plans[0]
-    for plan in plans:
-        if apart := _difference(first, plan):
+    params = padded_alike([plan.params for plan in plans])
+    for plan, padded in zip(plans, params, strict=True):
+        if apart := _difference(first, params[0], plan, padded):
             raise ValueError(
                 "plans must share algorithm, static part, kind of noise and shapes of arrays, got "
                 f"{apart}"
             )
         check_problem(plan, problem)
-    return first, plans
+    return first, params
 
 
-def _difference(first: Plan, other: Plan) -> str:
+def _difference(first: Plan, params: Parameters, other: Plan, others: Parameters) -> str:
     """Why two plans cannot share a trace; empty if they can."""
     if first.algorithm != other.algorithm:
         names = first.algorithm.name, other.algorithm.name
         return " and ".join(names) if len({*names}) == 2 else f"two algorithms named {names[0]}"
     if first.static != other.static:
         return f"static {first.static} and {other.static}"
-    return _apart("params", first.params, other.params)
+    return _apart("params", params, others)
 
 
 def _apart(name: str, first: Any, other: Any) -> str:

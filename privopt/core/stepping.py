@@ -184,7 +184,7 @@ def stepper(
     >>> import privopt
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> plan = privopt.dp_gd(facts, budget, steps=3)
     >>> problem = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
     >>> s = stepper(plan, problem)
     >>> state = s.init(jax.random.key(0))

@@ -220,7 +220,7 @@ class PrivateAnswers(Oracle):
         rows, taken = batch
         total = self.clipped_sum(point, rows, taken.astype(self.losses.dtype), anchor)
         divisor = self.mechanism.batches.divisor(self.mechanism.query.size)
-        return jax.tree.map(lambda leaf: leaf / divisor, total)
+        return jax.tree.map(lambda leaf: leaf / jnp.asarray(divisor, leaf.dtype), total)
 
     def secret(
         self, memory: Pytree, t: Array, point: Pytree, batch: _Batch | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from privopt.algorithms import ALGORITHMS
+from privopt.algorithms import ALGORITHMS, gradient_descent
 from privopt.core import Plan
 from privopt.core.fitting import REMEDIES
 from privopt.recommendation.cost import Cost
@@ -128,4 +128,4 @@ def _does_not_fit(plan: Plan, provides: frozenset[str] | None) -> str:
 
 def without_privacy(problem_class: ProblemClass, budget: Budget) -> Rate:
     """The bound of gradient descent without noise, which spends no budget."""
-    return ALGORITHMS["gradient_descent"].plan(problem_class, budget).rate
+    return gradient_descent(problem_class, budget).rate

@@ -31,7 +31,7 @@ def cost_of(plan: Plan) -> Cost:
     >>> import privopt
     >>> facts = privopt.ProblemClass(n=1500, dim=100, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> cost = cost_of(privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=1000))
+    >>> cost = cost_of(privopt.dp_gd(facts, budget, steps=1000))
     >>> cost.steps, round(cost.seconds, 3), cost.memory
     (1000, 0.12, 600000)
     """

@@ -19,7 +19,7 @@ BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 
 
 def plan(problem_class=FACTS, budget=BUDGET, **choices):
-    return privopt.ALGORITHMS["bias_reduced_sgd"].plan(problem_class, budget, **choices)
+    return privopt.bias_reduced_sgd(problem_class, budget, **choices)
 
 
 @pytest.fixture(scope="module")

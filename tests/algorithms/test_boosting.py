@@ -27,7 +27,7 @@ BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 
 def plan(problem_class=FACTS, **choices):
     given = {"steps": 3, "base": 4, "boost": 0.5, **choices}
-    return privopt.ALGORITHMS["bias_reduced_sgd"].plan(problem_class, BUDGET, **given)
+    return privopt.bias_reduced_sgd(problem_class, BUDGET, **given)
 
 
 @pytest.fixture(scope="module")

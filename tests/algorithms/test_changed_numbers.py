@@ -416,9 +416,9 @@ def test_more_noise_has_a_larger_bound(case):
 def test_the_bound_of_changed_noise_and_steps_is_that_of_a_plan_made_so():
     """Without its budget a plan is a function of the noise alone."""
     choices = {"step_size": 0.1, "output": "average"}
-    plan = privopt.ALGORITHMS["dp_gd"].plan(CLASS, budget(), steps=100, **choices)
+    plan = privopt.dp_gd(CLASS, budget(), steps=100, **choices)
     less = dataclasses.replace(budget(), epsilon=0.125)
-    other = privopt.ALGORITHMS["dp_gd"].plan(CLASS, less, steps=9, **choices)
+    other = privopt.dp_gd(CLASS, less, steps=9, **choices)
     mechanism = other.params.mechanism
     changed = with_mechanism(plan, scale=mechanism.scale, steps=mechanism.steps)
     bare = [dataclasses.replace(each.rate, lower=()) for each in (changed, other)]
@@ -428,7 +428,7 @@ def test_the_bound_of_changed_noise_and_steps_is_that_of_a_plan_made_so():
 
 def test_other_batches_have_the_rate_of_their_theorem_or_none():
     named = {"steps": 5, "batch_size": 12, "step_size": 0.1, "output": "average"}
-    plan = privopt.ALGORITHMS["dp_sgd"].plan(CLASS, budget(), **named)
+    plan = privopt.dp_sgd(CLASS, budget(), **named)
     loud = with_mechanism(plan, scale=50.0 * plan.params.mechanism.scale)
     fixed = with_mechanism(loud, batches=mechanisms.FixedSizeBatches(12, 60))
     sampling = [{term.name for term in each.rate.terms} for each in (loud, fixed)]
@@ -479,7 +479,7 @@ def test_noise_of_another_law_has_a_rate_where_it_says_its_variance(case):
 def test_a_choice_that_is_declared_is_part_of_the_plan():
     """Regret and population risk, of the same run."""
     plans = [
-        privopt.ALGORITHMS["dp_ftrl"].plan(CLASS, budget(), batch_size=12, quantity=quantity)
+        privopt.dp_ftrl(CLASS, budget(), batch_size=12, quantity=quantity)
         for quantity in ("regret", "population risk")
     ]
     assert plans[0].params.mechanism == plans[1].params.mechanism

@@ -32,7 +32,7 @@ def textbook(features, labels, noise, *, steps, step_size, radius, clip):
 def test_equals_the_textbook_loop(clip):
     features, labels = classification(40, 6)
     facts = privopt.ProblemClass(n=40, dim=6, lipschitz=1.0, radius=0.7)
-    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=25, clip=clip, step_size=0.5)
+    planned = privopt.dp_gd(facts, BUDGET, steps=25, clip=clip, step_size=0.5)
     key = jax.random.key(3)
     scale = planned.params.mechanism.scale
     noise_key = stream(key, "noise")
@@ -52,7 +52,7 @@ def test_equals_the_textbook_loop(clip):
 def test_noise_is_sensitivity_times_root_steps_over_mu(relation, moved):
     facts = privopt.ProblemClass(n=1000, dim=20, lipschitz=3.0, radius=1.0)
     budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
-    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=100)
+    planned = privopt.dp_gd(facts, budget, steps=100)
     exact = moved * 3.0 / 1000 * math.sqrt(100) / gaussian_mu(1.0, 1e-5)
     assert exact <= planned.params.mechanism.scale <= exact * (1 + 1e-5)
 
@@ -91,7 +91,7 @@ def test_the_whole_path():
     facts = privopt.ProblemClass(n=40, dim=3, lipschitz=1.0, radius=1.0)
     features = np.eye(3)[np.arange(40) % 3]
     where = problems.linear(features, problem_class=facts)
-    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=9, record="all")
+    planned = privopt.dp_gd(facts, BUDGET, steps=9, record="all")
     found = privopt.run(planned, where, jax.random.key(0))
     np.testing.assert_array_equal(found.path.steps, np.arange(1, 10))
     np.testing.assert_array_equal(found.path.points[-1], found.released)

@@ -199,7 +199,7 @@ def test_where_gradients_may_differ_by_twice_their_length_every_step_is_an_ancho
     """The plan then has the noise of DP-GD."""
     facts = dataclasses.replace(FACTS, radius=5.0)
     mechanism = DP_SVRG.plan(facts, BUDGET, steps=9).params.mechanism
-    descent = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=9).params.mechanism
+    descent = privopt.dp_gd(facts, BUDGET, steps=9).params.mechanism
     assert mechanism.period == 1
     assert mechanism.scale == pytest.approx(descent.scale, rel=1e-4)  # by another accountant
 

@@ -106,7 +106,7 @@ def test_public_numbers_decide_the_branch(n, dim, sparsity, measurements):
 def test_the_branch_runs_the_projection_mechanism():
     """Bit by bit, with its rate."""
     planned, where, key = plan_of(CLASS, BUDGET), problem(), jax.random.key(3)
-    other = privopt.ALGORITHMS["projection_mechanism"].plan(CLASS, BUDGET, noise="gaussian")
+    other = privopt.projection_mechanism(CLASS, BUDGET, noise="gaussian")
     assert planned.rate == other.rate
     np.testing.assert_array_equal(
         privopt.run(planned, where, key).released, privopt.run(other, where, key).released

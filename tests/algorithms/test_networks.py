@@ -111,7 +111,7 @@ def small(study, records=12):
 def test_a_step_is_that_of_the_flattened_network(study, microbatch):
     """One record at a time, all parameters as one vector, over the expected size."""
     where = small(study)
-    planned = privopt.ALGORITHMS["dp_sgd"].plan(
+    planned = privopt.dp_sgd(
         where.problem_class, replace(study.BUDGET, epsilon=4.0), steps=2, batch_size=6, clip=0.5,
         step_size=0.7, output=Last(),
     )  # fmt: skip
@@ -155,7 +155,7 @@ def test_a_step_is_that_of_the_flattened_network(study, microbatch):
 @pytest.mark.parametrize("microbatch", [512, 4])
 def test_a_network_whose_records_are_read_ends_in_the_same_bits(study, microbatch):
     where, key = small(study), jax.random.key(2)
-    planned = privopt.ALGORITHMS["noisy_adam"].plan(
+    planned = privopt.noisy_adam(
         where.problem_class, study.BUDGET, steps=3, batch_size=6, clip=0.5, output=Last(),
         step_size=0.1,
     )  # fmt: skip

@@ -42,7 +42,7 @@ PROBLEM = problems.logistic(X, np.sign(X @ np.array([1.0, -2.0, 0.5])), problem_
 
 def excess(**choices):
     """Excess risk of DP-GD with the noise off."""
-    plan = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=STEPS, **choices)
+    plan = privopt.dp_gd(FACTS, BUDGET, steps=STEPS, **choices)
     result = privopt.run(plan.with_noise(0.0), PROBLEM, jax.random.key(0))
     return float(np.squeeze(PROBLEM.excess_risk(result.released)))
 
@@ -77,7 +77,7 @@ def test_a_made_optimiser_descends(name):
     ],
 )
 def test_compositions_that_contain_the_sign_are_used_as_they_are(made):
-    plan = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=STEPS, update=made)
+    plan = privopt.dp_gd(FACTS, BUDGET, steps=STEPS, update=made)
     assert plan.params.descent.step_sizes is None
     assert excess(update=made) < START
 
@@ -153,7 +153,7 @@ def test_on_a_small_set_they_stop_at_its_minimiser(update):
     """Where a projected step of theirs is still would be another point."""
     facts = replace(FACTS, radius=0.5)
     where = problems.logistic(X, PROBLEM.data[1], problem_class=facts)
-    plan = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=300, update=update)
+    plan = privopt.dp_gd(facts, BUDGET, steps=300, update=update)
 
     def risk(plan):
         released = privopt.run(plan.with_noise(0.0), where, jax.random.key(0)).released

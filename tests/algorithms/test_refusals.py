@@ -335,7 +335,7 @@ def test_a_plan_for_convex_problems_refuses_others(name):
 
 def test_a_plan_for_any_problem_takes_convex_ones():
     facts = dataclasses.replace(FACTS, convex=False)
-    planned = privopt.ALGORITHMS["dp_gd"].plan(facts, BUDGET, steps=3)
+    planned = privopt.dp_gd(facts, BUDGET, steps=3)
     assert np.all(np.isfinite(privopt.run(planned, problem(True), jax.random.key(0)).released))
 
 
@@ -376,4 +376,4 @@ def test_names_that_are_nearly_right():
         privopt.ALGORITHMS["dpgd"]
     assert "dpgd" not in privopt.ALGORITHMS
     with pytest.raises(ValueError, match=r"choice .*, got 'step'; did you mean steps\?"):
-        privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, step=5)
+        privopt.dp_gd(FACTS, BUDGET, step=5)

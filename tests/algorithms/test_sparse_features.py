@@ -41,7 +41,7 @@ def logistic(features, labels=LABELS, problem_class=CLASS, **options):
 
 
 SPARSE, DENSE = logistic(CSR), logistic(FEATURES)
-DP_GD = privopt.ALGORITHMS["dp_gd"].plan(CLASS, BUDGET, **CHOICES["dp_gd"])
+DP_GD = privopt.dp_gd(CLASS, BUDGET, **CHOICES["dp_gd"])
 POINT = np.array([0.3, -0.2, 0.1])
 
 
@@ -72,7 +72,7 @@ def test_the_solver_of_large_models_takes_sparse_ones():
     n, dim = 4400, 60
     features, labels = rows(n, dim, density=0.1)
     facts = privopt.ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=2.0, smoothness=0.25)
-    plan = privopt.ALGORITHMS["objective_perturbation"].plan(facts, BUDGET)
+    plan = privopt.objective_perturbation(facts, BUDGET)
     sparse, dense = (
         privopt.run(plan, logistic(x, labels, facts), KEY).released
         for x in (scipy.sparse.csr_array(features), features)
@@ -114,7 +114,7 @@ def test_counts_populations_first_records_and_families():
     drawn = family(n=20, dim=DIM, noise_ratio=0.1, strength=1.0)
     assert drawn.risk(POINT) == pytest.approx(DENSE.first(20).risk(POINT), rel=1e-13)
     for sparse, dense in pairs:
-        plan = privopt.ALGORITHMS["dp_sgd"].plan(sparse.problem_class, BUDGET, **CHOICES["dp_sgd"])
+        plan = privopt.dp_sgd(sparse.problem_class, BUDGET, **CHOICES["dp_sgd"])
         assert sparse.risk(POINT) == pytest.approx(dense.risk(POINT), rel=1e-13)
         released = [privopt.run(plan, problem, KEY).released for problem in (sparse, dense)]
         np.testing.assert_allclose(*released, rtol=1e-10, atol=1e-10)

@@ -125,7 +125,7 @@ def test_recovery_is_charged_the_mixture_over_its_matrix(measurements, relation)
         n=50, dim=60, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=1
     )
     budget = Budget(epsilon=1.0, delta=1e-3, relation=relation)
-    plan = privopt.ALGORITHMS["l1_recovery"].plan(facts, budget, measurements=measurements)
+    plan = privopt.l1_recovery(facts, budget, measurements=measurements)
     mu = relation.multiple / facts.n / plan.params.mechanism.scale  # records are of norm 1
 
     def given(square, epsilon):

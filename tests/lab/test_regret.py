@@ -37,9 +37,7 @@ def streamed(
     """Noisy descent along passes in one order, every point recorded, as a plan of regret."""
     batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
     steps = epochs * batches.period
-    plan = privopt.ALGORITHMS["dp_gd"].plan(
-        problem_class, budget, steps=steps, output="last", record="all", **choices
-    )
+    plan = privopt.dp_gd(problem_class, budget, steps=steps, output="last", record="all", **choices)
     query = plan.params.mechanism.query
     told = PrivateGradient.calibrated(query, budget, steps, batches, TreeNoise())
     algorithm = replace(plan.algorithm, rate=regret_rate)
@@ -105,7 +103,7 @@ def test_a_regret_is_over_the_best_point_of_all_passes():
 
 
 def test_all_records_in_every_step():
-    plan = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=5)
+    plan = privopt.dp_gd(FACTS, BUDGET, steps=5)
     found = run(plan, PROBLEMS["distances"], jax.random.key(0), execution=OBSERVED)
     seen = found.secret.observed
     assert (seen.taken, seen.places) == (5, 1)

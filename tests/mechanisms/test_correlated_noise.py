@@ -313,7 +313,7 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
             lambda: noise_of("optimal", 1025),
             "noise must be another than 'optimal' for more than 10",
         ),
-        (lambda: noise_of(0.5, 4), "noise must be one of independent, .* an object of type float"),
+        (lambda: noise_of(0.5, 4), "noise must be a Noise or a string or None, got 0.5"),
         (lambda: HonakerNoise(3).factorisation(8), "steps must be at most 7 for a tree of height"),
         (lambda: DenseNoise(np.eye(3)).factorisation(4), "steps must be at most 3 for this noise"),
     ],

@@ -63,9 +63,7 @@ def made(batches, noise=None, post=None, steps=STEPS):
 
 def test_the_loop_carries_the_memory_of_the_noise():
     """A run of DP-GD with lagged noise, and of DP-SGD: by one argument. The twin is spelled out."""
-    planned = privopt.ALGORITHMS["dp_gd"].plan(
-        FACTS, BUDGET, steps=STEPS, step_size=0.5, noise=LaggedNoise(LAG)
-    )
+    planned = privopt.dp_gd(FACTS, BUDGET, steps=STEPS, step_size=0.5, noise=LaggedNoise(LAG))
     assert planned.rate.upper == math.inf
     with Tape() as tape:
         found = privopt.run(planned, problem(), jax.random.key(1))
@@ -82,9 +80,7 @@ def test_the_loop_carries_the_memory_of_the_noise():
         point *= min(1.0, 5.0 / np.linalg.norm(point))
     np.testing.assert_allclose(found.secret.last, point, rtol=1e-12)
     with pytest.raises(ValueError, match=r"no theorem covers that, got .* PoissonB"):
-        privopt.ALGORITHMS["dp_sgd"].plan(
-            FACTS, BUDGET, steps=STEPS, batch_size=4, noise=LaggedNoise(LAG)
-        )
+        privopt.dp_sgd(FACTS, BUDGET, steps=STEPS, batch_size=4, noise=LaggedNoise(LAG))
 
 
 def test_a_projection_of_the_answer_costs_no_privacy():
@@ -121,9 +117,7 @@ class LargestBatch:
 
 
 def test_an_observer_sees_batches_and_clipped_means():
-    planned = privopt.ALGORITHMS["dp_sgd"].plan(
-        FACTS, BUDGET, steps=40, batch_size=6, step_size=0.5, capacity=N
-    )
+    planned = privopt.dp_sgd(FACTS, BUDGET, steps=40, batch_size=6, step_size=0.5, capacity=N)
     watching = privopt.Execution(observer=LargestBatch())
     found = privopt.run(planned, problem(), jax.random.key(0), execution=watching)
     size, norm = found.secret.observed

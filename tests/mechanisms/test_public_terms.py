@@ -29,7 +29,7 @@ def test_descent_without_noise_is_that_of_the_formula():
     rows = np.asarray(SINES.objective.data.block(0, 5))
     mean = np.asarray(SINES.counts) @ rows / 60
     choices = {"steps": 4, "step_size": 0.5, "output": "last"}
-    plan = privopt.ALGORITHMS["dp_gd"].plan(SINES.problem_class, BUDGET, **choices)
+    plan = privopt.dp_gd(SINES.problem_class, BUDGET, **choices)
     found = privopt.run(plan.with_noise(0.0), SINES, KEY).released
     point = np.zeros(DIM)
     for _ in range(4):

@@ -75,7 +75,7 @@ def test_an_attack_on_whole_programs(epsilon_lower_bound, dtype, delta):
     itself releases says no more. A plan with half of its noise is caught.
     """
     budget = privopt.Budget(epsilon=2.0, delta=delta, relation="replace_one")
-    planned = privopt.ALGORITHMS["sufficient_statistics"].plan(FACTS, budget, weight=1.0)
+    planned = privopt.sufficient_statistics(FACTS, budget, weight=1.0)
     mechanism = planned.params.mechanism
     keys = [jax.random.split(jax.random.key(seed), RUNS) for seed in (0, 1)]
     pair = np.array([[1.0, 0.0], [0.5, math.sqrt(0.75)]])

@@ -54,7 +54,7 @@ def test_a_run_without_a_key_is_refused(run):
     """A key that falls back to a constant: a run is asked for without one."""
     facts = privopt.ProblemClass(n=4, dim=1, lipschitz=1.0, radius=1.0)
     budget = Budget(epsilon=1.0, delta=1e-5, relation=ADD)
-    plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=1)
+    plan = privopt.dp_gd(facts, budget, steps=1)
     where = problems.linear(np.zeros((4, 1)), problem_class=facts)
     with pytest.raises(TypeError, match="key"):
         run(plan, where)

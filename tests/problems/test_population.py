@@ -64,7 +64,7 @@ def test_samples_are_independent_draws(dtype):
 
 def test_every_run_draws_its_own_records_and_the_loop_agrees():
     where, keys = population(), jax.random.split(jax.random.key(2), 3)
-    plans = [privopt.ALGORITHMS["gradient_descent"].plan(FACTS, BUDGET, steps=20)]
+    plans = [privopt.gradient_descent(FACTS, BUDGET, steps=20)]
     many = np.asarray(privopt.run_many(plans, where, keys).released[0])
     assert (
         len(np.unique(many, axis=0)) == 3
@@ -86,7 +86,7 @@ SPY = Algorithm("spy", "nothing", plan=None, run=spy, private=False)
 
 
 def spy_plan():
-    made = privopt.ALGORITHMS["gradient_descent"].plan(FACTS, BUDGET, steps=1)
+    made = privopt.gradient_descent(FACTS, BUDGET, steps=1)
     return Plan(**{**vars(made), "algorithm": SPY})
 
 
@@ -130,7 +130,7 @@ def test_other_shares_and_keys_compile_nothing():
         traces.append(1)
         return spy(*arguments)
 
-    made = privopt.ALGORITHMS["gradient_descent"].plan(FACTS, BUDGET, steps=1)
+    made = privopt.gradient_descent(FACTS, BUDGET, steps=1)
     algorithm = dataclasses.replace(SPY, run=counted)
     planned = Plan(**{**vars(made), "algorithm": algorithm})
     for shares in (SHARES, SHARES[::-1].copy()):

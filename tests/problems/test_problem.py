@@ -362,7 +362,10 @@ def test_dtype_follows_the_features_and_integers_become_floating(name):
             lambda **c: problems.squared(FEATURES[:, :1], SIGNS, **c),
             "features must have shape .*, 3.* by problem_class.dim",
         ),
-        (lambda **c: problems.absolute(FEATURES, SIGNS[:3], **c), "one leading axis of records"),
+        (
+            lambda **c: problems.absolute(FEATURES, SIGNS[:3], **c),
+            r"labels must have shape \(40,\)",
+        ),
         (lambda **c: problems.distance(FEATURES[0], **c), "points must have 2 axes"),
         (lambda **c: problems.distance(FEATURES[:, :1], **c), r"points .* dim = 3\), got \(40, 1"),
     ],

@@ -124,8 +124,8 @@ def test_two_classes_may_be_named_in_any_way(name):
     with pytest.raises(ValueError, match="labels must be -1 or 1, or 0 or 1, got -1, 0 and 1"):
         ternary.check()
     for classes, message in (
-        (2, "classes must be a sequence of the values there are"),
-        ("no", "classes must be a sequence of the values there are"),
+        (2, "classes must be a sequence such as"),
+        ("no", "classes must be a sequence such as"),
         ((0, 0), "classes must be 2 or more distinct values"),
         ((0, 1, 2), "classes must be two for this loss"),
     ):

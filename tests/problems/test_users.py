@@ -83,7 +83,7 @@ def test_a_record_too_many_changes_nothing_and_one_within_does(name, choices):
 def test_a_user_moves_the_clipped_gradient_by_no_more_than_one_record_may():
     """All of a user's records at once, huge and broken ones too; attained by equal ones."""
     (features, labels), users = table()
-    query = privopt.ALGORITHMS["dp_gd"].plan(FACTS, BUDGET, steps=1).params.mechanism.query
+    query = privopt.dp_gd(FACTS, BUDGET, steps=1).params.mechanism.query
     mine, point = np.flatnonzero(users == users[0]), jnp.zeros(DIM)
 
     def gradient(own):

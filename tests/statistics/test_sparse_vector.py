@@ -251,7 +251,7 @@ def test_one_question_is_asked_at_a_time_in_floats(answer):
     """A vector would be answered as one question; in integers the noise is zero or large."""
     mechanism = sparse(2)
     memory = mechanism.begin(jax.random.key(0))
-    with pytest.raises(ValueError, match="answer must be an array of floats with 0 axes, got "):
+    with pytest.raises(ValueError, match=r"answer must be an array( of floats with 0 axes)?, got "):
         mechanism.ask(memory, answer, 0.0)
     with pytest.raises(ValueError, match="answer must be float32 or float64, got float16"):
         mechanism.ask(memory, jnp.float16(9.0), 0.0)

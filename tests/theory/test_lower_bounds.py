@@ -296,7 +296,7 @@ def test_strongly_convex_plans_have_lower_below_upper(relation, delta):
     for n, dim, epsilon in itertools.product([2, 100, 10**4], [1, 30, 10**4], [0.01, 1.0]):
         c = cls(n, dim, lipschitz=1.0, radius=1.0, modulus=0.1, smoothness=2.0)
         budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
-        rate = privopt.ALGORITHMS["output_perturbation"].plan(c, budget).rate
+        rate = privopt.output_perturbation(c, budget).rate
         assert 0.0 < least(rate) <= rate.upper
 
 
@@ -305,7 +305,7 @@ def test_the_gap_of_dp_gd_is_a_constant(relation):
     """Upper over lower is 3.4 to 8, over decades where privacy is what costs."""
     for n, dim, epsilon in itertools.product([10**4, 10**6], [100, 1000], [0.2, 1.0]):
         budget = Budget(epsilon=epsilon, delta=1e-5, relation=relation)
-        rate = privopt.ALGORITHMS["dp_gd"].plan(cls(n, dim), budget, steps=2**31 - 1).rate
+        rate = privopt.dp_gd(cls(n, dim), budget, steps=2**31 - 1).rate
         assert 1.0 <= rate.upper / least(rate) <= 8.0
 
 
@@ -313,7 +313,7 @@ def test_the_bounds_of_a_plan_are_of_its_budget_and_of_its_own_guarantee():
     """Pure noise is judged by epsilon; sampled noise by its event, Gaussian noise by mu."""
     c, budget = cls(200, 1000), Budget(epsilon=0.5, delta=1e-6, relation="zero_out")
     pure = Budget(epsilon=0.5, delta=0.0, relation="replace_one")
-    ((value, named),) = privopt.ALGORITHMS["output_perturbation"].plan(c, pure).rate.lower
+    ((value, named),) = privopt.output_perturbation(c, pure).rate.lower
     erm = erm_lower_bound(c, ApproximateAdvantage(pure))
     assert (value, named) == (max(erm, pure_lower_bound(c, pure)), "0.5-DP")
     known = lower_bound(c, ApproximateAdvantage(budget))
@@ -334,7 +334,7 @@ def test_pure_noise_at_an_approximate_budget_is_judged_by_its_epsilon():
     c = replace(cls(4000, 1000, lipschitz=2.0, radius=1.0, modulus=1.0, smoothness=1.0), sparsity=4)
     budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     laplace, gaussian = (
-        privopt.ALGORITHMS["projection_mechanism"].plan(c, budget, noise=noise).rate.lower
+        privopt.projection_mechanism(c, budget, noise=noise).rate.lower
         for noise in ("laplace", "gaussian")
     )
     assert [each.guarantee for each in laplace] == ["(1, 1e-06)-DP", "1-DP"]

@@ -54,7 +54,7 @@ class StreamLosses(NamedTuple):
     >>> import privopt
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-    >>> plan = privopt.ALGORITHMS["dp_gd"].plan(facts, budget, steps=3)
+    >>> plan = privopt.dp_gd(facts, budget, steps=3)
     >>> where = privopt.problems.distance(np.ones((50, 2)) / 2, problem_class=facts)
     >>> execution = privopt.core.Execution(observer=StreamLosses())
     >>> found = privopt.core.run(plan, where, jax.random.key(0), execution=execution)

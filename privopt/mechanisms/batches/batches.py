@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -69,6 +69,9 @@ class Batches(Protocol):
         It changes speed and no bit.
         """
 
+    # Batches with the members ``places`` and ``padded(places)`` share programs with batches of
+    # other sizes: padding adds empty places and changes no other number.
+
     @property
     def by_number(self) -> bool:
         """Whether the law of the batches depends on the order of the records.
@@ -120,6 +123,12 @@ def step_count(steps: int) -> int:
     if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 0:
         raise ValueError(f"steps must be an integer from 0 on, got {shown(steps)}")
     return int(steps)
+
+
+def padded_size(size: int) -> int:
+    """Return ``size`` rounded up by at most an eighth, to one of few sizes that share a program."""
+    unit = max(1, 2 ** (size.bit_length() - 4))
+    return -(-size // unit) * unit
 
 
 def present(rows: Array, records: Array | int) -> tuple[Array, Array]:
@@ -202,28 +211,35 @@ class FixedSizeBatches(FreshBatches):
     5
     """
 
-    batch_size: int = field(metadata={"static": True})
+    batch_size: int
     n: int = field(metadata={"static": True})
+    places: int = field(default=0, repr=False, compare=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        whole_batch_size(self.batch_size, self.n)
+        size = whole_batch_size(self.batch_size, self.n)
+        object.__setattr__(self, "places", min(self.n, max(self.places, padded_size(size))))
 
     @classmethod
     def of(cls, batch_size: float, n: int) -> FixedSizeBatches:
         """Batches of ``batch_size`` of ``n`` records, at most 1.04e9."""
         return cls(whole_batch_size(batch_size, n), n)
 
+    def padded(self, places: int) -> FixedSizeBatches:
+        """Return the batches with more empty places."""
+        return replace(self, places=places)
+
     block = 1  # a draw is a permutation of all records
 
     def divisor(self, size: float) -> float:
         del size
-        return float(self.batch_size)
+        return self.batch_size
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
 
         def draw(step: Array) -> tuple[Array, Array]:
             order = jax.random.permutation(jax.random.fold_in(key, step), self.n)
-            return present(order[None, : self.batch_size], records)
+            rows = jnp.where(jnp.arange(self.places) < self.batch_size, order[: self.places], -1)
+            return present(rows[None], records)
 
         return draw
 

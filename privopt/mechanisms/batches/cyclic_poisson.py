@@ -102,6 +102,15 @@ class CyclicPoissonBatches:
         return cls(replace(sample, batch_size=round_up(batch_size)), cycle, n)
 
     @property
+    def places(self) -> int:
+        """Number of places in a batch."""
+        return self.sample.places
+
+    def padded(self, places: int) -> CyclicPoissonBatches:
+        """Return the batches with more empty places. The sampled records are the same."""
+        return replace(self, sample=self.sample.padded(places))
+
+    @property
     def block(self) -> int:
         return self.sample.block
 

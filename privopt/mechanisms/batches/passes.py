@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from privopt.mechanisms.batches.batches import (
     Draw,
     Participation,
     batch_size_of,
+    padded_size,
     present,
     require_numbered,
     step_count,
@@ -62,13 +63,15 @@ class OrderedBatches(Passes):
     Participation(times=3, gap=10, even=True)
     """
 
-    batch_size: int = field(metadata={"static": True})
+    batch_size: int
     n: int = field(metadata={"static": True})
     epochs: int
     order: str = field(metadata={"static": True})
+    places: int = field(default=0, repr=False, compare=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        whole_batch_size(self.batch_size, self.n)
+        size = whole_batch_size(self.batch_size, self.n)
+        object.__setattr__(self, "places", min(self.n, max(self.places, padded_size(size))))
         member("order", self.order, ("stored", "random"))
 
     @classmethod
@@ -78,6 +81,10 @@ class OrderedBatches(Passes):
         """``epochs`` passes over ``n`` records, at most 1.04e9, in batches of ``batch_size``."""
         return cls(whole_batch_size(batch_size, n), n, count("epochs", epochs), order)
 
+    def padded(self, places: int) -> OrderedBatches:
+        """Return the batches with more empty places."""
+        return replace(self, places=places)
+
     @property
     def period(self) -> int:
         """Steps of a pass: ``ceil(n/b)``."""
@@ -85,7 +92,7 @@ class OrderedBatches(Passes):
 
     @property
     def block(self) -> int:
-        return max(1, min(_PLACES // self.batch_size, self.period))
+        return max(1, min(_PLACES // self.places, self.n // self.places))
 
     @property
     def by_number(self) -> bool:
@@ -93,21 +100,23 @@ class OrderedBatches(Passes):
 
     def divisor(self, size: float) -> float:
         del size
-        return float(self.batch_size)
+        return self.batch_size
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
         order = None
         if self.order == "random":
             order = jax.random.permutation(key, jnp.arange(self.n, dtype=jnp.int32))
-        places = jnp.arange(self.batch_size, dtype=jnp.int32)
+        places = jnp.arange(self.places, dtype=jnp.int32)
+        size = jnp.asarray(self.batch_size, jnp.int32)
 
         def draw(number: Array) -> tuple[Array, Array]:
             steps = number * self.block + jnp.arange(self.block, dtype=number.dtype)
-            firsts = (steps % self.period).astype(jnp.int32) * self.batch_size
-            here = firsts[:, None] + places[None]
-            goes_on = steps // self.period < jnp.asarray(self.epochs, steps.dtype)
-            rows = here if order is None else order[here]
-            rows = jnp.where(goes_on[:, None] & (here < self.n), rows, self.n)
+            period = jnp.asarray(self.period, steps.dtype)
+            positions = (steps % period).astype(jnp.int32)[:, None] * size + places[None]
+            rows = positions if order is None else order[positions]
+            in_pass = steps // period < jnp.asarray(self.epochs, steps.dtype)
+            in_batch = in_pass[:, None] & (places < size) & (positions < self.n)
+            rows = jnp.where(in_batch, rows, self.n)
             return present(rows, jnp.minimum(records, self.n))
 
         return draw

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from privopt.mechanisms.batches.batches import (
     Draw,
     FreshBatches,
     batch_size_of,
+    padded_size,
     present,
     require_numbered,
     step_count,
@@ -32,6 +33,7 @@ from privopt.spec import Budget, Premises, Relation
 
 _ARITHMETIC = 2.0**-14  # relative; more than float32 moves a rate of inclusion by
 _OVERFLOW_SHARE = 1e-3  # of delta, for records that find their batch full
+_OVERFLOWS = tuple(10.0**-power for power in (15, 25, 40, 80, 160, 300))  # per step
 _MOST_STEPS, _MOST_PLACES = 16, 2**16  # of a block of draws
 _BASE = 32
 _WORD = 2.0**32
@@ -88,8 +90,10 @@ class PoissonBatches(FreshBatches):
         batch_size = batch_size_of(batch_size, n)
         rate = min(1.0, round_up(batch_size / n))
         if capacity is None:
-            chance = _OVERFLOW_SHARE * budget.delta / steps
-            capacity = _rounded(capacity_of(n - 1, _accounted(rate), chance))
+            most = _OVERFLOW_SHARE * budget.delta / steps
+            # One probability for all usual budgets, so that a new budget needs no new program.
+            chance = next((each for each in _OVERFLOWS if each <= most), most)
+            capacity = padded_size(capacity_of(n - 1, _accounted(rate), chance))
         if not batch_size <= capacity:
             raise ValueError(
                 f"capacity must be at least the batch size {batch_size:g}, got {shown(capacity)}"
@@ -101,6 +105,15 @@ class PoissonBatches(FreshBatches):
                 f"{shown(budget.delta)}, got {shown(capacity)}, at which it is {overflow:.2g}"
             )
         return cls(rate, round_up(batch_size), min(capacity, n), n)
+
+    @property
+    def places(self) -> int:
+        """Number of places in a batch."""
+        return self.capacity
+
+    def padded(self, places: int) -> PoissonBatches:
+        """Return the batches with a capacity of ``places``. The sampled records are the same."""
+        return replace(self, capacity=min(places, self.most))
 
     @property
     def block(self) -> int:  # a generator of random words costs by the call
@@ -171,7 +184,8 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
     ]
 
     def sample(key: Array, records: Array | int) -> tuple[Array, Array]:
-        words = _words(key, digits * capacity).reshape(digits, capacity)
+        # In this order the first records do not depend on the capacity.
+        words = _words(key, digits * capacity).reshape(capacity, digits).T
         gaps = jnp.zeros(capacity, jnp.int32)
         for place, table in enumerate(tables):
             digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
@@ -217,12 +231,6 @@ def capacity_of(others: int, rate: float, chance: float) -> int:
         small = stats.binom.sf(middle, others, rate) <= chance
         low, high = (low, middle) if small else (middle, high)
     return high + 1
-
-
-def _rounded(capacity: int) -> int:
-    """Up by an eighth at most, so that plans of about the same length share a program."""
-    grain = max(1, 2 ** (capacity.bit_length() - 4))
-    return -(-capacity // grain) * grain
 
 
 def _accounted(rate: float) -> float:
