@@ -55,8 +55,8 @@ def clopper_pearson(
 class Votes(NamedTuple):
     """Predicted classes of noisy copies of an input.
 
-    ``chosen``, shape ``()``, is the class with the most votes in a first sample, which is used for
-    nothing else. ``counts``, shape ``(classes,)``, are the votes of a second sample; ``spoiled``,
+    ``chosen``, shape ``()``, is the class with the most votes in a first sample, used only for
+    this. ``counts``, shape ``(classes,)``, are the votes of a second sample; ``spoiled``,
     shape ``()``, is its number of invalid copies. ``sigma``, shape ``()``, is the noise in the
     dtype of the input.
     """

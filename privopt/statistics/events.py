@@ -25,5 +25,5 @@ def pure_release(epsilon: float) -> DpEvent:
 
 
 def resolvable(epsilon: float) -> float:
-    """Return a loss whose accounted epsilon, rounding included, is at most ``epsilon``."""
+    """Return a loss with an accounted epsilon, rounding included, of at most ``epsilon``."""
     return epsilon / (1.0 + 1e-11) if epsilon < math.inf else epsilon

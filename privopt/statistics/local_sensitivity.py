@@ -79,7 +79,7 @@ class SmoothLaplaceMechanism(NamedTuple):
 
     @classmethod
     def calibrated(cls, query: SmoothQuery, budget: Budget) -> SmoothLaplaceMechanism:
-        """Return the mechanism whose single release stays within ``budget``.
+        """Return the mechanism with a single release within ``budget``.
 
         The relation must be ``replace_one``, delta positive, and epsilon at most 1 and large enough
         that ``beta`` exceeds round-off.
@@ -183,7 +183,7 @@ class ProposeTestRelease(NamedTuple):
 
     @classmethod
     def calibrated(cls, query: StableQuery, bound: float, budget: Budget) -> ProposeTestRelease:
-        """Return the mechanism whose test and release together stay within ``budget``.
+        """Return the mechanism with test and release together within ``budget``.
 
         The relation must be ``replace_one`` and delta in ``(0, 1/2)``.
         """

@@ -101,7 +101,7 @@ class ExponentialMechanism(NamedTuple):
 
     @classmethod
     def calibrated(cls, query: ScoreQuery, budget: Budget) -> ExponentialMechanism:
-        """Return the mechanism whose single selection stays within ``budget.epsilon``.
+        """Return the mechanism with a single selection within ``budget.epsilon``.
 
         ``b = r/epsilon``: ``2 Delta/epsilon`` for scores of sensitivity ``Delta``,
         ``Delta/epsilon`` for monotone ones. ``budget.delta`` is not used.

@@ -44,8 +44,8 @@ class SparseVector(NamedTuple):
     """Comparison of ``q_i(data) + Lap(b_2)`` with ``T_i + Lap(b_1)``, at most ``c`` times True.
 
     All queries have the sensitivity of ``query``. ``answers`` is ``c``. ``threshold_scale`` is
-    ``b_1``, whose noise is drawn once; ``question_scale`` is ``b_2``, whose noise is drawn for
-    every query. The scales are representable in float32.
+    ``b_1``; its noise is drawn once. ``question_scale`` is ``b_2``; its noise is drawn for every
+    query. The scales are representable in float32.
 
     Formal guarantee
     ----------------
@@ -78,7 +78,7 @@ class SparseVector(NamedTuple):
 
     @classmethod
     def calibrated(cls, query: L1BoundedQuery, budget: Budget, *, answers: int) -> SparseVector:
-        """Return the mechanism whose ``answers`` True results stay within ``budget.epsilon``.
+        """Return the mechanism with ``answers`` True results within ``budget.epsilon``.
 
         ``epsilon`` is shared ``1 : (2 c)^(2/3)`` between threshold and queries, which minimises the
         variance of the difference. ``budget.delta`` is not used.
@@ -205,7 +205,7 @@ class Thresholdout(NamedTuple):
     ----------------
     For the *holdout*, ``(s/b_1 + c (2 s/b_2 + s/b_3))``-DP under each relation, with ``s =
     gap.l1_sensitivity(relation)``, ``b_1`` and ``b_2`` as in :class:`SparseVector`, and ``b_3`` the
-    ``answer_scale``; results have noise of their own. There is no guarantee for training records.
+    ``answer_scale``; every result has fresh noise. There is no guarantee for training records.
     Privacy keeps the results near those of the population
     (:func:`privopt.theory.expected_generalisation`). Proof:
     :ref:`Mechanisms, Theorem 9 <theory-mechanisms-9>`.
@@ -237,7 +237,7 @@ class Thresholdout(NamedTuple):
     def calibrated(
         cls, query: BoundedMean, threshold: float, budget: Budget, *, answers: int
     ) -> Thresholdout:
-        """Return the mechanism whose ``answers`` holdout results stay within ``budget.epsilon``.
+        """Return the mechanism with ``answers`` holdout results within ``budget.epsilon``.
 
         ``threshold`` is public, in the units of the values; ``budget.delta`` is not used.
         """

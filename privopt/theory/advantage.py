@@ -174,7 +174,7 @@ class ApproximateAdvantage:
 class RenyiAdvantage:
     """Advantage under a Renyi divergence of order 2: ``chi^2 = exp(D_2) - 1`` between neighbours.
 
-    For sampled methods, whose ``D_2`` gives a smaller advantage than their (epsilon, delta).
+    For sampled methods ``D_2`` gives a smaller advantage than (epsilon, delta).
     Groups use the triangle inequality of ``T``. ``divergence`` bounds ``D_2`` in both orders
     (:func:`privopt.privacy.renyi_divergence`). With probability ``lost`` the output reveals
     everything.

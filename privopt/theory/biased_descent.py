@@ -173,7 +173,7 @@ def inexact_descent_rate(
 def _rate(
     facts: ProblemClass, terms: list[Term], gap: float | None, root: float, theorem: str
 ) -> Rate:
-    """Return a rate whose terms depend on epsilon first, each term to the power ``root``."""
+    """Return a rate with each term to the power ``root``, terms with epsilon first."""
     ordered = sorted(terms, key=lambda term: (term.powers.epsilon == 0.0, -term.value))
     combine: Callable[..., float] = add if root == 1.0 else math.hypot
     return Rate(

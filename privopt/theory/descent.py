@@ -142,11 +142,11 @@ class Descent(NamedTuple):
         )
 
     def _regime(self, condition: str) -> str:
-        given = self.steps_powers in (FIXED, GIVEN_STEPS)
+        fixed = self.steps_powers in (FIXED, GIVEN_STEPS)
         if self.noise_std == 0.0:
-            return "fixed T" if given else "default T"
+            return "fixed T" if fixed else "default T"
         sampled = "" if self.moments == ALL_RECORDS else ", rate and noise multiplier"
-        if given:
+        if fixed:
             return f"noise leading, {condition}, at fixed steps{sampled}"
         return f"at default steps{sampled}, where the rest moves like the noise"
 

@@ -130,7 +130,7 @@ def noisy_descent_on_squares(
     ``w_{t+1} = Proj(w_t - eta_t (b w_t + sigma z_t))``, ``z_t ~ N(0, I)``, ``w_1 = 0``. Without a
     projection it is a linear Gaussian recursion with ``p_t = 1 - b eta_t``, and ``E|v|^2 = d
     sigma^2 sum_s (eta_s c_s)^2`` with ``c_s = sum_{t > s} a_t p_{s+1} .. p_{t-1}``. Projections in
-    the first ``K`` steps change ``v`` by a term whose norm is bounded; later ones have probability
+    the first ``K`` steps change ``v`` by a term of bounded norm; later ones have probability
     below 1e-9 in total. Derivation: :ref:`Descent, Theorem 11 <theory-descent-11>`.
 
     The slope of the loss must be 0. ``noise_std`` is ``sigma``, ``step_sizes`` are ``eta_1 ..

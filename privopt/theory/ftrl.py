@@ -128,7 +128,7 @@ def ftrl_rate(
     - At the best ``Lambda`` the bound is the root of the sum of squares of ``R sqrt(2 T L sigma
       sqrt(d) y)``, ``R sigma x sqrt(T d)`` and ``R L sqrt(T)``, plus the restarts.
     - The population risk of the average of ``w_1..w_{T+1}``, after one pass over batches of ``b``
-      independent records whose last batch has ``c b``, is the regret divided by ``N = T + 1``, with
+      independent records and a last batch of ``c b``, is the regret divided by ``N = T + 1``, with
       ``L^2 (N + 2 (1 - c))`` in place of ``T L^2``.
 
     Proofs: :ref:`Regret, Theorems 1 <theory-regret-1>` and :ref:`2 <theory-regret-2>`. The

@@ -46,7 +46,7 @@ def information_generalisation(information: float, *, n: int, spread: float) -> 
 
     ``I`` is the mutual ``information`` of the records and ``w``, in nats. It is at most ``n rho``
     for a ``rho``-zCDP release under ``replace_one`` and ``n mu^2/2`` for ``mu``-Gaussian DP.
-    Losses lie in an interval of length ``spread``. Proof:
+    Losses are in an interval of length ``spread``. Proof:
     :ref:`Accountants, Theorem 2 <theory-accountants-2>`.
 
     Sources: Xu and Raginsky, "Information-theoretic analysis of generalization capability of

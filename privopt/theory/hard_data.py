@@ -16,7 +16,7 @@ Sources: Bun, Steinke and Ullman 2017 (the fingerprinting lemma); Cai, Wang and 
 (arXiv:1902.04495; score attacks); Hardt and Talwar 2010 and Ghazi, Guzman, Kamath, Kumar and
 Manurangsi 2024 (arXiv:2404.10881; packings of sparse points, and blocks of them). The constants are
 derived here. As ``a``, ``K`` and ``D`` grow, ``p`` becomes Gaussian and ``s`` becomes the variance
-explained by the mean plus Gaussian noise, so nothing is lost in the limit.
+explained by the mean plus Gaussian noise, so the bounds are sharp in the limit.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def fingerprint(
 ) -> HardData:
     """Return priors with Beta(a + 1, a + 1) means: ``g`` groups of ``K`` records.
 
-    Records have ``b = width`` independent coordinates with mean ``p_j``, whose density is
+    Records have ``b = width`` independent coordinates with mean ``p_j``, of density
     proportional to ``(1 - p^2)^a`` on ``[-1, 1]``. Let ``G = 2 (a + 1)`` and ``u = E p^2 = 1/(2 a +
     3)``. Then
 

@@ -182,10 +182,10 @@ def _bases(setting: Setting) -> Mapping[str, tuple[float, Exponents]]:
     sparsity = facts.sparsity or facts.dim
     by_budget = Exponents(n=1.0, epsilon=1.0)
     by_sparsity = Exponents(sparsity=1.0) if facts.sparsity else Exponents(dim=1.0)
-    spent, dim = facts.n * budget.epsilon, Exponents(dim=1.0)
+    n_epsilon, dim = facts.n * budget.epsilon, Exponents(dim=1.0)
     delta = math.log(1.0 / budget.delta) if budget.delta > 0.0 else math.inf
     return {
-        "budget": (spent, by_budget),
+        "budget": (n_epsilon, by_budget),
         "n": (float(facts.n), Exponents(n=1.0)),
         "sparsity": (float(sparsity), by_sparsity),
         "dim": (float(facts.dim), dim),
@@ -193,7 +193,7 @@ def _bases(setting: Setting) -> Mapping[str, tuple[float, Exponents]]:
         "log_dim": _log(facts.dim, dim),
         "log_delta": (max(1.0, delta), Exponents()),
         "log_sparse": _log(facts.dim / sparsity, dim + -1.0 * by_sparsity),
-        "log_hidden": _log(facts.dim / spent, dim + -1.0 * by_budget),
+        "log_hidden": _log(facts.dim / n_epsilon, dim + -1.0 * by_budget),
     }
 
 

@@ -88,11 +88,11 @@ class Term:
             raise ValueError(f"value of the term {self.name} must be >= 0, got {shown(self.value)}")
 
     def times(self, factor: float, powers: Exponents = FIXED) -> Term:
-        """Return the term times a factor, whose exponents are ``powers``."""
+        """Return the term times a factor with exponents ``powers``."""
         return Term(self.name, factor * self.value, self.powers + powers)
 
     def root(self, factor: float = 1.0, powers: Exponents = FIXED) -> Term:
-        """Return the square root of the term times a factor, whose exponents are ``powers``."""
+        """Return the square root of the term times a factor with exponents ``powers``."""
         return Term(self.name, factor * math.sqrt(self.value), 0.5 * self.powers + powers)
 
 

@@ -107,8 +107,8 @@ class NoiseVector:
         if count >= self.dim:
             return math.sqrt(self.square)
         u = -float(ndtri(0.5 * count / self.dim))
-        above = 2.0 * (u * math.exp(-0.5 * u**2) / math.sqrt(2.0 * math.pi) + float(ndtr(-u)))
-        return self.scale * math.sqrt(self.dim * above)
+        tail = 2.0 * (u * math.exp(-0.5 * u**2) / math.sqrt(2.0 * math.pi) + float(ndtr(-u)))
+        return self.scale * math.sqrt(self.dim * tail)
 
     def ball_threshold(self, radius: float) -> float:
         """Return an upper bound of ``E tau``, the threshold of the max-norm projection onto a ball.
@@ -124,8 +124,8 @@ class NoiseVector:
         root = 2.0 * math.sqrt(self.dim)
 
         def bound(threshold: float) -> float:
-            above = self.beyond(threshold)
-            return threshold + above / root + above**2 / (2.0 * radius)
+            norm = self.beyond(threshold)
+            return threshold + norm / root + norm**2 / (2.0 * radius)
 
         result = minimize_scalar(
             bound, bounds=(0.0, self.largest), method="bounded", options={"xatol": 1e-9}
@@ -194,9 +194,9 @@ def sparse_error(noise: NoiseVector, l1_radius: float, l2_radius: float = math.i
     """
 
     def error(threshold: float) -> float:
-        above, below = noise.beyond(threshold), l1_radius * threshold
-        root = 0.5 * above + math.sqrt(0.25 * above**2 + below)
-        return below + min(root, l2_radius) * above
+        norm, cut = noise.beyond(threshold), l1_radius * threshold
+        root = 0.5 * norm + math.sqrt(0.25 * norm**2 + cut)
+        return cut + min(root, l2_radius) * norm
 
     most = noise.largest_quantile(1e-6)
     result = minimize_scalar(

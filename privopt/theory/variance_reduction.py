@@ -64,7 +64,7 @@ def variance_reduced_period(problem_class: ProblemClass) -> int:
     The bound is smallest for ``p = 1`` (DP-GD), at every ``T`` and every noise. A longer period
     reads fewer records. Let ``x = sqrt(d) sigma_1 sqrt(T)`` be the noise of ``T`` full gradients
     within the budget, so that ``A_1(x) = L^2 + x^2``. Let ``A_p(x)`` be the value for a period
-    ``p`` whose budget is shared as ``L : D``, without sampling variance::
+    ``p`` with a budget shared as ``L : D``, without sampling variance::
 
         sigma^2 d = (1 + D/L) x^2 / p,    sigma'^2 d = (D/L) (1 + D/L) x^2.
 
