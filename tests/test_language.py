@@ -92,14 +92,13 @@ CEILINGS: dict[str, Measure] = {
     "convex": Measure(1.0, 1.5, 0.3, 0, 2),
     "core": Measure(31.0, 15.5, 9.5, 30, 8),
     "estimators": Measure(1.0, 2.0, 0.5, 1, 0),
-    "factorisations": Measure(11.5, 8.5, 6.0, 54, 0),
     "lab": Measure(37.5, 30.5, 7.5, 292, 19),
     "mechanisms": Measure(20.5, 15.0, 6.0, 223, 38),
     "privacy": Measure(17.5, 21.0, 6.0, 310, 6),
     "recommendation": Measure(41.0, 31.5, 7.0, 25, 3),
-    "statistics": Measure(9.5, 13.0, 13.5, 38, 3),
+    "statistics": Measure(1.0, 1.5, 1.0, 0, 3),
     "tables": Measure(1.0, 5.0, 0.5, 0, 0),
-    "theory": Measure(23.0, 14.0, 6.0, 155, 3),
+    "theory": Measure(1.0, 1.5, 0.3, 0, 1),
 }
 REPEATED_CLASSES = 24  # public names of classes that are defined more than once
 

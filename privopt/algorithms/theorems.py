@@ -32,8 +32,8 @@ from privopt.theory import (
     ALL_RECORDS,
     GIVEN_STEPS,
     DefaultSteps,
+    Exponents,
     Moments,
-    Powers,
     Rate,
     StepRule,
     biased_descent_step_size,
@@ -120,7 +120,7 @@ def projected_numbers(
     return step, Average()
 
 
-def rate_of(plan: Plan, powers: Powers | None = None) -> Rate:
+def rate_of(plan: Plan, powers: Exponents | None = None) -> Rate:
     """Of the theorem that covers a plan's private gradient and method.
 
     ``powers`` are those of a default number of steps that is not :func:`horizon`'s.
@@ -218,7 +218,7 @@ def steps_powers(
     moments: Moments | None,
     *others: DefaultSteps,
     problem_class: ProblemClass | None = None,
-) -> Powers:
+) -> Exponents:
     """How ``T`` moves with the axes: as a default does, where it is one; else it is given.
 
     The output may have been chosen before ``T``, or after it.
