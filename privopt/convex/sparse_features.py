@@ -158,7 +158,8 @@ def _valid_indices(indices: ArrayLike, dim: int) -> Array:
         raise ValueError(f"indices must be integers, got dtype {places.dtype.type.__name__}")
     if traced:
         return places
-    return jnp.asarray(np.where((places >= 0) & (places < dim), places, -1).astype(np.int32))
+    inside = (places >= 0) & (places < dim)
+    return jnp.asarray(np.where(inside, np.where(inside, places, 0).astype(np.int32), -1))
 
 
 @jax.jit(static_argnames="dim")
