@@ -10,18 +10,19 @@ dp-accounting's own tools can ask an accountant of ours. Everything is on the ho
 from __future__ import annotations
 
 from privopt.accounting import trade_off
-from privopt.accounting.accountants import ACCOUNTANTS, ESTIMATORS, named
 from privopt.accounting.adapter import DpAccountant
-from privopt.accounting.approximation import ApproximateCurve, Approximation, Estimator
-from privopt.accounting.clt import CLT
-from privopt.accounting.composition import (
+from privopt.accounting.clt import CLT, ApproximateCurve, Approximation, Estimator
+from privopt.accounting.compared import (
+    ACCOUNTANTS,
+    ESTIMATORS,
     Advanced,
     Basic,
+    Moments,
     advanced_epsilon,
+    named,
     optimal_delta,
     optimal_epsilon,
 )
-from privopt.accounting.moments import Moments
 from privopt.accounting.odometers import ZCDPOdometer
 
 __all__ = [

@@ -8,7 +8,7 @@ import dp_accounting as dp
 
 from privopt.arguments import shown
 from privopt.privacy.accountants import Accountant, Fourier, NonPrivate
-from privopt.privacy.leaves import first_unsupported, leaves
+from privopt.privacy.flatten import first_unsupported, leaves
 from privopt.privacy.numbers import check_epsilon, check_target_delta, real
 from privopt.spec import Relation
 

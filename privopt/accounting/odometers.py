@@ -41,8 +41,8 @@ from dataclasses import dataclass
 from scipy.special import log_ndtr
 
 from privopt.arguments import shown
+from privopt.privacy.mechanisms import Priced, round_up_cost, zcdp_cost
 from privopt.privacy.numbers import bisect, check_count, check_delta, real, times
-from privopt.privacy.releases import Priced, round_up_cost, zcdp_cost
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-48  # relative, for a handful of float operations

@@ -7,8 +7,8 @@ import math
 import dp_accounting as dp
 
 from privopt.privacy import GaussianDP, Guarantee, PureDP, renyi_divergence
-from privopt.privacy.leaves import leaves
-from privopt.privacy.releases.poisson import chance_of_overflow
+from privopt.privacy.flatten import leaves
+from privopt.privacy.mechanisms.sampling import chance_of_overflow
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
     Advantage,

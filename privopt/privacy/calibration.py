@@ -25,10 +25,15 @@ from privopt.privacy.accountants import (
 )
 from privopt.privacy.events import CompressedGaussianDpEvent
 from privopt.privacy.gaussian import gaussian_mu
-from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.numbers import Interval, check_target_delta, false_position, real, root
-from privopt.privacy.parameters import is_multiplicity
-from privopt.privacy.questions import check_supported, named
+from privopt.privacy.guarantee import Guarantee, check_supported, find_accountant
+from privopt.privacy.numbers import (
+    Interval,
+    check_target_delta,
+    false_position,
+    is_multiplicity,
+    real,
+    root,
+)
 from privopt.spec import Budget, Relation
 
 _MAX_NOISE = 2.0**64
@@ -91,7 +96,7 @@ def calibrate(
     tolerance = real("tolerance", tolerance)
     if not 1e-9 <= tolerance <= 0.1:
         raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {shown(tolerance)}")
-    chosen = None if accountant is None else named(accountant)
+    chosen = None if accountant is None else find_accountant(accountant)
     event = make_event(1.0)
     if not isinstance(event, dp.DpEvent):
         raise ValueError(f"make_event must return a DpEvent, got {shown(event)}")

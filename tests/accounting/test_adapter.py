@@ -8,7 +8,7 @@ from dp_accounting import privacy_accountant_test
 
 from privopt.accounting import ACCOUNTANTS, Basic, DpAccountant
 from privopt.privacy import Fourier, GaussianDP, Guarantee, Renyi
-from privopt.privacy.leaves import leaves
+from privopt.privacy.flatten import leaves
 from privopt.spec import Relation
 
 RELATIONS = {

@@ -11,7 +11,7 @@ from events import ADD, OUT, DiscreteLaplace, Gaussian, Laplace, Poisson, Respon
 from privopt.accounting import ACCOUNTANTS
 from privopt.privacy import BoundedRangeDpEvent, Fourier, GaussianFilter, Guarantee, pure_event
 from privopt.privacy.events import ObjectivePerturbationDpEvent
-from privopt.privacy.releases import gaussian_cost, zcdp_cost
+from privopt.privacy.mechanisms import gaussian_cost, zcdp_cost
 from privopt.spec import Budget
 
 ACCOUNTANT = pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda each: each.name)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Moments
-from privopt.accounting.composition import advanced_epsilon
+from privopt.accounting.compared import advanced_epsilon
 from privopt.privacy import (
     ZCDP,
     BoundedRangeDpEvent,
@@ -33,9 +33,9 @@ from privopt.privacy import (
     select_best,
     trade_off,
 )
-from privopt.privacy.leaves import leaves
+from privopt.privacy.flatten import leaves
+from privopt.privacy.mechanisms import gaussian_cost, zcdp_cost
 from privopt.privacy.numbers import half_square, root, times, total
-from privopt.privacy.releases import gaussian_cost, zcdp_cost
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

@@ -17,7 +17,7 @@ from privopt.privacy import (
     Fourier,
     Guarantee,
     ObjectivePerturbationDpEvent,
-    grouping,
+    flatten,
 )
 from privopt.privacy.pairs.gaussian import spread
 from privopt.spec import Budget
@@ -180,7 +180,7 @@ def test_sampling_twice_is_sampling_once(relation):
 
 
 def test_budgets_of_many_distinct_steps_ask_about_one_end(monkeypatch):
-    monkeypatch.setattr(grouping, "_MAX_RELEASES", 2)
+    monkeypatch.setattr(flatten, "_MAX_RELEASES", 2)
     steps = [Poisson(0.01, Laplace(5.0 + 0.01 * i)) for i in range(8)]
     guarantee = Guarantee(Together(steps), ADD)
     spent, asked = guarantee.epsilon(1e-5), []
@@ -193,6 +193,6 @@ def test_budgets_of_many_distinct_steps_ask_about_one_end(monkeypatch):
     assert spent.lower < spent.upper
     close = spent.lower + 0.5 * (spent.upper - spent.lower)
     assert not guarantee.meets(Budget(epsilon=close, delta=1e-5, relation=ADD))
-    below = str(grouping.bracket(guarantee.event)[1])
+    below = str(flatten.bracket(guarantee.event)[1])
     assert list(map(str, asked)).count(below) == 1  # by the first accuracy alone
     assert len(asked) > 2

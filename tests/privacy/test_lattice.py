@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from privopt.privacy.fourier.lattice import above, below
-from privopt.privacy.pairs.discrete import DiscretePair
+from privopt.privacy.mechanisms.laplace import DiscreteLaplacePair, LaplacePair
+from privopt.privacy.mechanisms.pure import response_pair
+from privopt.privacy.mechanisms.sampling import Sampled, SampledWithoutReplacement
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
-from privopt.privacy.pairs.pair import Bins, Reversed
-from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
-from privopt.privacy.releases.laplace import DiscreteLaplacePair, LaplacePair
-from privopt.privacy.releases.poisson import Sampled
-from privopt.privacy.releases.pure import response_pair
+from privopt.privacy.pairs.pair import Bins, DiscretePair, Reversed
 
 PAIRS = [
     GaussianPair(0.05),

@@ -10,14 +10,12 @@ from builders import dominating_pairs
 from events import ADD, OUT, REPLACE, FixedSize, Gaussian, Laplace, Poisson
 
 from privopt.privacy import gaussian_delta
+from privopt.privacy.mechanisms.laplace import DiscreteLaplacePair, LaplacePair
+from privopt.privacy.mechanisms.pure import response_pair
+from privopt.privacy.mechanisms.sampling import Sampled, SampledWithoutReplacement
 from privopt.privacy.pairs import NOTHING
-from privopt.privacy.pairs.discrete import DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
-from privopt.privacy.pairs.pair import Reversed
-from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
-from privopt.privacy.releases.laplace import DiscreteLaplacePair, LaplacePair
-from privopt.privacy.releases.poisson import Sampled
-from privopt.privacy.releases.pure import response_pair
+from privopt.privacy.pairs.pair import DiscretePair, Reversed
 from privopt.spec import Relation
 
 mp = mpmath.mp.clone()

@@ -28,9 +28,9 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.accountants import Mixture
-from privopt.privacy.leaves import leaves
-from privopt.privacy.releases import zcdp_cost
-from privopt.privacy.releases.public_mixture import MixedPair
+from privopt.privacy.flatten import leaves
+from privopt.privacy.mechanisms import zcdp_cost
+from privopt.privacy.mechanisms.mixtures import MixedPair
 from privopt.spec import Budget, Relation
 
 FixedSize, Coin, Gaussian = (FixedSize, PublicMixtureDpEvent, Gaussian)

@@ -29,14 +29,11 @@ from scipy.special import gammaln, logsumexp
 
 from privopt.privacy import GaussianDP, Renyi
 from privopt.privacy.gaussian import gaussian_delta
-from privopt.privacy.releases import renyi_divergence
-from privopt.privacy.releases.laplace import laplace
-from privopt.privacy.releases.pure import response_divergence as randomised_response
-from privopt.privacy.renyi.conversion import epsilons, log_deltas, renyi_delta, renyi_epsilon
-from privopt.privacy.renyi.moment import pure
-from privopt.privacy.renyi.orders import ORDERS
-from privopt.privacy.renyi.quadrature import one_sided
-from privopt.privacy.renyi.sampled import fixed_size_gaussian, poisson_gaussian
+from privopt.privacy.mechanisms import renyi_divergence
+from privopt.privacy.mechanisms.laplace import laplace
+from privopt.privacy.mechanisms.pure import response_divergence as randomised_response
+from privopt.privacy.renyi import ORDERS, epsilons, log_deltas, renyi_delta, renyi_epsilon
+from privopt.privacy.renyi_moments import fixed_size_gaussian, one_sided, poisson_gaussian, pure
 
 RENYI = Renyi()
 

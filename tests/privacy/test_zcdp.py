@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from privopt.privacy import ZCDP, GaussianDP
-from privopt.privacy.renyi.conversion import zcdp_delta, zcdp_epsilon
+from privopt.privacy.renyi import zcdp_delta, zcdp_epsilon
 
 ACCOUNTANT = ZCDP()
 

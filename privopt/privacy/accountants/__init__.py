@@ -6,11 +6,10 @@ that are only compared with live in ``privopt.accounting``.
 
 from __future__ import annotations
 
-from privopt.privacy.accountants.accountant import Accountant, Respondent
-from privopt.privacy.accountants.closed_forms import ZCDP, GaussianDP, NonPrivate, PureDP
+from privopt.privacy.accountants.base import Accountant, Respondent
+from privopt.privacy.accountants.exact import ZCDP, GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.fourier import Fourier
-from privopt.privacy.accountants.group import Group
-from privopt.privacy.accountants.mixture import Mixture
+from privopt.privacy.accountants.mixture import Group, Mixture
 from privopt.privacy.accountants.renyi import Renyi
 
 __all__ = [

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
+from privopt.privacy.flatten import between, bracket
 from privopt.privacy.fourier import (
     AtDelta,
     AtEpsilon,
@@ -34,10 +35,9 @@ from privopt.privacy.fourier import (
     estimate,
     infinite_mass,
 )
-from privopt.privacy.grouping import between, bracket
+from privopt.privacy.mechanisms import asked
 from privopt.privacy.numbers import Interval, real, root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
-from privopt.privacy.releases import asked
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-40  # relative; sums of a few products
@@ -54,7 +54,7 @@ _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 1000), np.linspace(1.01, 
 class Fourier:
     """Compositions of whatever has a dominating pair, heterogeneous ones included.
 
-    Each file of ``privopt.privacy.releases`` says which theorem gives its pair, under which
+    Each file of ``privopt.privacy.mechanisms`` says which theorem gives its pair, under which
     relations.
 
     Parameters

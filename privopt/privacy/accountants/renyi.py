@@ -16,17 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
+from privopt.privacy.mechanisms import Curve, renyi_curve, renyi_orders
 from privopt.privacy.numbers import Interval
-from privopt.privacy.releases import Curve, renyi_curve, renyi_orders
-from privopt.privacy.renyi.conversion import (
+from privopt.privacy.renyi import (
+    ORDERS,
+    check_orders,
     envelope,
     epsilons,
     log_deltas,
+    lowest,
     renyi_delta,
     renyi_epsilon,
     round_delta,
 )
-from privopt.privacy.renyi.orders import ORDERS, check_orders, lowest
 from privopt.spec import Relation
 
 Array = npt.NDArray[np.float64]

@@ -16,16 +16,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privopt.privacy.fourier.characteristic import (
+from privopt.privacy.fourier.lattice import LatticeLoss
+from privopt.privacy.fourier.transform import (
     LEFT_OUT,
     Characteristic,
+    DenseTails,
     Frequencies,
+    Lattice,
+    ModalTails,
     Points,
+    Tails,
     power,
     reaches,
 )
-from privopt.privacy.fourier.lattice import LatticeLoss
-from privopt.privacy.fourier.tails import DenseTails, Lattice, ModalTails, Tails
 from privopt.privacy.fourier.window import Window
 from privopt.privacy.pairs.pair import Array
 

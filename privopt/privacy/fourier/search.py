@@ -15,8 +15,7 @@ import numpy as np
 
 from privopt.privacy.fourier.composition import Composition, compose
 from privopt.privacy.fourier.lattice import above, below
-from privopt.privacy.fourier.query import AtEpsilon, Query
-from privopt.privacy.fourier.single import curve_of_one, of_one_release
+from privopt.privacy.fourier.query import AtEpsilon, Query, curve_of_one, of_one_release
 from privopt.privacy.fourier.window import Place, Sketch
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from privopt.privacy.pairs.discrete import EVERYTHING, NOTHING, DiscretePair, PurePair
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
-from privopt.privacy.pairs.pair import Array, Bins, Pair, Reversed
+from privopt.privacy.pairs.pair import (
+    EVERYTHING,
+    NOTHING,
+    Array,
+    Bins,
+    DiscretePair,
+    Pair,
+    PurePair,
+    Reversed,
+)
 
 __all__ = [
     "EVERYTHING",

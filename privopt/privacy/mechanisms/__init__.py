@@ -9,39 +9,34 @@ by name. A new kind is a new file, listed here.
 
 from __future__ import annotations
 
-from privopt.privacy.releases import (
-    bounded_range,
+from privopt.privacy.mechanisms import (
     compressed,
-    fixed_size,
     gaussian,
     laplace,
-    mixture,
+    mixtures,
     objective,
-    poisson,
-    public_mixture,
     pure,
+    sampling,
     selected,
 )
-from privopt.privacy.releases.composition import (
-    Priced,
-    asked,
-    composed_loss,
-    gaussian_cost,
-    grouped,
-    renyi_curve,
-    renyi_divergence,
-    renyi_orders,
-    zcdp_cost,
-)
-from privopt.privacy.releases.release import (
+from privopt.privacy.mechanisms.base import (
     Concentration,
     Cost,
     Curve,
     Loss,
+    Priced,
     Release,
     Shift,
+    asked,
+    composed_loss,
+    gaussian_cost,
+    grouped,
     release_of,
+    renyi_curve,
+    renyi_divergence,
+    renyi_orders,
     round_up_cost,
+    zcdp_cost,
 )
 
 __all__ = [

@@ -4,21 +4,23 @@
 distributions itself, so that its loss ``ln(1 + (1 - p) k / p)`` holds under every relation.
 (dp-accounting agrees for ``replace_one``; under ``zero_out`` it lets a null record answer
 uniformly, which costs less, and under ``add_or_remove_one`` it does not answer.)
+
+Losses of a bounded range: the exponential mechanism.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 
 import dp_accounting as dp
 import numpy as np
 
-from privopt.privacy.events import RenyiDpEvent
-from privopt.privacy.pairs import EVERYTHING, Array, DiscretePair, Pair
-from privopt.privacy.parameters import is_count, is_noise, is_rate
-from privopt.privacy.releases.release import (
+from privopt.privacy.events import BoundedRangeDpEvent, RenyiDpEvent
+from privopt.privacy.mechanisms.base import (
+    MAX_DISTANCE,
     MIN_DISTANCE,
     UP,
     Concentration,
@@ -27,7 +29,9 @@ from privopt.privacy.releases.release import (
     Release,
     pure_pair,
 )
-from privopt.privacy.renyi.moment import swapped
+from privopt.privacy.numbers import SMALLEST, half_square, is_count, is_noise, is_rate
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, DiscretePair, Pair, PurePair
+from privopt.privacy.renyi_moments import swapped
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
@@ -190,3 +194,124 @@ def response_divergence(p: float, k: int, orders: Array) -> Array:
         return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * _U))
     loss = response_loss(p, k)
     return swapped(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)
+
+
+_MIN_SPAN = 1e-12  # spans of less are no finer than a mesh can be
+
+
+@dataclass(frozen=True)
+class BoundedRange(Release, event=BoundedRangeDpEvent, numbers=("epsilon",)):
+    """Losses that span at most ``span``, under every relation."""
+
+    span: float
+
+    def loss(self, relation: Relation) -> Loss:
+        # At most the span; two outcomes with the losses +-span / 2 have half of it
+        half = 0.5 * self.span
+        return Loss(self.span, half, 1.0 / (1.0 + math.exp(-half)))
+
+    def pair(self, relation: Relation) -> Pair:
+        if self.span > MAX_DISTANCE:
+            return replace(EVERYTHING, exact=math.isinf(self.span))
+        return BoundedRangePair.of(self.span) if self.span > 0.0 else NOTHING
+
+    def renyi(self, relation: Relation) -> Curve:
+        return partial(bounded_range, self.span)
+
+    def zcdp(self, relation: Relation) -> Concentration:
+        return Concentration(Fraction(self.span) ** 2 / 8 if self.span < math.inf else math.inf)
+
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
+        return BoundedRangeDpEvent(self.span * size * UP)  # spans add up
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        return BoundedRangeDpEvent(self.span)
+
+
+@dataclass(frozen=True)
+class BoundedRangePair(Pair):
+    """Losses between ``-r`` and ``r`` with ``P(L > x) = (1 - e^((x - r)/2)) / (1 - e^-r)``.
+
+    ``r = span`` is finite and positive. ``L`` has the law of ``-L`` under ``Q``: the pair is its
+    own reverse, ``e^(x/2)`` being its density under ``P``, and ``e^(-x/2)`` under ``Q``, up to
+    a constant.
+
+    Formal guarantee
+    ----------------
+    Dominates every release whose losses span at most ``r``. If they lie in ``[t - r, t]``, two
+    outcomes with these losses tell as much or more, the ratio having mean one under ``Q``: the
+    larger has probability ``p_t = (1 - e^(t - r)) / (1 - e^-r)`` under ``P``, and
+
+        H_gamma = p_t (1 - gamma e^-t),    e^(t - r) <= gamma <= e^t.
+
+    Over ``t`` this is largest at ``t = (r + ln gamma) / 2``, namely
+    ``(1 - sqrt(gamma e^-r))^2 / (1 - e^-r)`` for ``gamma`` in ``[e^-r, e^r]``, of which the pair
+    is the derivative. No one ``t`` is the worst for all ``gamma``, and none is attained in every
+    step but by losses of one ``t``; here ``r / 2``, asymptotically the worst.
+
+    Source: Dong, Durfee and Rogers, "Optimal differential privacy composition for exponential
+    mechanisms", ICML 2020 (arXiv:1909.13830), for the two outcomes; the envelope over ``t``,
+    which adaptive choices of it need, is derived here.
+    """
+
+    span: float
+    symmetric = True
+
+    @classmethod
+    def of(cls, span: float) -> BoundedRangePair:
+        """At a span that a mesh can tell from zero: a larger one dominates."""
+        return cls(max(span, _MIN_SPAN))
+
+    @property
+    def attained(self) -> Pair | None:
+        return PurePair.of(0.5 * self.span).attained
+
+    def range(self) -> tuple[float, float]:
+        return -self.span, self.span
+
+    def losses(self, tail: float, count: int) -> Array:
+        return np.linspace(-self.span, self.span, count)
+
+    def bins(self, edges: Array) -> Bins:
+        inner = np.concatenate([[-self.span], np.clip(edges, -self.span, self.span), [self.span]])
+        gap = np.diff(inner)
+        whole = -math.expm1(-self.span)
+        p = np.exp(0.5 * (inner[1:] - self.span)) * -np.expm1(-0.5 * gap) / whole
+        q = np.exp(-0.5 * (inner[:-1] + self.span)) * -np.expm1(-0.5 * gap) / whole
+        # The distance of two edges is known to a few roundings of the edges themselves.
+        moved = np.where(gap > 0.0, 4 * _U * self.span, 0.0)
+        p_error = 0.5 * np.exp(0.5 * (inner[1:] - self.span)) * moved / whole
+        q_error = 0.5 * np.exp(-0.5 * (inner[:-1] + self.span)) * moved / whole
+        unit = 8 * _U * (2.0 + self.span)
+        return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * _U * self.span)
+
+
+def bounded_range(span: float, orders: Array) -> Array:
+    """``D_alpha`` of any release whose losses span at most ``epsilon``.
+
+    With losses in ``[t - epsilon, t]`` the moment is largest for two outcomes. Over ``t``,
+    ``e^t = (alpha - 1) A / (alpha B)`` is the worst, of ``A = 1 - e^(-alpha epsilon)`` and
+    ``B = e^-epsilon - e^(-alpha epsilon)``, where
+
+        D = t + ln[A / (alpha (1 - e^-epsilon))] / (alpha - 1).
+
+    It is at most ``epsilon``, and at most ``alpha epsilon^2 / 8``: ``ln E_Q e^(alpha L)`` is zero
+    at ``alpha = 0`` and ``1``, and its second derivative, a variance, at most ``epsilon^2 / 4``.
+
+    Source: Cesar and Rogers, "Bounding, concentrating, and truncating", ALT 2021
+    (arXiv:2004.07223), for the second bound; Dong, Durfee and Rogers, ICML 2020
+    (arXiv:1909.13830), for the worst two outcomes.
+    """
+    if span == 0.0 or span > 1e100:
+        return np.full_like(orders, span)
+    power = orders - 1.0
+    smooth = np.maximum(orders * (0.25 * half_square(span)) * (1.0 + 8 * _U), SMALLEST)
+    a, b = -np.expm1(-orders * span), -np.expm1(-power * span)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        t = span + np.log(power) - np.log(orders) + np.log(a) - np.log(b)
+        rest = (np.log(a) - np.log(orders) - math.log(-math.expm1(-span))) / power
+        size = (span + np.log1p(orders) + np.abs(np.log(a))) * (1.0 + 1.0 / power)
+        size += np.abs(np.log(power)) + np.abs(np.log(b)) + abs(math.log(span)) / power
+        exact = t + rest + 32 * _U * (size + 1.0)
+    exact = np.where(np.isnan(exact), math.inf, exact)
+    return np.asarray(np.minimum(np.minimum(exact, smooth), span * (1.0 + 8 * _U)))

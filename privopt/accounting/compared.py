@@ -23,6 +23,18 @@ Sources: Dwork and Roth, "The algorithmic foundations of differential privacy", 
 and 3.20 (after Dwork, Rothblum and Vadhan, FOCS 2010); Kairouz, Oh and Viswanath, "The composition
 theorem for differential privacy", IEEE Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
 Prints with the drift inside the root, or with ``e^(epsilon + 1)`` for ``e^epsilon + 1``, are wrong.
+
+The moments accountant as it was published, for comparison with what was printed.
+
+Rényi divergences at a fixed list of orders, converted by Markov's inequality on the moments of
+the privacy loss: ``delta = min_alpha e^((alpha - 1)(D_alpha - epsilon))``. Valid, and looser than
+``Renyi``, which refines the orders and converts better. Columns called "MA" in the literature are
+its answers.
+
+Sources: Abadi et al., "Deep learning with differential privacy", CCS 2016 (arXiv:1607.00133),
+Theorem 2; Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 3.
+
+Every accountant there is, and every estimator.
 """
 
 from __future__ import annotations
@@ -38,9 +50,11 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt import privacy
+from privopt.accounting.clt import CLT, Estimator
 from privopt.arguments import checked, member, shown
-from privopt.privacy import Guarantee, Interval
-from privopt.privacy.leaves import leaves
+from privopt.privacy import Accountant, Guarantee, Interval, Renyi, Respondent
+from privopt.privacy.flatten import leaves
+from privopt.privacy.guarantee import find_accountant
 from privopt.privacy.numbers import (
     SMALLEST,
     check_count,
@@ -51,7 +65,7 @@ from privopt.privacy.numbers import (
     times,
     total,
 )
-from privopt.privacy.renyi.conversion import envelope
+from privopt.privacy.renyi import envelope
 from privopt.spec import Relation
 
 Parts = list[tuple[Guarantee, int]]
@@ -296,3 +310,63 @@ def _advanced(losses: list[tuple[float, int]], slack: float, form: str) -> float
 
 def _check_form(form: str) -> None:
     member("form", form, _FORMS)
+
+
+_PUBLISHED = (*(1.0 + 0.1 * i for i in range(1, 100)), *(float(order) for order in range(12, 64)))
+
+
+@dataclass(frozen=True)
+class Moments(Renyi):
+    """Every event of ``Renyi``, by the orders 1.1, 1.2, ..., 10.9, 12, 13, ..., 63 alone.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> from privopt import Relation
+    >>> round(Moments().epsilon(dp.GaussianDpEvent(1.0), Relation.ZERO_OUT, 1e-5).upper, 3)
+    5.299
+    """
+
+    orders: tuple[float, ...] = _PUBLISHED
+    improved = False
+
+    cites = ("abadi2016", "mironov2017")
+
+    @property
+    def name(self) -> str:
+        return "moments accountant"
+
+
+ACCOUNTANTS: tuple[Accountant, ...] = (
+    *privacy.ACCOUNTANTS,
+    Basic(),
+    Advanced("kov"),
+    Advanced("drv"),
+    Moments(),
+)
+ESTIMATORS: tuple[Estimator, ...] = (CLT(),)
+
+
+@checked
+def named(name: str) -> Respondent[object, object]:
+    """The accountant or estimator of this name, or the only one whose name starts with it.
+
+    Parameters
+    ----------
+    name : str
+        Accents and case do not count: ``"moments"``, ``"basic"``, ``"clt"``.
+
+    Returns
+    -------
+    Accountant or Estimator
+        To ask by ``privacy.epsilon(..., accountant=named("clt"))`` and the like.
+
+    Examples
+    --------
+    >>> import dp_accounting as dp
+    >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    >>> run, relation = dp.SelfComposedDpEvent(step, 1000), "add_or_remove_one"
+    >>> print(privacy.epsilon(run, 1e-5, relation=relation, accountant=named("clt")))
+    about 1.62 (CLT)
+    """
+    return find_accountant(name, (*ACCOUNTANTS, *ESTIMATORS))

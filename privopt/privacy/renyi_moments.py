@@ -1,4 +1,14 @@
-"""Moments of mixtures of Gaussians, by quadrature with proved errors.
+"""The moment ``ln int P^a Q^(1-a)`` of a weighted list of outcomes, without cancellation.
+
+With ``L = ln(P/Q)`` the moment exceeds one by sums of non-negative terms alone:
+
+    int P^a Q^(1-a) - 1 = (a - 1) int Q chi(P/Q) + int P psi((a - 1) L),
+    chi(r) = r ln r - r + 1,    psi(x) = e^x - 1 - x,
+
+so a divergence of 1e-20 is known as well as one of order one: neither the outcomes that balance
+each other nor orders close to one lose digits.
+
+Moments of mixtures of Gaussians, by quadrature with proved errors.
 
 In units of the noise, with ``r(y) = 1 - q + q e^(s y - s^2/2)`` the ratio of
 ``(1 - q) N(0, 1) + q N(s, 1)`` to ``N(0, 1)``.
@@ -17,22 +27,156 @@ as fast as that of a Gaussian, and far to the left the integrand is at most ``al
 Source: Trefethen and Weideman, "The exponentially convergent trapezoidal rule", SIAM Review 2014,
 Theorem 5.1; Trefethen, "Approximation theory and approximation practice", Theorem 19.3, for the
 Gauss-Legendre panels of the half-line.
+
+Rényi divergences of a Gaussian release from a random sample, certified.
+
+In units of the noise, one sampled record shifts the output by ``s``. Poisson sampling at rate
+``q`` compares
+
+    mixture and N(0, 1),     mixture = (1 - q) N(0, 1) + q N(s, 1)     (a record against nothing),
+    mixture and its mirror image, of mean ``-q s``                     (a record replaced).
+
+Both moments are integrals over the line, computed in ``quadrature``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.renyi.moment import upper_log_moment
+from privopt.privacy.numbers import SMALLEST
 
 Array = npt.NDArray[np.float64]
+
+_U = 2.0**-53  # unit roundoff of float64
+_MAX_EXPONENT = 500.0  # larger ones are summed in log space; what exceeds one is then everything
+_CELLS = 500_000
+# chi(1 + u) = u^2 sum_k (-u)^k / ((k + 1)(k + 2)), and psi(x) = x^2 sum_k x^k / (k + 2)!
+_CHI = np.array([1.0 / ((k + 1) * (k + 2)) for k in range(28)])
+_PSI = np.array([1.0 / math.factorial(k + 2) for k in range(13)])
+
+
+def upper_log_moment(
+    orders: Array,
+    log_base: Array,
+    log_ratio: Array,
+    excess: Array,
+    *,
+    slack: float,
+    error: float = 0.0,
+    factor: float = 1.0,
+) -> Array:
+    """Upper bounds of ``ln(1 + factor * (M - 1))``, where ``M = int P^a Q^(1-a)``.
+
+    Parameters
+    ----------
+    orders : Array
+        The ``a > 1``.
+    log_base : Array
+        ``ln(Q)`` of every outcome, or of every node of a quadrature with its weight.
+    log_ratio, excess : Array
+        ``ln(P/Q)``, and ``P/Q - 1``; the latter is read where it is below 1/4 in modulus.
+    slack : float
+        Bound of the relative rounding error of any term.
+    error : float
+        Bound of what the nodes miss, in units of ``M + 1 + 2a``.
+    factor : float
+        At least one.
+    """
+    small = np.abs(excess) <= 0.25
+    u = np.where(small, excess, 0.0)
+    base, top = np.exp(log_base), np.exp(log_base + log_ratio)
+    chi = base * u * u * np.polynomial.polynomial.polyval(-u, _CHI)
+    divergence = float(np.sum(np.where(small, chi, top * log_ratio - top + base)))
+    rows = max(1, _CELLS // log_base.size)
+    return np.concatenate(
+        [
+            _rows(orders[i : i + rows], log_base, log_ratio, top, divergence, slack, error, factor)
+            for i in range(0, orders.size, rows)
+        ]
+    )
+
+
+def _rows(
+    orders: Array,
+    log_base: Array,
+    log_ratio: Array,
+    top: Array,
+    divergence: float,
+    slack: float,
+    error: float,
+    factor: float,
+) -> Array:
+    x = (orders - 1.0)[:, None] * log_ratio
+    exponent = x + (log_base + log_ratio)
+    peak = np.max(exponent, axis=1)
+    large = peak > _MAX_EXPONENT
+    moment = np.empty_like(orders)
+    if np.any(large):
+        peaks = peak[large]
+        total = np.sum(np.exp(exponent[large] - peaks[:, None]), axis=1)
+        moment[large] = math.log(factor) + peaks + np.log(total) + slack + 2.0 * error
+        x, exponent = x[~large], exponent[~large]
+    some = orders[~large]
+    near = np.abs(x) <= 0.5
+    values = np.exp(exponent) - top * (1.0 + x)
+    values[near] = np.broadcast_to(top, x.shape)[near] * _near_psi(x[near])
+    above_one = (some - 1.0) * divergence + np.sum(values, axis=1)
+    missed = error * (above_one + 2.0 + 2.0 * some)
+    moment[~large] = np.log1p(factor * (above_one * (1.0 + slack) + missed))
+    return moment
+
+
+def psi(x: Array) -> Array:
+    """``e^x - 1 - x`` to full relative precision."""
+    near = np.abs(x) <= 0.5
+    return np.where(near, _near_psi(np.where(near, x, 0.0)), np.expm1(x) - x)
+
+
+def _near_psi(x: Array) -> Array:
+    """The same by its series, for ``|x| <= 1/2``."""
+    value = np.full_like(x, _PSI[-1])
+    for coefficient in _PSI[-2::-1]:
+        value *= x
+        value += coefficient
+    return value * x * x
+
+
+def pure(epsilon: float, orders: Array) -> Array:
+    """``D_alpha`` of any ``epsilon``-DP release: at most that of randomised response on one bit.
+
+    ``(alpha - 1) D = ln[(e^(alpha epsilon) + e^((1-alpha) epsilon)) / (1 + e^epsilon)]``, below
+    both ``epsilon`` and ``alpha epsilon^2 / 2``.
+
+    Source: domination by randomised response, Kairouz, Oh and Viswanath, "The composition theorem
+    for differential privacy", IEEE Trans. Inf. Theory 2017 (arXiv:1311.0776).
+    """
+    if epsilon == 0.0 or epsilon > 1e100:
+        return np.full_like(orders, epsilon)
+    rare = -epsilon - math.log1p(math.exp(-epsilon))
+    return swapped(epsilon, rare, rare + epsilon, math.expm1(-epsilon), orders)
+
+
+def swapped(loss: float, rare: float, common: float, deficit: float, orders: Array) -> Array:
+    """Two outcomes with the log-probabilities ``rare`` and ``common``, against the reverse."""
+    loss *= 1.0 + 8 * _U
+    moment = upper_log_moment(
+        orders,
+        np.array([rare, common]),
+        np.array([loss, -loss]),
+        np.array([math.expm1(min(loss, 1.0)), deficit]),
+        slack=_U * (64.0 + 8.0 * float(np.max(orders)) * min(loss, 800.0)),
+    )
+    divergence = np.minimum(moment / (orders - 1.0) * (1.0 + 8 * _U), loss)
+    return np.maximum(divergence, SMALLEST)
+
+
 Method = Callable[[float, float, Array], Array]
 
-_U = 2.0**-53
 _MAX_NODES = 16_384  # at most
 _DEGREE = 20
 _GAUSS = np.polynomial.legendre.leggauss(_DEGREE)
@@ -211,3 +355,84 @@ _CLOSED: dict[Method, Method] = {
     mirrored: _beyond,
     half_line: _doubled,
 }
+
+
+_UP = 1.0 + 2.0**-51
+
+
+@lru_cache(maxsize=512)
+def poisson_gaussian(q: float, s: float, orders: tuple[float, ...], *, replace: bool) -> Array:
+    """``D_alpha`` of the pair above, from above; read-only.
+
+    Parameters
+    ----------
+    q : float
+        Sampling rate, in ``[0, 1]``.
+    s : float
+        Shift over noise standard deviation, in ``[0, inf]``: the inverse noise multiplier.
+    orders : tuple of float
+        Above one.
+    replace : bool
+        Whether a record is replaced, or added, removed or zeroed out.
+
+    Formal guarantee
+    ----------------
+    No Poisson-sampled Gaussian release has a larger Rényi divergence between neighbours, in
+    either order; for a replaced record the mirrored pair dominates (``ReplacedGaussian``).
+    Relative slack: 1e-8 in the worst case, where orders reach a million; 1e-12 below a hundred.
+
+    Source: Mironov, Talwar and Zhang, "Rényi differential privacy of the sampled Gaussian
+    mechanism", 2019 (arXiv:1908.10530), for the reduction to one dimension and the worse order
+    of the first pair.
+    """
+    alphas = np.asarray(orders)
+    whole = _whole((2.0 if replace else 1.0) * s, alphas)
+    return _divergence(mirrored if replace else one_sided, q, s, alphas, whole)
+
+
+@lru_cache(maxsize=512)
+def fixed_size_gaussian(q: float, s: float, orders: tuple[float, ...]) -> Array:
+    """``D_alpha`` of a Gaussian release from ``m = q n`` of ``n`` records, from above; read-only.
+
+    ``s`` is the distance between the sums of *neighbouring* samples over the noise standard
+    deviation: two over the noise multiplier.
+
+    Formal guarantee
+    ----------------
+    Holds under ``replace_one``, samples without replacement. The hockey-stick curve of such a
+    release is at most ``q H_g(N(s, 1), N(0, 1))`` at ``1 + q (g - 1)``, ``g >= 1``, in either order
+    (Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9),
+    which for orders above one is the curve of ``r N(0, 1)`` against ``N(0, 1)``, with the ``r``
+    above. A Rényi divergence integrates ``alpha (alpha - 1) gamma^(alpha - 2)`` times the curve;
+    orders below one are reached by duality, so that with ``g_a(r) = r^a - 1 - a (r - 1)``
+
+        moment <= 1 + E[(g_alpha(r) + g_(1 - alpha)(r)) 1{r > 1}] <= 1 + 2 E[g_alpha(r) 1{r > 1}]
+
+    for ``N(0, 1)``. This holds at real orders, and is below the bound of Wang, Balle and
+    Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant",
+    AISTATS 2019, by a factor up to four. The half-line is integrated by Gauss-Legendre panels
+    whose error is bounded on Bernstein ellipses (Trefethen, "Approximation theory and
+    approximation practice", Theorem 19.3).
+    """
+    alphas = np.asarray(orders)
+    whole = _whole(s, alphas)
+    divergence = np.minimum(_divergence(half_line, q, s, alphas, whole), whole)
+    divergence.setflags(write=False)
+    return divergence
+
+
+def _divergence(method: Method, q: float, s: float, alphas: Array, whole: Array) -> Array:
+    """By a quadrature between the rates at which there is none, or the ``whole``; read-only."""
+    if q == 0.0 or s == 0.0:
+        divergence = np.zeros_like(alphas)
+    elif q == 1.0 or s > 1e6:
+        divergence = whole
+    else:
+        divergence = upper_log_moments(method, q, s, alphas) * (_UP / (alphas - 1.0))
+    divergence.setflags(write=False)
+    return divergence
+
+
+def _whole(s: float, alphas: Array) -> Array:
+    """The divergence without sampling: a bound at any rate, as divergences are quasi-convex."""
+    return alphas * (0.5 * s * s) * _UP

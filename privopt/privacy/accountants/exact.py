@@ -34,11 +34,11 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
+from privopt.privacy.flatten import leaves
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.leaves import leaves
+from privopt.privacy.mechanisms import Shift, asked, composed_loss, round_up_cost
 from privopt.privacy.numbers import SMALLEST, Interval, times
-from privopt.privacy.releases import Shift, asked, composed_loss, round_up_cost
-from privopt.privacy.renyi.conversion import envelope, zcdp_delta, zcdp_epsilon
+from privopt.privacy.renyi import envelope, zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation
 
 # Relative: a division, two roots, a product and hypot are below 5 units of 2^-53 among normal

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import erf, log_ndtr, ndtri
 
 from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.privacy.mechanisms.base import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
 from privopt.privacy.pairs import (
     EVERYTHING,
     NOTHING,
@@ -21,7 +22,6 @@ from privopt.privacy.pairs import (
     Pair,
 )
 from privopt.privacy.pairs.gaussian import normal_masses
-from privopt.privacy.releases.release import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64

@@ -20,10 +20,8 @@ from dataclasses import dataclass
 import attr
 import dp_accounting as dp
 
-from privopt.privacy.leaves import leaves
-from privopt.privacy.pairs import Pair, ReplacedGaussian
-from privopt.privacy.parameters import is_noise, tree_nodes
-from privopt.privacy.releases.release import (
+from privopt.privacy.flatten import leaves
+from privopt.privacy.mechanisms.base import (
     MAX_DISTANCE,
     UP,
     Release,
@@ -31,6 +29,8 @@ from privopt.privacy.releases.release import (
     release_of,
     seen_pair,
 )
+from privopt.privacy.numbers import is_noise, tree_nodes
+from privopt.privacy.pairs import Pair, ReplacedGaussian
 from privopt.spec import Relation
 
 

@@ -17,10 +17,15 @@ import numpy.typing as npt
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
-from privopt.privacy.releases.composition import composed_loss, renyi_curve, renyi_orders
-from privopt.privacy.releases.release import Curve, Loss, Release
-from privopt.privacy.renyi.conversion import log_deltas
-from privopt.privacy.renyi.orders import ORDERS
+from privopt.privacy.mechanisms.base import (
+    Curve,
+    Loss,
+    Release,
+    composed_loss,
+    renyi_curve,
+    renyi_orders,
+)
+from privopt.privacy.renyi import ORDERS, log_deltas
 from privopt.privacy.selection import Repetitions, selection_epsilon
 from privopt.spec import Relation
 

@@ -31,12 +31,11 @@ import numpy as np
 from scipy.special import gammainc, gammaincc, ndtr
 
 from privopt.privacy.events import CompressedGaussianDpEvent
-from privopt.privacy.numbers import SMALLEST, bisect
+from privopt.privacy.mechanisms.base import MIN_DISTANCE, UP, Curve, Release
+from privopt.privacy.numbers import SMALLEST, bisect, is_count, is_noise
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
 from privopt.privacy.pairs.gaussian import masses_between
-from privopt.privacy.parameters import is_count, is_noise
-from privopt.privacy.releases.release import MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.renyi.moment import psi
+from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64

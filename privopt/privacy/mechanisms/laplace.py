@@ -11,11 +11,7 @@ import dp_accounting as dp
 import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
-from privopt.privacy.numbers import SMALLEST
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
-from privopt.privacy.pairs.discrete import add_atoms
-from privopt.privacy.parameters import is_count, is_noise
-from privopt.privacy.releases.release import (
+from privopt.privacy.mechanisms.base import (
     MAX_DISTANCE,
     MIN_DISTANCE,
     UP,
@@ -25,7 +21,10 @@ from privopt.privacy.releases.release import (
     Release,
     round_up_cost,
 )
-from privopt.privacy.renyi.moment import psi
+from privopt.privacy.numbers import SMALLEST, is_count, is_noise
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
+from privopt.privacy.pairs.pair import add_atoms
+from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
