@@ -7,7 +7,6 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 from dp_accounting.dp_event import (
-    DiscreteLaplaceDpEvent,
     MixtureOfGaussiansDpEvent,
     RepeatAndSelectDpEvent,
 )
@@ -51,8 +50,6 @@ FITTING = {("parts", "[1.0]"), ("shape", "-1e-300")}  # the part is none; a numb
 KINDS = {
     "Gaussian": Gaussian,
     "Laplace": Laplace,
-    "discrete Laplace": lambda x: DiscreteLaplaceDpEvent(x, 1),
-    "sensitivity": lambda x: DiscreteLaplaceDpEvent(1.0, x),
     "response": lambda x: Response(x, 2),
     "buckets": lambda x: Response(0.5, x),
     "tree": lambda x: Tree(x, 3),
@@ -138,7 +135,7 @@ def test_unhashable_parts_cost_what_hashable_ones_do():
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda one: one.name)
 def test_float32_parameters_are_computed_with_in_float64(accountant):
-    for make in (lambda x: Response(x, 2), lambda x: DiscreteLaplaceDpEvent(x, 3), Laplace):
+    for make in (lambda x: Response(x, 2), Laplace):
         narrow, wide = make(np.float32(1e-3)), make(float(np.float32(1e-3)))
         if accountant.supports(wide, ADD):
             assert accountant.epsilon(narrow, ADD, 0.0) == accountant.epsilon(wide, ADD, 0.0)
@@ -152,8 +149,6 @@ def test_float32_parameters_are_computed_with_in_float64(accountant):
 LITTLE = {
     "Gaussian": Gaussian(1e170),
     "Laplace": Laplace(1e170),
-    "discrete Laplace": DiscreteLaplaceDpEvent(1e-170, 1),
-    "least": DiscreteLaplaceDpEvent(5e-324, 1),
     "Poisson": Poisson(1e-200, Gaussian(1e170)),
     "fixed size": FixedSize(10**200, 1, Gaussian(1e170)),
     "tree": Tree(1e170, 5),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privopt.privacy.fourier.lattice import above, below
-from privopt.privacy.mechanisms.laplace import DiscreteLaplacePair, LaplacePair
+from privopt.privacy.mechanisms.laplace import LaplacePair
 from privopt.privacy.mechanisms.pure import response_pair
 from privopt.privacy.mechanisms.sampling import Sampled, SampledWithoutReplacement
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
@@ -26,8 +26,6 @@ PAIRS = [
     ReplacedGaussian(0.01, 1.0),
     ReplacedGaussian(0.9, 0.2),
     SampledWithoutReplacement(Sampled(GaussianPair(0.5), 0.1)),
-    DiscreteLaplacePair(0.7, 5),
-    Sampled(DiscreteLaplacePair(0.7, 5), 0.2),
     Reversed(Sampled(response_pair(0.3, 4), 0.2)),
     Sampled(DiscretePair((0.0, 1.0), (1.0, 0.0)), 0.2),
 ]

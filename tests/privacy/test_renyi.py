@@ -13,7 +13,6 @@ from events import (
     EVERY_RELATION,
     OUT,
     REPLACE,
-    DiscreteLaplace,
     Gaussian,
     Laplace,
     Times,
@@ -236,18 +235,6 @@ def test_pure_releases_cost_less_than_the_textbook_says(log_epsilon, log_power):
     if epsilon < 30.0:
         same = randomised_response(p, 2, np.array([order]))[0]
         assert bound == pytest.approx(same, rel=1e-6)
-
-
-def test_discrete_laplace_is_pure():
-    event = DiscreteLaplace(0.25, 2)
-    orders = np.array([1.5, 4.0])
-    assert divergence(event, ADD, *orders) == pytest.approx(pure(0.5, orders), rel=1e-12)
-    assert divergence(event, REPLACE, *orders) == pytest.approx(pure(1.0, orders), rel=1e-12)
-    weights = np.tanh(0.125) * np.exp(-0.25 * abs(np.arange(-200.0, 201.0)))
-    shifted = np.roll(weights, 2)
-    for order in orders:
-        exact = math.log(np.sum(weights**order * shifted ** (1 - order))) / (order - 1)
-        assert exact <= divergence(event, ADD, order)[0]
 
 
 def test_composition_adds_and_nothing_costs_nothing():
