@@ -8,7 +8,7 @@ import dp_accounting as dp
 
 from privopt.arguments import shown
 from privopt.privacy.accountants import Accountant, Fourier, NonPrivate
-from privopt.privacy.flatten import first_unsupported, leaves
+from privopt.privacy.flatten import first_unsupported, flatten
 from privopt.privacy.numbers import check_epsilon, check_target_delta, real
 from privopt.spec import Relation
 
@@ -89,7 +89,7 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         """Whether the accountant understands what is left without the non-private releases."""
         rest = [
             dp.SelfComposedDpEvent(leaf, count)
-            for leaf, count in leaves(event)
+            for leaf, count in flatten(event)
             if not isinstance(leaf, dp.NonPrivateDpEvent)
         ]
         return self._accountant.supports(dp.ComposedDpEvent(rest), self._relation)

@@ -40,7 +40,7 @@ from scipy.special import erf, ndtr
 
 from privopt.arguments import shown
 from privopt.privacy import GaussianDP, Respondent
-from privopt.privacy.flatten import leaves
+from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.numbers import is_batch, is_rate, real, real_array
 from privopt.spec import Relation
@@ -166,13 +166,13 @@ class CLT:
     cites = ("bu2020", "dong2022")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        return sampled_gaussians(event, relation) is not None
+        return as_sampled_gaussians(event, relation) is not None
 
     def mu(self, event: dp.DpEvent, relation: Relation) -> Approximation:
         """``mu`` of the limit."""
         square = sum(
             times * _variance_per_step(rate, mu, poisson, relation)
-            for rate, mu, times, poisson in sampled_gaussians(event, relation) or []
+            for rate, mu, times, poisson in as_sampled_gaussians(event, relation) or []
         )
         return Approximation(math.sqrt(square), self.name)
 
@@ -199,13 +199,13 @@ class SampledGaussian(NamedTuple):
     poisson: bool
 
 
-def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaussian] | None:
+def as_sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaussian] | None:
     """The leaves of a composition as sampled Gaussian releases; None if one is anything else.
 
     What is Gaussian without sampling has rate one.
     """
     gaussian, steps = GaussianDP(), []
-    for leaf, count in leaves(event):
+    for leaf, count in flatten(event):
         times = float(min(count, 10**300))
         if gaussian.supports(leaf, relation):
             mu = gaussian.distance(leaf, relation).upper
@@ -220,7 +220,7 @@ def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaus
                 rate, poisson = int(m) / int(n), False
             case _:
                 return None
-        if not all(isinstance(part, dp.GaussianDpEvent) for part, _ in leaves(inner)):
+        if not all(isinstance(part, dp.GaussianDpEvent) for part, _ in flatten(inner)):
             return None
         if not gaussian.supports(inner, relation):
             return None

@@ -53,7 +53,7 @@ from privopt import privacy
 from privopt.accounting.clt import CLT, Estimator
 from privopt.arguments import checked, member, shown
 from privopt.privacy import Accountant, Guarantee, Interval, Renyi, Respondent
-from privopt.privacy.flatten import leaves
+from privopt.privacy.flatten import flatten
 from privopt.privacy.guarantee import find_accountant
 from privopt.privacy.numbers import (
     SMALLEST,
@@ -61,9 +61,9 @@ from privopt.privacy.numbers import (
     check_epsilon,
     false_position,
     half_square,
+    multiply,
     real,
-    times,
-    total,
+    weighted_sum,
 )
 from privopt.privacy.renyi import envelope
 from privopt.spec import Relation
@@ -106,7 +106,7 @@ class Basic:
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return all(
             any(each.supports(leaf, relation) for each in privacy.ACCOUNTANTS)
-            for leaf, _ in leaves(event)
+            for leaf, _ in flatten(event)
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
@@ -125,10 +125,14 @@ class Basic:
 
     def bound(self, parts: Parts, delta: float) -> float:
         """``epsilon`` of the composition, rounded up; it does not increase with ``delta``."""
-        shared = total((part.epsilon(_share(delta, parts)).upper, count) for part, count in parts)
+        shared = weighted_sum(
+            (part.epsilon(_share(delta, parts)).upper, count) for part, count in parts
+        )
         pure, rest = _split(parts)
-        exempt = total((part.epsilon(0.0).upper, count) for part, count in pure)
-        exempt += total((part.epsilon(_share(delta, rest)).upper, count) for part, count in rest)
+        exempt = weighted_sum((part.epsilon(0.0).upper, count) for part, count in pure)
+        exempt += weighted_sum(
+            (part.epsilon(_share(delta, rest)).upper, count) for part, count in rest
+        )
         return min(shared, exempt) * (1.0 + _ROUNDING)
 
     def _bound_delta(self, parts: Parts, epsilon: float) -> float:
@@ -274,7 +278,7 @@ def _answer(
     bound: Callable[[Parts], float],
 ) -> Interval:
     """Of one release what it answers; of several a bound, and the largest lower end of one."""
-    found = [(Guarantee(leaf, relation), count) for leaf, count in leaves(event)]
+    found = [(Guarantee(leaf, relation), count) for leaf, count in flatten(event)]
     parts = [(part, count) for part, count in found if part.delta(0.0).upper > 0.0]
     if sum(count for _, count in parts) <= 1:
         return ask(parts[0][0]) if parts else Interval(0.0, 0.0)
@@ -291,7 +295,7 @@ def _split(parts: Parts) -> tuple[Parts, Parts]:
 def _share(delta: float, parts: Parts) -> float:
     """Of ``delta``, the part of each of these releases; nothing where floats do not reach."""
     count = sum(count for _, count in parts)
-    share = delta if count <= 1 else delta / times(count, 1.0) * (1.0 - 2.0**-50)
+    share = delta if count <= 1 else delta / multiply(count, 1.0) * (1.0 - 2.0**-50)
     return share if share >= _LEAST else 0.0
 
 
@@ -303,8 +307,8 @@ def _advanced(losses: list[tuple[float, int]], slack: float, form: str) -> float
         (epsilon * (math.tanh(0.5 * epsilon) if form == "kov" else math.expm1(epsilon)), count)
         for epsilon, count in losses
     ]
-    drift = total((max(each, SMALLEST), count) for each, count in drifts)
-    squares = total((2.0 * half_square(epsilon), count) for epsilon, count in losses)
+    drift = weighted_sum((max(each, SMALLEST), count) for each, count in drifts)
+    squares = weighted_sum((2.0 * half_square(epsilon), count) for epsilon, count in losses)
     return (drift + math.sqrt(-2.0 * math.log(slack)) * math.sqrt(squares)) * (1.0 + _ROUNDING)
 
 

@@ -32,7 +32,7 @@ from privopt.privacy.numbers import (
     false_position,
     is_multiplicity,
     real,
-    root,
+    square_root,
 )
 from privopt.spec import Budget, Relation
 
@@ -168,7 +168,7 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
         )
 
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    noise = _raise_until(meets, budget.relation.multiple * root(compositions) / mu)
+    noise = _raise_until(meets, budget.relation.multiple * square_root(compositions) / mu)
     return _finite(noise, budget)
 
 

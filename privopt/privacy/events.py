@@ -212,7 +212,7 @@ class RenyiDpEvent(DpEvent):  # type: ignore[misc]
     divergence: float
 
 
-def frozen(event: DpEvent) -> DpEvent:
+def freeze(event: DpEvent) -> DpEvent:
     """The event with tuples for its lists and copies for its arrays, all the way down.
 
     What holds none is kept as it is. Each object is looked at once, however often it stands in
@@ -223,20 +223,20 @@ def frozen(event: DpEvent) -> DpEvent:
     stack = [event]
     while stack:
         each = stack[-1]
-        parts = [] if id(each) in begun else [p for p in _parts(each) if id(p) not in made]
+        parts = [] if id(each) in begun else [p for p in _child_events(each) if id(p) not in made]
         begun.add(id(each))
         if parts:
             stack.extend(parts)
             continue
         stack.pop()
         if id(each) not in made:
-            changed = {name: _fixed(value, made) for name, value in _fields(each)}
+            changed = {name: _freeze_value(value, made) for name, value in _mutable_fields(each)}
             changed = {k: new for k, new in changed.items() if new is not getattr(each, k)}
             made[id(each)] = attr.evolve(each, **changed) if changed else each
     return made[id(event)]
 
 
-def _fields(event: DpEvent) -> Iterator[tuple[str, object]]:
+def _mutable_fields(event: DpEvent) -> Iterator[tuple[str, object]]:
     """Fields that may hold something changeable."""
     if attr.has(type(event)):
         for field in attr.fields(type(event)):
@@ -245,18 +245,18 @@ def _fields(event: DpEvent) -> Iterator[tuple[str, object]]:
                 yield field.name, value
 
 
-def _parts(event: DpEvent) -> Iterator[DpEvent]:
-    for _, value in _fields(event):
+def _child_events(event: DpEvent) -> Iterator[DpEvent]:
+    for _, value in _mutable_fields(event):
         for each in value if isinstance(value, list | tuple) else (value,):
             if isinstance(each, DpEvent):
                 yield each
 
 
-def _fixed(value: object, made: dict[int, DpEvent]) -> object:
+def _freeze_value(value: object, made: dict[int, DpEvent]) -> object:
     if isinstance(value, DpEvent):
         return made.get(id(value), value)
     if isinstance(value, list | tuple):
-        fixed = tuple(_fixed(each, made) for each in value)
+        fixed = tuple(_freeze_value(each, made) for each in value)
         same = isinstance(value, tuple) and all(a is b for a, b in zip(fixed, value, strict=True))
         return value if same else fixed
     if isinstance(value, np.ndarray):

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.events import PublicMixtureDpEvent
-from privopt.privacy.numbers import Interval, coin, is_multiplicity
+from privopt.privacy.numbers import Interval, check_probabilities, is_multiplicity
 
 _COMPOSITIONS = (
     dp.NoOpDpEvent,
@@ -39,7 +39,7 @@ _COMPOSITIONS = (
 _Parts: TypeAlias = tuple[Sequence[dp.DpEvent], int]
 
 
-def leaves(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
+def flatten(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
     """The events left when composition is taken apart, each with its multiplicity.
 
     Adaptive composition depends on nothing else. No-ops and zero-fold compositions vanish; an
@@ -67,7 +67,7 @@ def leaves(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
 
 def first_unsupported(event: dp.DpEvent, supports: Callable[[dp.DpEvent], bool]) -> dp.DpEvent:
     """The first leaf that is not supported; the event itself if its leaves are, one by one."""
-    return next((leaf for leaf, _ in leaves(event) if not supports(leaf)), event)
+    return next((leaf for leaf, _ in flatten(event) if not supports(leaf)), event)
 
 
 def _parts_first(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, _Parts | None]]:
@@ -104,20 +104,20 @@ def _taken_apart(event: dp.DpEvent) -> _Parts | None:
 
 def _shared(events: Sequence[dp.DpEvent], law: Sequence[float]) -> _Parts | None:
     """What every side of a coin releases, and a mixture of the rest; None if they share nothing."""
-    found = coin(law)
+    found = check_probabilities(law)
     if found is None or len(law) != len(events):
         return None
     known: dict[Hashable, dp.DpEvent] = {}
 
     def bag(event: dp.DpEvent) -> Counter[Hashable]:
         counts: Counter[Hashable] = Counter()
-        for leaf, count in leaves(event):
+        for leaf, count in flatten(event):
             counts[key := _key(leaf)] += count
             known[key] = leaf
         return counts
 
     def composed(counts: Counter[Hashable]) -> dp.DpEvent:
-        parts = [repeated(known[key], count) for key, count in counts.items()]
+        parts = [repeat(known[key], count) for key, count in counts.items()]
         return parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)
 
     sides = [(bag(each), share) for each, share in zip(events, law, strict=True) if share > 0.0]
@@ -140,7 +140,7 @@ def _key(leaf: dp.DpEvent) -> Hashable:
     return leaf
 
 
-def repeated(event: dp.DpEvent, count: int) -> dp.DpEvent:
+def repeat(event: dp.DpEvent, count: int) -> dp.DpEvent:
     """The event so many times; once is itself."""
     return event if count == 1 else dp.SelfComposedDpEvent(event, count)
 
@@ -165,13 +165,13 @@ class _Group(NamedTuple):
     times: Counts
 
 
-def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
+def bounding_events(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     """What tells at least as much as ``event``, and what tells at most as much.
 
     The event itself, twice, if it has few distinct releases. Groups are split where their
     spread costs most, until there are as many as the accountants can look at.
     """
-    bag = list(leaves(event))
+    bag = list(flatten(event))
     if len(bag) <= _MAX_RELEASES:
         return event, event
     counts: dict[tuple[Kind, float, float], int] = defaultdict(int)
@@ -179,14 +179,14 @@ def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     for leaf, count in bag:
         place = _place(leaf)
         if place is None:
-            rest.append(repeated(leaf, count))
+            rest.append(repeat(leaf, count))
         else:
             counts[place] += count
     groups = _split(_groups(counts), max(1, _MAX_RELEASES - len(rest)))
     above, below = (
         dp.ComposedDpEvent(
             [
-                repeated(_release(each.kind, noise(each.noise), rate(each.rate)), each.times.sum())
+                repeat(_release(each.kind, noise(each.noise), rate(each.rate)), each.times.sum())
                 for each in groups
             ]
             + rest
@@ -196,7 +196,9 @@ def bracket(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     return above, above if len(counts) == len(groups) else below
 
 
-def between(ask: Callable[[dp.DpEvent], Interval], ends: tuple[dp.DpEvent, dp.DpEvent]) -> Interval:
+def combine_bounds(
+    ask: Callable[[dp.DpEvent], Interval], ends: tuple[dp.DpEvent, dp.DpEvent]
+) -> Interval:
     """The answer about an event, from those about the two ends of its ``bracket``."""
     above, below = ends
     upper = ask(above)

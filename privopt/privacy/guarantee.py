@@ -38,29 +38,29 @@ from privopt.privacy.accountants import (
     NonPrivate,
     Respondent,
 )
-from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, frozen
-from privopt.privacy.flatten import between, bracket, first_unsupported
-from privopt.privacy.mechanisms import grouped, release_of
+from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, freeze
+from privopt.privacy.flatten import bounding_events, combine_bounds, first_unsupported
+from privopt.privacy.mechanisms import group_event, release_of
 from privopt.privacy.numbers import (
     Interval,
     check_alpha,
     check_count,
     check_epsilon,
     check_target_delta,
-    flaw,
+    invalid_parameter,
 )
 from privopt.spec import Budget, Relation
 
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
-_APART = "no accountant proves ends that are closer"
-_FINER = (1e-5, 1e-6, 1e-7, 1e-8)
-_NAMES = {
+_NOT_TIGHT = "no accountant proves ends that are closer"
+_FINER_ACCURACIES = (1e-5, 1e-6, 1e-7, 1e-8)
+_DP_RELATIONS = {
     Relation.REPLACE_ONE: dp.NeighboringRelation.REPLACE_ONE,
     Relation.ADD_OR_REMOVE_ONE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
     Relation.ZERO_OUT: dp.NeighboringRelation.REPLACE_SPECIAL,
 }
-_POISSON = (dp.PoissonSampledDpEvent, dp.TruncatedSubsampledGaussianDpEvent)
-_AROUND = (  # one event
+_POISSON_EVENTS = (dp.PoissonSampledDpEvent, dp.TruncatedSubsampledGaussianDpEvent)
+_WRAPPERS = (  # one event
     dp.SelfComposedDpEvent,
     dp.PoissonSampledDpEvent,
     dp.SampledWithoutReplacementDpEvent,
@@ -115,7 +115,7 @@ class Guarantee:
         if not isinstance(self.event, dp.DpEvent):
             raise ValueError(f"event must be a dp_accounting.DpEvent, got {shown(self.event)}")
         check_type("assumptions", self.assumptions, tuple[str, ...])
-        object.__setattr__(self, "event", frozen(self.event))
+        object.__setattr__(self, "event", freeze(self.event))
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
 
@@ -130,7 +130,7 @@ class Guarantee:
         >>> event, relation.name
         (GaussianDpEvent(noise_multiplier=1.0), 'REPLACE_SPECIAL')
         """
-        return _exported(self.event, self.relation)
+        return _translate_event(self.event, self.relation)
 
     def epsilon(self, delta: float) -> Interval:
         """The smallest ``epsilon`` at which the event is ``(epsilon, delta)``-DP."""
@@ -149,7 +149,7 @@ class Guarantee:
         ``alpha``; zero where nothing is proved.
         """
         alphas = check_alpha(alpha)
-        curve, event = np.zeros_like(alphas), bracket(self.event)[0]
+        curve, event = np.zeros_like(alphas), bounding_events(self.event)[0]
         for each in self._accountants(event):
             proved = each.trade_off(event, self.relation, alphas)
             curve = np.asarray(np.maximum(curve, proved))
@@ -158,7 +158,7 @@ class Guarantee:
     @property
     def cites(self) -> tuple[str, ...]:
         """The papers behind the accountants that answer, as keys of ``references.bib``."""
-        event = bracket(self.event)[0]
+        event = bounding_events(self.event)[0]
         asked = (getattr(each, "cites", ()) for each in self._accountants(event))
         return tuple(dict.fromkeys(key for keys in asked for key in keys))
 
@@ -177,8 +177,8 @@ class Guarantee:
         spent = self.epsilon(budget.delta)
         if spent.upper <= budget.epsilon or spent.lower > budget.epsilon:
             return spent.upper <= budget.epsilon
-        event = bracket(self.event)[0]
-        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER):
+        event = bounding_events(self.event)[0]
+        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER_ACCURACIES):
             if not fourier.supports(event, self.relation):
                 return False
             upper = fourier.epsilon(event, self.relation, budget.delta).upper
@@ -200,7 +200,7 @@ class Guarantee:
             raise ValueError(
                 f"cannot compose guarantees of {self.records} and of {other.records} records"
             )
-        events = (*_parts(self.event), *_parts(other.event))
+        events = (*_members(self.event), *_members(other.event))
         return self._released(dp.ComposedDpEvent(events), self.assumptions + other.assumptions)
 
     def times(self, k: int) -> Guarantee:
@@ -230,7 +230,7 @@ class Guarantee:
         k = positive_integer("k", k)
         if k == 1:
             return self
-        event = grouped(self.event, k, self.relation) or GroupDpEvent(self.event, k)
+        event = group_event(self.event, k, self.relation) or GroupDpEvent(self.event, k)
         return Guarantee(event, self.relation, self.assumptions, k * self.records)
 
     def _released(self, event: dp.DpEvent, assumptions: tuple[str, ...]) -> Guarantee:
@@ -244,9 +244,9 @@ class Guarantee:
         """What all accountants prove together of the two ends of the event's ``bracket``."""
 
         def best(event: dp.DpEvent) -> Interval:
-            return _best((ask(each, event) for each in self._accountants(event)), worst)
+            return _intersect((ask(each, event) for each in self._accountants(event)), worst)
 
-        return between(best, bracket(self.event))
+        return combine_bounds(best, bounding_events(self.event))
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
         """All that support the event in turn, for a mixture its own; nobody after an exact one."""
@@ -258,7 +258,7 @@ class Guarantee:
                     return
 
 
-def _best(proofs: Iterator[Interval], worst: float) -> Interval:
+def _intersect(proofs: Iterator[Interval], worst: float) -> Interval:
     """The intersection of what is proved, within ``[0, worst]``, until it is narrow."""
     best = Interval(0.0, worst)
     for proof in proofs:
@@ -266,15 +266,17 @@ def _best(proofs: Iterator[Interval], worst: float) -> Interval:
         best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
         if best.width == 0.0 or best.width <= _RELATIVE_WIDTH * best.upper < math.inf:
             return replace(best, reason="")
-    return best if best.reason else replace(best, reason=_APART)
+    return best if best.reason else replace(best, reason=_NOT_TIGHT)
 
 
-def _parts(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
+def _members(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
     """The members of a composition, so that chains of ``then`` stay flat."""
     return tuple(event.events) if isinstance(event, dp.ComposedDpEvent) else (event,)
 
 
-def _exported(event: dp.DpEvent, relation: Relation) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
+def _translate_event(
+    event: dp.DpEvent, relation: Relation
+) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
     """The event to ask dp-accounting's accountants about, and the relation to ask under.
 
     They agree with us on what an event is, and not always on what it costs:
@@ -290,32 +292,34 @@ def _exported(event: dp.DpEvent, relation: Relation) -> tuple[dp.DpEvent, dp.Nei
     it. Halving cannot say what a Poisson sample is under ``replace_one``. There the event stays as
     it is: the loss distributions of dp-accounting know it, its Rényi accountant refuses it.
     """
-    parts = list(_subtree(event))
-    if relation is Relation.REPLACE_ONE and any(isinstance(part, _POISSON) for part in parts):
-        _changed(event, Relation.ZERO_OUT)  # which refuses what is unknown
-        return event, _NAMES[relation]
+    parts = list(_iterate_events(event))
+    if relation is Relation.REPLACE_ONE and any(
+        isinstance(part, _POISSON_EVENTS) for part in parts
+    ):
+        _translate(event, Relation.ZERO_OUT)  # which refuses what is unknown
+        return event, _DP_RELATIONS[relation]
     fixed = any(isinstance(part, dp.SampledWithoutReplacementDpEvent) for part in parts)
     halved = relation is Relation.REPLACE_ONE and not fixed
-    return _changed(event, relation), _NAMES[Relation.ZERO_OUT if halved else relation]
+    return _translate(event, relation), _DP_RELATIONS[Relation.ZERO_OUT if halved else relation]
 
 
-def _subtree(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
+def _iterate_events(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
     yield event
     if isinstance(event, dp.ComposedDpEvent | PublicMixtureDpEvent):
         for part in event.events:
-            yield from _subtree(part)
-    elif isinstance(event, _AROUND):
-        yield from _subtree(event.event)
+            yield from _iterate_events(part)
+    elif isinstance(event, _WRAPPERS):
+        yield from _iterate_events(event.event)
 
 
-def _changed(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
+def _translate(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
     """The same tree with every release as it says itself (``Release.exported``)."""
     if isinstance(event, dp.ComposedDpEvent):
-        return dp.ComposedDpEvent([_changed(part, relation) for part in event.events])
+        return dp.ComposedDpEvent([_translate(part, relation) for part in event.events])
     if isinstance(event, PublicMixtureDpEvent) and release_of(event) is not None:
-        return attr.evolve(event, events=tuple(_changed(part, relation) for part in event.events))
-    if isinstance(event, _AROUND):
-        return attr.evolve(event, event=_changed(event.event, relation))
+        return attr.evolve(event, events=tuple(_translate(part, relation) for part in event.events))
+    if isinstance(event, _WRAPPERS):
+        return attr.evolve(event, event=_translate(event.event, relation))
     release = release_of(event)
     told = None if release is None else release.exported(relation)
     if told is None:
@@ -345,9 +349,9 @@ def find_accountant(
             )
         return accountant
     names = {each.name: each for each in known}
-    wanted = _plain(accountant)
-    exact = [each for name, each in names.items() if _plain(name) == wanted]
-    near = [each for name, each in names.items() if _plain(name).startswith(wanted)]
+    wanted = _normalise(accountant)
+    exact = [each for name, each in names.items() if _normalise(name) == wanted]
+    near = [each for name, each in names.items() if _normalise(name).startswith(wanted)]
     for found in (exact, near):
         if len(found) == 1:
             return found[0]
@@ -362,7 +366,7 @@ def check_supported(
 
     Returns its ``bracket``, which takes a while for a million distinct releases.
     """
-    ends = bracket(event)
+    ends = bounding_events(event)
 
     def known(part: dp.DpEvent) -> bool:
         return any(each.supports(part, relation) for each in asked)
@@ -370,13 +374,13 @@ def check_supported(
     if not all(known(each) for each in ends):
         who = f"{asked[0].name} does not support" if len(asked) == 1 else "no accountant supports"
         culprit = first_unsupported(event, known)
-        reason = f": {flaw(culprit)}" if flaw(culprit) else ""
+        reason = f": {invalid_parameter(culprit)}" if invalid_parameter(culprit) else ""
         kind = type(culprit).__name__
         raise UnsupportedEventError(f"{who} {kind} under {relation.value}{reason}")
     return ends
 
 
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     return unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()
 
 
@@ -451,9 +455,9 @@ def epsilon(
     0.95
     """
     delta = check_target_delta(delta)
-    chosen, guarantee, ends = _asked(event, relation, accountant)
+    chosen, guarantee, ends = _resolve(event, relation, accountant)
     if chosen is None:
-        return between(lambda each: Guarantee(each, guarantee.relation).epsilon(delta), ends)
+        return combine_bounds(lambda each: Guarantee(each, guarantee.relation).epsilon(delta), ends)
     return chosen.epsilon(guarantee.event, guarantee.relation, delta)
 
 
@@ -487,9 +491,9 @@ def delta(
     0.1269
     """
     epsilon = check_epsilon(epsilon)
-    chosen, guarantee, ends = _asked(event, relation, accountant)
+    chosen, guarantee, ends = _resolve(event, relation, accountant)
     if chosen is None:
-        return between(lambda each: Guarantee(each, guarantee.relation).delta(epsilon), ends)
+        return combine_bounds(lambda each: Guarantee(each, guarantee.relation).delta(epsilon), ends)
     return chosen.delta(guarantee.event, guarantee.relation, epsilon)
 
 
@@ -529,13 +533,13 @@ def trade_off(
     [1.0, 0.25, 0.0]
     """
     values = check_alpha(alphas, "alphas")
-    chosen, guarantee, ends = _asked(event, relation, accountant)
+    chosen, guarantee, ends = _resolve(event, relation, accountant)
     if chosen is None:
         return Guarantee(ends[0], guarantee.relation).trade_off(values)
     return chosen.trade_off(guarantee.event, guarantee.relation, values)
 
 
-def _asked(
+def _resolve(
     event: dp.DpEvent, relation: Relation | str, accountant: Respondent[object, object] | str | None
 ) -> tuple[Respondent[object, object] | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
     """The accountant meant, the event with its relation, both checked, and its ``bracket``."""

@@ -207,7 +207,7 @@ def next_up(x: float) -> float:
     return math.nextafter(x, math.inf) if x else 0.0
 
 
-def times(count: int, each: float) -> float:
+def multiply(count: int, each: float) -> float:
     """``count * each`` to a relative ``2^-51``; infinite only beyond float64.
 
     Nothing, if one of the two is nothing: no release costs nothing, even one without noise.
@@ -224,21 +224,21 @@ def times(count: int, each: float) -> float:
         return math.copysign(math.inf, each)
 
 
-def total(parts: Iterable[tuple[float, int]]) -> float:
+def weighted_sum(parts: Iterable[tuple[float, int]]) -> float:
     """``sum of count * each``, to a relative ``2^-50`` where no two signs differ."""
-    terms = [times(count, each) for each, count in parts]
+    terms = [multiply(count, each) for each, count in parts]
     try:
         return math.fsum(terms)
     except OverflowError:  # of a partial sum
         return math.copysign(math.inf, max(terms, key=abs))
 
 
-def root(count: int) -> float:
+def square_root(count: int) -> float:
     """``sqrt(count)``, to a relative ``2^-52``; infinite only beyond float64."""
     try:
         return math.sqrt(count)
     except OverflowError:
-        return times(math.isqrt(count), 1.0)
+        return multiply(math.isqrt(count), 1.0)
 
 
 def half_square(shift: float) -> float:
@@ -356,7 +356,7 @@ def tree_nodes(step_counts: object) -> int | None:
     return max((steps.bit_length() for steps in counts), default=0)
 
 
-def coin(probabilities: object) -> tuple[list[float], float] | None:
+def check_probabilities(probabilities: object) -> tuple[list[float], float] | None:
     """The probabilities of a coin, and what they lack; None if they are none.
 
     A sum that rounding can explain is divided out. What it lacks beyond that is rounded up; a sum
@@ -375,7 +375,7 @@ def coin(probabilities: object) -> tuple[list[float], float] | None:
 
 
 def _is_coin(probabilities: object) -> bool:
-    return coin(probabilities) is not None
+    return check_probabilities(probabilities) is not None
 
 
 _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
@@ -387,7 +387,7 @@ _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
 }
 
 
-def flaw(event: object) -> str:
+def invalid_parameter(event: object) -> str:
     """What is wrong with a number of ``event``, or of what it samples; empty if nothing."""
     while event is not None:
         for name, (holds, rule) in _RULES.items():

@@ -47,7 +47,7 @@ _LARGEST = 700.0  # epsilon whose exponential is a float
 _SLACK = 2.0**-50  # of every term of a sum: each is within four units of 2^-53
 
 
-def epsilons(
+def renyi_epsilons(
     orders: Array, divergences: Array, delta: npt.ArrayLike, *, improved: bool = True
 ) -> Array:
     """``epsilon`` proved by each order, not clipped; ``delta > 0`` may broadcast."""
@@ -61,7 +61,7 @@ def epsilons(
     return divergences + (spent - entropy) - gain + _SLACK * size
 
 
-def log_deltas(
+def renyi_log_deltas(
     orders: Array, divergences: Array, epsilon: npt.ArrayLike, *, improved: bool = True
 ) -> Array:
     """``ln delta`` proved by each order; ``epsilon`` may broadcast."""
@@ -105,7 +105,7 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
         return 0.0
     if delta == 0.0:
         return math.inf
-    highest = max(0.0, float(np.min(epsilons(alphas, bounds, delta))))
+    highest = max(0.0, float(np.min(renyi_epsilons(alphas, bounds, delta))))
     target = math.log(delta) * (1.0 + _SLACK)  # below ln delta, whatever its rounding
 
     def excess(epsilon: float) -> float:
@@ -150,7 +150,9 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
     simple = (xi + rho + 2.0 * math.sqrt(rho) * math.sqrt(-log_delta)) * (1.0 + _SLACK)
     centre = min(max(math.sqrt(-log_delta / rho), 1e-6), 1e100)
     with np.errstate(over="ignore"):
-        best = lowest(lambda orders: epsilons(orders, xi + rho * orders, delta), _around(centre), 5)
+        best = minimise_over_orders(
+            lambda orders: renyi_epsilons(orders, xi + rho * orders, delta), _around(centre), 5
+        )
     return max(0.0, min(simple, best))
 
 
@@ -163,8 +165,8 @@ def zcdp_delta(rho: float, epsilon: float, xi: float = 0.0) -> float:
         return 1.0
     centre = min(max((epsilon - xi - rho) / (2.0 * rho), 1e-3), 1e100) if rho > 0.0 else 1e-3
     with np.errstate(over="ignore"):
-        best = lowest(
-            lambda orders: log_deltas(orders, xi + rho * orders, epsilon), _around(centre), 5
+        best = minimise_over_orders(
+            lambda orders: renyi_log_deltas(orders, xi + rho * orders, epsilon), _around(centre), 5
         )
     return round_delta(best)
 
@@ -192,7 +194,7 @@ def envelope(losses: Array, deltas: Array, alphas: Array) -> Array:
 
 def _lossless(orders: Array, divergences: Array, epsilon: float) -> Array:
     """``ln delta`` that each order implies: the lowest of all three bounds of this module."""
-    best = log_deltas(orders, divergences, epsilon)
+    best = renyi_log_deltas(orders, divergences, epsilon)
     known = np.isfinite(divergences)
     if epsilon > _LARGEST or not known.any():
         return best
@@ -278,7 +280,7 @@ def check_orders(orders: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return values
 
 
-def lowest(
+def minimise_over_orders(
     objective: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
     orders: npt.NDArray[np.float64],
     rounds: int = 3,

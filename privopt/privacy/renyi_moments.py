@@ -146,7 +146,7 @@ def _near_psi(x: Array) -> Array:
     return value * x * x
 
 
-def pure(epsilon: float, orders: Array) -> Array:
+def pure_divergence(epsilon: float, orders: Array) -> Array:
     """``D_alpha`` of any ``epsilon``-DP release: at most that of randomised response on one bit.
 
     ``(alpha - 1) D = ln[(e^(alpha epsilon) + e^((1-alpha) epsilon)) / (1 + e^epsilon)]``, below
@@ -158,10 +158,12 @@ def pure(epsilon: float, orders: Array) -> Array:
     if epsilon == 0.0 or epsilon > 1e100:
         return np.full_like(orders, epsilon)
     rare = -epsilon - math.log1p(math.exp(-epsilon))
-    return swapped(epsilon, rare, rare + epsilon, math.expm1(-epsilon), orders)
+    return swapped_divergence(epsilon, rare, rare + epsilon, math.expm1(-epsilon), orders)
 
 
-def swapped(loss: float, rare: float, common: float, deficit: float, orders: Array) -> Array:
+def swapped_divergence(
+    loss: float, rare: float, common: float, deficit: float, orders: Array
+) -> Array:
     """Two outcomes with the log-probabilities ``rare`` and ``common``, against the reverse."""
     loss *= 1.0 + 8 * _U
     moment = upper_log_moment(

@@ -32,9 +32,9 @@ from privopt.privacy import (
     select_best,
     trade_off,
 )
-from privopt.privacy.flatten import leaves
+from privopt.privacy.flatten import flatten
 from privopt.privacy.mechanisms import gaussian_cost, zcdp_cost
-from privopt.privacy.numbers import half_square, root, times, total
+from privopt.privacy.numbers import half_square, multiply, square_root, weighted_sum
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -189,18 +189,18 @@ def test_costs_that_underflow_are_paid():
 
 @given(st.integers(0, 10**20), st.floats(1e-280, 1e280))
 def test_a_product_is_exact_to_rounding(count, each):
-    product = times(count, each)
+    product = multiply(count, each)
     assert abs(Fraction(product) - Fraction(each) * count) <= Fraction(each) * count / 2**51
 
 
 def test_products_and_sums_that_leave_float64():
-    assert times(HUGE, 1e-300) == pytest.approx(1e100, rel=1e-15)
-    assert times(HUGE, 1.0) == -times(HUGE, -1.0) == times(2, math.inf) == math.inf
-    assert times(HUGE, 0.0) == times(0, math.inf) == 0.0
-    assert root(HUGE) == pytest.approx(1e200)
-    assert (root(10**700), root(49)) == (math.inf, 7.0)
-    assert (total([(1e308, 1), (1e308, 1)]), total([])) == (math.inf, 0.0)
-    assert total([(0.5, 3), (1e-300, HUGE)]) == pytest.approx(1e100)
+    assert multiply(HUGE, 1e-300) == pytest.approx(1e100, rel=1e-15)
+    assert multiply(HUGE, 1.0) == -multiply(HUGE, -1.0) == multiply(2, math.inf) == math.inf
+    assert multiply(HUGE, 0.0) == multiply(0, math.inf) == 0.0
+    assert square_root(HUGE) == pytest.approx(1e200)
+    assert (square_root(10**700), square_root(49)) == (math.inf, 7.0)
+    assert (weighted_sum([(1e308, 1), (1e308, 1)]), weighted_sum([])) == (math.inf, 0.0)
+    assert weighted_sum([(0.5, 3), (1e-300, HUGE)]) == pytest.approx(1e100)
     assert 0.0 == half_square(0.0) < half_square(1e-200)
     assert half_square(3.0) == 4.5
 
@@ -260,7 +260,7 @@ def test_thirty_doublings_are_thirty_steps():
     event = Gaussian(1e4)
     for _ in range(30):
         event = dp.ComposedDpEvent((event, event))
-    assert list(leaves(event)) == [(Gaussian(1e4), 2**30)]
+    assert list(flatten(event)) == [(Gaussian(1e4), 2**30)]
     assert Guarantee(event, ADD).epsilon(1e-5) == Guarantee(
         Times(Gaussian(1e4), 2**30), ADD
     ).epsilon(1e-5)
@@ -270,6 +270,6 @@ def test_leaves_keep_their_order_and_their_counts():
     a, b = Gaussian(1.0), Laplace(2.0)
     shared = dp.ComposedDpEvent([b, a])
     event = dp.ComposedDpEvent([a, Times(shared, 3), dp.NoOpDpEvent(), Times(b, 0), shared])
-    assert list(leaves(event)) == [(a, 5), (b, 4)]
-    assert list(leaves(Times(a, 0))) == []
-    assert list(leaves(a)) == [(a, 1)]
+    assert list(flatten(event)) == [(a, 5), (b, 4)]
+    assert list(flatten(Times(a, 0))) == []
+    assert list(flatten(a)) == [(a, 1)]

@@ -17,10 +17,10 @@ from privopt.privacy import (
     Fourier,
     Guarantee,
     ObjectivePerturbationDpEvent,
-    flatten,
     pure_event,
 )
-from privopt.privacy.pairs.gaussian import spread
+from privopt.privacy.flatten import bounding_events
+from privopt.privacy.pairs.gaussian import spread_points
 from privopt.spec import Budget
 
 ENOUGH = 200_000  # calls of functions, each on little memory; what took hours makes millions
@@ -112,11 +112,11 @@ def test_gaussian_releases_among_others_are_one():
 
 
 def test_far_centres_have_points_of_their_own():
-    points = spread((-1e4, 0.0, 1e4), 10.0, 200)
+    points = spread_points((-1e4, 0.0, 1e4), 10.0, 200)
     assert np.all(np.diff(points) > 0.0)
     for centre in (-1e4, 0.0, 1e4):
         assert np.sum(np.abs(points - centre) <= 10.0) >= 60
-    assert spread((-1.0, 1.0), 10.0, 200).size == 200
+    assert spread_points((-1.0, 1.0), 10.0, 200).size == 200
 
 
 MEMORY = 200 * 2**20  # bytes; some of these took gigabytes
@@ -179,7 +179,7 @@ def test_sampling_twice_is_sampling_once(relation):
 
 
 def test_budgets_of_many_distinct_steps_ask_about_one_end(monkeypatch):
-    monkeypatch.setattr(flatten, "_MAX_RELEASES", 2)
+    monkeypatch.setattr("privopt.privacy.flatten._MAX_RELEASES", 2)
     steps = [Poisson(0.01, Laplace(5.0 + 0.01 * i)) for i in range(8)]
     guarantee = Guarantee(Together(steps), ADD)
     spent, asked = guarantee.epsilon(1e-5), []
@@ -192,6 +192,6 @@ def test_budgets_of_many_distinct_steps_ask_about_one_end(monkeypatch):
     assert spent.lower < spent.upper
     close = spent.lower + 0.5 * (spent.upper - spent.lower)
     assert not guarantee.meets(Budget(epsilon=close, delta=1e-5, relation=ADD))
-    below = str(flatten.bracket(guarantee.event)[1])
+    below = str(bounding_events(guarantee.event)[1])
     assert list(map(str, asked)).count(below) == 1  # by the first accuracy alone
     assert len(asked) > 2

@@ -34,10 +34,10 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
-from privopt.privacy.flatten import leaves
+from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.mechanisms import Shift, asked, composed_loss, round_up_cost
-from privopt.privacy.numbers import SMALLEST, Interval, times
+from privopt.privacy.mechanisms import Shift, collect, compose_losses, round_up_cost
+from privopt.privacy.numbers import SMALLEST, Interval, multiply
 from privopt.privacy.renyi import envelope, zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation
 
@@ -56,7 +56,7 @@ class NonPrivate:
     name = "non-private"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in leaves(event))
+        return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in flatten(event))
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         return Interval(math.inf, math.inf)
@@ -124,7 +124,7 @@ class GaussianDP:
 
 def _shifts(event: dp.DpEvent, relation: Relation) -> list[Shift] | None:
     """The Gaussian releases that a composition amounts to; None if it is none."""
-    found = asked(event, lambda release: release.shifts(relation))
+    found = collect(event, lambda release: release.shifts(relation))
     if found is None:
         return None
     return [each._replace(times=each.times * count) for shifts, count in found for each in shifts]
@@ -150,7 +150,7 @@ class PureDP:
     cites = ("dwork2006", "kairouz2017")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        return composed_loss(event, relation) is not None
+        return compose_losses(event, relation) is not None
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         loss, log_typical = _compose(event, relation)
@@ -186,7 +186,7 @@ class PureDP:
 
 
 def _compose(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float]:
-    both = composed_loss(event, relation)
+    both = compose_losses(event, relation)
     assert both is not None, "asked about an event that is not supported"
     return both
 
@@ -245,11 +245,11 @@ class ZCDP:
 
 
 def _concentration(event: dp.DpEvent, relation: Relation) -> tuple[float, float] | None:
-    parts = asked(event, lambda release: release.zcdp(relation))
+    parts = collect(event, lambda release: release.zcdp(relation))
     if parts is None:
         return None
     rho, xi = (
-        sum(times(count, max(cost, SMALLEST) if cost > 0.0 else 0.0) for cost, count in costs)
+        sum(multiply(count, max(cost, SMALLEST) if cost > 0.0 else 0.0) for cost, count in costs)
         for costs in (
             [(round_up_cost(each.rho), count) for each, count in parts],
             [(round_up_cost(each.xi), count) for each, count in parts],

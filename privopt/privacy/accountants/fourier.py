@@ -24,19 +24,19 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
-from privopt.privacy.flatten import between, bracket
+from privopt.privacy.flatten import bounding_events, combine_bounds
 from privopt.privacy.fourier import (
     AtDelta,
     AtEpsilon,
     Order,
     Parts,
     bounds,
-    curve,
     estimate,
     infinite_mass,
+    upper_curve,
 )
-from privopt.privacy.mechanisms import asked
-from privopt.privacy.numbers import Interval, real, root
+from privopt.privacy.mechanisms import collect
+from privopt.privacy.numbers import Interval, real, square_root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
 from privopt.spec import Relation
 
@@ -92,8 +92,8 @@ class Fourier:
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return all(
-            asked(each, lambda release: release.pairs(relation)) is not None
-            for each in bracket(event)
+            collect(each, lambda release: release.pairs(relation)) is not None
+            for each in bounding_events(event)
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
@@ -101,14 +101,14 @@ class Fourier:
 
         At ``delta = 0`` the sum of the largest losses, exact but for rounding.
         """
-        return between(lambda each: self._epsilon(each, relation, delta), self._ends(event))
+        return combine_bounds(lambda each: self._epsilon(each, relation, delta), self._ends(event))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        return between(lambda each: self._delta(each, relation, epsilon), self._ends(event))
+        return combine_bounds(lambda each: self._delta(each, relation, epsilon), self._ends(event))
 
     def _ends(self, event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
         """The bracket of an event; where no lower end is wanted, only what tells more."""
-        above, below = bracket(event)
+        above, below = bounding_events(event)
         return above, below if self.two_sided else above
 
     def _epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
@@ -145,7 +145,7 @@ class Fourier:
     def trade_off(
         self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        event = bracket(event)[0]
+        event = bounding_events(event)[0]
         orders = _orders(event, relation)
         if not orders:
             return 1.0 - alphas
@@ -155,7 +155,7 @@ class Fourier:
         delta = min(infinite * (1.0 + 1e-6) + _BEYOND, 1.0 - 2.0**-53)
         largest = self.epsilon(event, relation, delta).upper
         epsilons = _GRID * (largest if math.isfinite(largest) else 50.0)
-        deltas = curve(orders, epsilons, _CURVE)
+        deltas = upper_curve(orders, epsilons, _CURVE)
         flat = alphas.reshape(-1, 1)
         with np.errstate(over="ignore", invalid="ignore"):
             steep = 1.0 - deltas - np.exp(epsilons) * flat
@@ -165,7 +165,7 @@ class Fourier:
 
     def estimate(self, event: dp.DpEvent, relation: Relation, delta: float) -> float:
         """A quick guess of epsilon, within a few percent. It proves nothing."""
-        orders = _orders(bracket(event)[0], relation)
+        orders = _orders(bounding_events(event)[0], relation)
         infinite = max((infinite_mass(order.dominating) for order in orders), default=0.0)
         if not orders:
             return 0.0
@@ -215,7 +215,7 @@ def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
     removed: Counter[Pair] = Counter()
     added: Counter[Pair] = Counter()
     same = True
-    found = asked(event, lambda release: release.pairs(relation))
+    found = collect(event, lambda release: release.pairs(relation))
     assert found is not None, "asked about an event that is not supported"
     for pairs, count in found:
         if pairs[0] is not NOTHING:
@@ -246,7 +246,7 @@ def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
     for pair, count in parts:
         bag[pair] += count
         if isinstance(pair, GaussianPair):
-            squares.append(root(count) * pair.mu)
+            squares.append(square_root(count) * pair.mu)
     gaussian = [pair for pair in bag if isinstance(pair, GaussianPair)]
     if sum(bag[pair] for pair in gaussian) > 1 and math.isfinite(mu := math.hypot(*squares)):
         for pair in gaussian:

@@ -22,11 +22,11 @@ from privopt.privacy.renyi import (
     ORDERS,
     check_orders,
     envelope,
-    epsilons,
-    log_deltas,
-    lowest,
+    minimise_over_orders,
     renyi_delta,
     renyi_epsilon,
+    renyi_epsilons,
+    renyi_log_deltas,
     round_delta,
 )
 from privopt.spec import Relation
@@ -79,7 +79,7 @@ class Renyi:
         if delta == 0.0:
             return Interval(0.0, math.inf)
         best = self._lowest(
-            event, lambda some: epsilons(some, curve(some), delta, improved=self.improved)
+            event, lambda some: renyi_epsilons(some, curve(some), delta, improved=self.improved)
         )
         own = np.unique(renyi_orders(event))
         if self.improved and own.size:  # what is known of so few orders is to be used up
@@ -92,7 +92,8 @@ class Renyi:
             return Interval(0.0, 0.0)
         best = round_delta(
             self._lowest(
-                event, lambda some: log_deltas(some, curve(some), epsilon, improved=self.improved)
+                event,
+                lambda some: renyi_log_deltas(some, curve(some), epsilon, improved=self.improved),
             )
         )
         own = np.unique(renyi_orders(event))
@@ -104,7 +105,7 @@ class Renyi:
         curve, orders = self._curve(event, relation), self._orders(event)
         if curve is None:
             return envelope(np.zeros(1), np.zeros(1), alphas)
-        losses = epsilons(orders, curve(orders), _DELTAS[:, None], improved=self.improved)
+        losses = renyi_epsilons(orders, curve(orders), _DELTAS[:, None], improved=self.improved)
         return envelope(np.maximum(np.min(losses, axis=1), 0.0), _DELTAS, alphas)
 
     def _curve(self, event: dp.DpEvent, relation: Relation) -> Curve | None:
@@ -118,4 +119,4 @@ class Renyi:
         return np.union1d(self.orders, renyi_orders(event))
 
     def _lowest(self, event: dp.DpEvent, objective: Callable[[Array], Array]) -> float:
-        return lowest(objective, self._orders(event), 3 if self.improved else 0)
+        return minimise_over_orders(objective, self._orders(event), 3 if self.improved else 0)

@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 from privopt.privacy.fourier.query import AtDelta, AtEpsilon
-from privopt.privacy.fourier.search import Order, Parts, bounds, curve, estimate, infinite_mass
+from privopt.privacy.fourier.search import (
+    Order,
+    Parts,
+    bounds,
+    estimate,
+    infinite_mass,
+    upper_curve,
+)
 
-__all__ = ["AtDelta", "AtEpsilon", "Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]
+__all__ = [
+    "AtDelta",
+    "AtEpsilon",
+    "Order",
+    "Parts",
+    "bounds",
+    "estimate",
+    "infinite_mass",
+    "upper_curve",
+]

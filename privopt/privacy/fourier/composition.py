@@ -26,8 +26,8 @@ from privopt.privacy.fourier.transform import (
     ModalTails,
     Points,
     Tails,
-    power,
-    reaches,
+    cluster_radii,
+    multiply_powers,
 )
 from privopt.privacy.fourier.window import Window
 from privopt.privacy.pairs.pair import Array
@@ -212,12 +212,12 @@ def compose(
     start = math.floor(bottom / spacing - offset) - 1  # an atom may stand at the bottom
     size = _transform_size((top - bottom) / spacing + 4.0, limit)
     laws = []
-    for (weight, points, count), reach in zip(tilted, reaches(tilted), strict=True):
+    for (weight, points, count), reach in zip(tilted, cluster_radii(tilted), strict=True):
         near = np.abs(points) <= reach
         centre = round(float(weight[near] @ points[near]))
         shift += count * centre
         laws.append((Characteristic.of(weight, points - centre, near, size), count))
-    law, law_error = power(laws, size)
+    law, law_error = multiply_powers(laws, size)
 
     # Far below the centre weights overflow, and nobody asks.
     behind = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf

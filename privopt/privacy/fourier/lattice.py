@@ -44,7 +44,7 @@ class LatticeLoss:
         return np.asarray((self.points + self.offset) * self.spacing, dtype=np.float64)
 
 
-def above(
+def discretise_above(
     bins: Bins, edges: npt.NDArray[np.int64], spacing: float, infinite: float = 0.0
 ) -> LatticeLoss:
     """A dominating loss: the mass of each bin goes to its two ends, preserving ``P`` and ``Q``.
@@ -72,7 +72,7 @@ def above(
     return LatticeLoss(lattice, edges, 0.0, spacing, (infinite + above_all) * (1.0 + 8 * _U))
 
 
-def below(
+def discretise_below(
     bins: Bins,
     edges: Array,
     spacing: float,

@@ -111,10 +111,10 @@ _MAX_EPSILON = 600.0  # beyond it probabilities under Q underflow
 _UNDERFLOW = 1e-300
 
 
-def of_one_release(pair: Pair, query: Query) -> tuple[float, float]:
+def bound_single_release(pair: Pair, query: Query) -> tuple[float, float]:
     """Bounds of the answer about a pair; 0 and the worst where floats do not reach."""
     if isinstance(query, AtEpsilon):
-        lower, upper = curve_of_one(pair, np.array([query.epsilon]))
+        lower, upper = single_release_curve(pair, np.array([query.epsilon]))
         return float(lower[0]), float(upper[0])
     # From P(L > eps) <= delta on.
     reach = float(pair.losses(max(0.1 * (query.delta - query.infinite), _UNDERFLOW), _POINTS)[-1])
@@ -122,7 +122,7 @@ def of_one_release(pair: Pair, query: Query) -> tuple[float, float]:
     found, known = 0.0, query.worst
     for _ in range(_GRIDS):
         grid = np.unique(np.linspace(low, high, _POINTS))
-        lower, upper = curve_of_one(pair, grid)
+        lower, upper = single_release_curve(pair, grid)
         enough, short = grid[upper <= query.delta], grid[lower > query.delta]
         known = min(known, float(enough.min(initial=math.inf)))
         found = max(found, float(short.max(initial=0.0)))
@@ -133,7 +133,7 @@ def of_one_release(pair: Pair, query: Query) -> tuple[float, float]:
     return found, known
 
 
-def curve_of_one(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
+def single_release_curve(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
     """Bounds of ``delta`` of a pair at increasing ``epsilons``."""
     blur = pair.bins(epsilons).blur
     certain = pair.infinite()[0]

@@ -14,8 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from privopt.privacy.fourier.composition import Composition, compose
-from privopt.privacy.fourier.lattice import above, below
-from privopt.privacy.fourier.query import AtEpsilon, Query, curve_of_one, of_one_release
+from privopt.privacy.fourier.lattice import discretise_above, discretise_below
+from privopt.privacy.fourier.query import (
+    AtEpsilon,
+    Query,
+    bound_single_release,
+    single_release_curve,
+)
 from privopt.privacy.fourier.window import Place, Sketch
 from privopt.privacy.pairs import Pair
 from privopt.privacy.pairs.pair import Array
@@ -119,17 +124,19 @@ def _single(order: Order, query: Query) -> tuple[float, float]:
     """Bounds by one release, if there is only one."""
     if sum(count for _, count in order.dominating) > 1:
         return 0.0, query.worst
-    upper = of_one_release(order.dominating[0][0], query)[1]
+    upper = bound_single_release(order.dominating[0][0], query)[1]
     return min(_attained(order, query), upper), upper
 
 
 def _attained(order: Order, query: Query) -> float:
     """The most that one release tells, of the first few kinds."""
     parts = order.attained or ()
-    return max((of_one_release(pair, query)[0] for pair, _ in parts[:_MOST_KINDS]), default=0.0)
+    return max(
+        (bound_single_release(pair, query)[0] for pair, _ in parts[:_MOST_KINDS]), default=0.0
+    )
 
 
-def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
+def upper_curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
     """Upper bounds of the largest delta of all orders, at increasing epsilons, all at once.
 
     Accurate to a relative ``accuracy`` in the bulk, and to 1e-13 in the tails; of one release
@@ -138,7 +145,7 @@ def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
     deltas = np.zeros_like(epsilons)
     for order in orders:
         if sum(count for _, count in order.dominating) == 1:
-            deltas = np.maximum(deltas, curve_of_one(order.dominating[0][0], epsilons)[1])
+            deltas = np.maximum(deltas, single_release_curve(order.dominating[0][0], epsilons)[1])
             continue
         search = _Search(order.dominating, AtEpsilon(0.0), accuracy)
         search.fall = 1.0 + 1.0 / search.saddle.deviation
@@ -268,9 +275,11 @@ class _Search:
                 self.work -= _BIN * edges.size
                 blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(ends[[0, -1]]).max()))
                 lattice = (
-                    above(bins, edges, spacing, infinite)
+                    discretise_above(bins, edges, spacing, infinite)
                     if sign > 0.0
-                    else below(bins, ends, spacing, infinite, self.saddle.tilt, centre / spacing)
+                    else discretise_below(
+                        bins, ends, spacing, infinite, self.saddle.tilt, centre / spacing
+                    )
                 )
                 chosen.append((lattice, count))
             found.append((compose(chosen, self.window, self.largest, pessimistic=sign > 0.0), blur))

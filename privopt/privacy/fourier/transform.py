@@ -104,7 +104,7 @@ class Characteristic(NamedTuple):
         return cls(value, steep, flat, abs(mean), moment, beyond, unit)
 
 
-def reaches(laws: Sequence[tuple[Array, Points, int]]) -> list[int]:
+def cluster_radii(laws: Sequence[tuple[Array, Points, int]]) -> list[int]:
     """How far the clusters reach, ``B = 2^s - 1``, for the least error.
 
     That of ``H``, of length ``sqrt(E |k| E k^2) / 2`` at most, is felt times the largest
@@ -148,7 +148,9 @@ def _sines(size: int) -> tuple[Array, Array]:
     return 4.0 * sine * sine, 2.0 * sine * np.cos(half)
 
 
-def power(laws: Sequence[tuple[Characteristic, int]], size: int) -> tuple[Frequencies, float]:
+def multiply_powers(
+    laws: Sequence[tuple[Characteristic, int]], size: int
+) -> tuple[Frequencies, float]:
     """``prod phi_j^T_j`` where it is not next to nothing, and the law's euclidean error."""
     steep, sine = _sines(size)
     rows = math.sqrt(size)

@@ -25,7 +25,7 @@ from scipy.special import ndtri
 
 from privopt.arguments import checked
 from privopt.privacy.events import pure_event
-from privopt.privacy.flatten import leaves, repeated
+from privopt.privacy.flatten import flatten, repeat
 from privopt.privacy.numbers import (
     SMALLEST,
     Interval,
@@ -33,13 +33,13 @@ from privopt.privacy.numbers import (
     check_epsilon,
     half_square,
     is_noise,
-    root,
-    times,
-    total,
+    multiply,
+    square_root,
+    weighted_sum,
 )
 from privopt.privacy.pairs import EVERYTHING, NOTHING, DiscretePair, GaussianPair, Pair, PurePair
 from privopt.privacy.renyi import check_orders
-from privopt.privacy.renyi_moments import pure
+from privopt.privacy.renyi_moments import pure_divergence
 from privopt.spec import Relation
 
 Array = npt.NDArray[np.float64]
@@ -67,7 +67,7 @@ class Shift(NamedTuple):
         """``sqrt(times) moved / noise``, to a relative ``2^-51``."""
         if self.times == 0 or math.isinf(self.noise):
             return 0.0
-        return self.moved / self.noise * root(self.times) if self.noise > 0.0 else math.inf
+        return self.moved / self.noise * square_root(self.times) if self.noise > 0.0 else math.inf
 
     @property
     def square(self) -> Cost:
@@ -164,7 +164,7 @@ class Release:
     def pair(self, relation: Relation) -> Pair | None:
         """The pair that dominates it in both orders of neighbours."""
         if (shifts := self.shifts(relation)) is not None:
-            return shifted_pair(shifts)
+            return gaussian_pair(shifts)
         if (loss := self.loss(relation)) is not None:
             return pure_pair(round_up_cost(loss.most), exact=False)
         return None
@@ -172,9 +172,11 @@ class Release:
     def renyi(self, relation: Relation) -> Curve | None:
         """Upper bounds of its Rényi divergences."""
         if (shifts := self.shifts(relation)) is not None:
-            return partial(_linear, sum(half_square(each.distance) for each in shifts) * UP)
+            return partial(
+                _linear_divergence, sum(half_square(each.distance) for each in shifts) * UP
+            )
         if (loss := self.loss(relation)) is not None:
-            return partial(pure, round_up_cost(loss.most))
+            return partial(pure_divergence, round_up_cost(loss.most))
         return None
 
     def orders(self) -> tuple[float, ...]:
@@ -246,14 +248,14 @@ def release_of(event: dp.DpEvent) -> Release | None:
     return None
 
 
-def complete(answers: Iterable[Answer | None]) -> list[Answer] | None:
+def all_or_none(answers: Iterable[Answer | None]) -> list[Answer] | None:
     """All answers; ``None`` if one is missing."""
     found = list(answers)
     known = [each for each in found if each is not None]
     return known if len(known) == len(found) else None
 
 
-def shifted_pair(shifts: tuple[Shift, ...]) -> Pair | None:
+def gaussian_pair(shifts: tuple[Shift, ...]) -> Pair | None:
     """Gaussian releases taken together: of distances ``mu_t``, one of ``sqrt(sum mu_t^2)``."""
     mu = math.hypot(*(each.distance for each in shifts))
     if mu == 0.0:
@@ -265,7 +267,7 @@ def shifted_pair(shifts: tuple[Shift, ...]) -> Pair | None:
     return replace(EVERYTHING, exact=any(each.noise == 0.0 for each in shifts))
 
 
-def seen_pair(rate: float, *, exact: bool) -> Pair:
+def revealing_pair(rate: float, *, exact: bool) -> Pair:
     """Of a record and the one in its place the sample holds either or none, and it is seen."""
     seen = (0.0, 1.0 - rate, rate)
     return DiscretePair(seen, seen[::-1], exact)
@@ -291,7 +293,7 @@ def round_up_cost(cost: Cost) -> float:
         return math.inf
 
 
-def _linear(slope: float, orders: Array) -> Array:
+def _linear_divergence(slope: float, orders: Array) -> Array:
     return orders * slope
 
 
@@ -303,7 +305,7 @@ _COST_UP = 1.0 + 2.0**-49  # for a handful of float operations
 _MAX_FLOAT = math.nextafter(math.inf, 0.0)
 
 
-def asked(
+def collect(
     event: dp.DpEvent, question: Callable[[Release], Answer | None]
 ) -> list[tuple[Answer, int]] | None:
     """What each release of a composition answers, with its multiplicity.
@@ -311,7 +313,7 @@ def asked(
     ``None`` where a release is unknown or has no answer: the whole has none then.
     """
     answers = []
-    for leaf, count in leaves(event):
+    for leaf, count in flatten(event):
         release = release_of(leaf)
         answer = None if release is None else question(release)
         if answer is None:
@@ -320,24 +322,24 @@ def asked(
     return answers
 
 
-def grouped(event: dp.DpEvent, size: int, relation: Relation) -> dp.DpEvent | None:
+def group_event(event: dp.DpEvent, size: int, relation: Relation) -> dp.DpEvent | None:
     """The composition where up to ``size`` records come, go or change together, part by part."""
-    parts = asked(event, lambda release: release.grouped(size, relation))
-    return None if parts is None else dp.ComposedDpEvent([repeated(*each) for each in parts])
+    parts = collect(event, lambda release: release.grouped(size, relation))
+    return None if parts is None else dp.ComposedDpEvent([repeat(*each) for each in parts])
 
 
-def composed_loss(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:
+def compose_losses(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:
     """Bounds of the largest loss ``E`` of a composition, and a lower bound of ``ln h``.
 
     ``h`` is the probability that every release has the most typical outcome. ``None`` unless
     all releases are pure.
     """
-    parts = asked(event, lambda release: release.loss(relation))
+    parts = collect(event, lambda release: release.loss(relation))
     if parts is None:
         return None
-    least = total((loss.least, count) for loss, count in parts)
-    most = total((round_up_cost(loss.most), count) for loss, count in parts)
-    log_typical = total(
+    least = weighted_sum((loss.least, count) for loss, count in parts)
+    most = weighted_sum((round_up_cost(loss.most), count) for loss, count in parts)
+    log_typical = weighted_sum(
         (math.log(loss.typical) * (1.0 + _SUM_ROUNDING) - _SUM_ROUNDING, count)
         for loss, count in parts
     )
@@ -373,16 +375,16 @@ def renyi_divergence(
 
 def renyi_orders(event: dp.DpEvent) -> tuple[float, ...]:
     """Orders that no grid may leave out: there a divergence of some release jumps."""
-    found = asked(event, lambda release: release.orders()) or []
+    found = collect(event, lambda release: release.orders()) or []
     return tuple(order for orders, _ in found for order in orders)
 
 
 def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
     """The divergences of ``event`` as a function of the orders; None where not supported."""
-    curves = asked(event, lambda release: release.renyi(relation))
+    curves = collect(event, lambda release: release.renyi(relation))
     if curves is None:
         return None
-    parts = [(curve, times(count, UP)) for curve, count in curves]
+    parts = [(curve, multiply(count, UP)) for curve, count in curves]
 
     def composition(orders: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         whole = np.zeros_like(orders)
@@ -413,7 +415,7 @@ def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
         # Near epsilon = 0 the argument is next to one half: an absolute error.
         return 0 if loss.most == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * _COST_UP
 
-    return _summed(cost, release)
+    return _compose_cost(cost, release)
 
 
 def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
@@ -423,17 +425,17 @@ def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
         bound = one.zcdp(relation)
         return bound.rho if bound is not None and bound.xi == 0.0 else None
 
-    return _summed(cost, release)
+    return _compose_cost(cost, release)
 
 
-def _summed(cost_of: Callable[[Release], Cost | None], release: Priced) -> Cost | None:
+def _compose_cost(cost_of: Callable[[Release], Cost | None], release: Priced) -> Cost | None:
     """The cost of a composition: exact if it repeats one release, else rounded up."""
     if isinstance(release, tuple):
         epsilon, delta = release
         if check_delta(delta) > 0.0:
             return None
         release = pure_event(check_epsilon(epsilon))
-    parts: list[tuple[Cost, int]] | None = asked(release, cost_of)
+    parts: list[tuple[Cost, int]] | None = collect(release, cost_of)
     if parts is None:
         return None
     counts: dict[Cost, int] = {}
@@ -442,4 +444,4 @@ def _summed(cost_of: Callable[[Release], Cost | None], release: Priced) -> Cost 
     if len(counts) == 1:
         ((cost, count),) = counts.items()
         return Fraction(cost) * count if cost < math.inf else math.inf
-    return total((round_up_cost(cost), count) for cost, count in counts.items()) * _COST_UP
+    return weighted_sum((round_up_cost(cost), count) for cost, count in counts.items()) * _COST_UP

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 import attr
 import dp_accounting as dp
 
-from privopt.privacy.flatten import leaves
+from privopt.privacy.flatten import flatten
 from privopt.privacy.mechanisms.base import (
     MAX_DISTANCE,
     UP,
     Release,
     Shift,
     release_of,
-    seen_pair,
+    revealing_pair,
 )
 from privopt.privacy.numbers import is_noise, tree_nodes
 from privopt.privacy.pairs import Pair, ReplacedGaussian
@@ -47,7 +47,7 @@ class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",))
     def replaced(self, rate: float) -> Pair:
         if self.noise * MAX_DISTANCE >= 1.0:
             return ReplacedGaussian(rate, self.noise)
-        return seen_pair(rate, exact=self.noise == 0.0)
+        return revealing_pair(rate, exact=self.noise == 0.0)
 
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
         return dp.GaussianDpEvent(self.noise / (size * UP))
@@ -83,12 +83,12 @@ class Tree(Release, event=dp.SingleEpochTreeAggregationDpEvent):
         return attr.evolve(self.event, noise_multiplier=noise)
 
 
-def one_release(event: dp.DpEvent) -> Release | None:
+def as_single_release(event: dp.DpEvent) -> Release | None:
     """A composition as one release: a single one, or Gaussian releases taken together.
 
     Gaussian releases of distances ``mu_t`` show together what one of ``sqrt(sum mu_t^2)`` shows.
     """
-    parts = [(release_of(leaf), count) for leaf, count in leaves(event)]
+    parts = [(release_of(leaf), count) for leaf, count in flatten(event)]
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
     shifts = [Shift(1, each.noise, count) for each, count in parts if isinstance(each, Gaussian)]

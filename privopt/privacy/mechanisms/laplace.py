@@ -55,7 +55,9 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
         return LaplacePair(mu) if mu > 0.0 else NOTHING
 
     def renyi(self, relation: Relation) -> Curve:
-        return partial(laplace, relation.multiple / self.noise if self.noise > 0.0 else math.inf)
+        return partial(
+            laplace_divergence, relation.multiple / self.noise if self.noise > 0.0 else math.inf
+        )
 
     def zcdp(self, relation: Relation) -> Concentration:
         """``rho = t + e^-t - 1`` with ``t = m / b``, the divergence at order one.
@@ -120,7 +122,7 @@ class LaplacePair(Pair):
         return Bins(p, q, p_error + 8 * _U * p, q_error + 8 * _U * q, blur=4 * _U * (1 + self.mu))
 
 
-def laplace(t: float, orders: Array) -> Array:
+def laplace_divergence(t: float, orders: Array) -> Array:
     """``D_alpha`` of Laplace noise under a shift of ``t`` scales, both ways alike.
 
     ``(alpha - 1) D = ln[alpha e^((alpha-1)t) + (alpha-1) e^(-alpha t)] - ln(2 alpha - 1)``; near

@@ -22,7 +22,7 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import ndtri
 
 from privopt.privacy.events import PublicMixtureDpEvent
-from privopt.privacy.flatten import leaves
+from privopt.privacy.flatten import flatten
 from privopt.privacy.mechanisms.base import (
     MAX_DISTANCE,
     MIN_DISTANCE,
@@ -31,17 +31,24 @@ from privopt.privacy.mechanisms.base import (
     Curve,
     Loss,
     Release,
-    asked,
-    complete,
-    composed_loss,
-    grouped,
+    all_or_none,
+    collect,
+    compose_losses,
+    group_event,
     renyi_curve,
     renyi_orders,
     round_up_cost,
 )
-from privopt.privacy.mechanisms.gaussian import one_release
+from privopt.privacy.mechanisms.gaussian import as_single_release
 from privopt.privacy.mechanisms.sampling import Sampled
-from privopt.privacy.numbers import SMALLEST, SUM_TOLERANCE, coin, is_noise, is_rate, total
+from privopt.privacy.numbers import (
+    SMALLEST,
+    SUM_TOLERANCE,
+    check_probabilities,
+    is_noise,
+    is_rate,
+    weighted_sum,
+)
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
 from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.spec import Relation
@@ -63,7 +70,7 @@ class Mixture(Release, event=MixtureOfGaussiansDpEvent):
 
     @classmethod
     def read(cls, event: MixtureOfGaussiansDpEvent) -> Mixture | None:
-        law = norms(event.sensitivities, event.sampling_probs)
+        law = norm_distribution(event.sensitivities, event.sampling_probs)
         return cls(event, law) if law is not None and is_noise(event.standard_deviation) else None
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
@@ -95,7 +102,7 @@ class Norms(NamedTuple):
     exact: bool
 
 
-def norms(sizes: object, probabilities: object) -> Norms | None:
+def norm_distribution(sizes: object, probabilities: object) -> Norms | None:
     """The law with these ``probabilities`` of ``sizes``; None if there is none.
 
     What lacks one hundred per cent goes to the largest size, what exceeds it is taken from the
@@ -231,7 +238,7 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
 
     @classmethod
     def read(cls, event: PublicMixtureDpEvent) -> PublicMixture | None:
-        events, law = event.events, coin(event.probabilities)
+        events, law = event.events, check_probabilities(event.probabilities)
         if law is None or not isinstance(events, list | tuple):
             return None
         if len(events) != len(law[0]) or not all(isinstance(each, dp.DpEvent) for each in events):
@@ -241,8 +248,8 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         return cls(*zip(*((each, share) for each, share in sides if share > 0.0), strict=True))
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
-        releases = complete(map(one_release, self.events)) or []
-        found = complete(release.pairs(relation) for release in releases)
+        releases = all_or_none(map(as_single_release, self.events)) or []
+        found = all_or_none(release.pairs(relation) for release in releases)
         if not found:
             return None
         removed = MixedPair.of([pair for pair, _ in found], self.weights)
@@ -251,31 +258,33 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         return removed, MixedPair.of([pair for _, pair in found], self.weights)
 
     def grouped(self, size: int, relation: Relation) -> PublicMixtureDpEvent | None:
-        sides = complete(grouped(each, size, relation) for each in self.events)
+        sides = all_or_none(group_event(each, size, relation) for each in self.events)
         return None if sides is None else PublicMixtureDpEvent(tuple(sides), self.weights)
 
     def orders(self) -> tuple[float, ...]:
         return tuple(order for each in self.events for order in renyi_orders(each))
 
     def renyi(self, relation: Relation) -> Curve | None:
-        curves = complete(renyi_curve(each, relation) for each in self.events)
+        curves = all_or_none(renyi_curve(each, relation) for each in self.events)
         return None if curves is None else partial(mixed_divergence, curves, self.weights)
 
     def zcdp(self, relation: Relation) -> Concentration | None:
         # D_alpha of the mixture is at most the largest of its sides
-        ask = partial(asked, question=lambda release: release.zcdp(relation))
-        sides = complete(map(ask, self.events))
+        ask = partial(collect, question=lambda release: release.zcdp(relation))
+        sides = all_or_none(map(ask, self.events))
         if sides is None:
             return None
 
         def most(cost: Callable[[Concentration], Cost]) -> float:
-            sums = [total((round_up_cost(cost(each)), n) for each, n in side) for side in sides]
+            sums = [
+                weighted_sum((round_up_cost(cost(each)), n) for each, n in side) for side in sides
+            ]
             return max(sums) * (1.0 + _ROUNDING)
 
         return Concentration(most(lambda each: each.rho), most(lambda each: each.xi))
 
     def loss(self, relation: Relation) -> Loss | None:
-        sides = complete(composed_loss(each, relation) for each in self.events)
+        sides = all_or_none(compose_losses(each, relation) for each in self.events)
         if sides is None:
             return None
         (worst, log_typical), share = max(
@@ -287,7 +296,7 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
 
 def _reveals(event: dp.DpEvent) -> bool:
     """Whether a part of it is not private at all."""
-    return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in leaves(event))
+    return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in flatten(event))
 
 
 def mixed_divergence(curves: Sequence[Curve], weights: Sequence[float], orders: Array) -> Array:
@@ -337,7 +346,7 @@ class MixedPair(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        parts = complete(part.attained for part in self.parts)
+        parts = all_or_none(part.attained for part in self.parts)
         return None if parts is None else MixedPair.of(parts, self.weights)
 
     def infinite(self) -> tuple[float, float]:

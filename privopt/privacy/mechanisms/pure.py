@@ -31,7 +31,7 @@ from privopt.privacy.mechanisms.base import (
 )
 from privopt.privacy.numbers import SMALLEST, half_square, is_count, is_noise, is_rate
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, DiscretePair, Pair, PurePair
-from privopt.privacy.renyi_moments import swapped
+from privopt.privacy.renyi_moments import swapped_divergence
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
@@ -193,7 +193,7 @@ def response_divergence(p: float, k: int, orders: Array) -> Array:
     if rare < 1e-290:
         return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * _U))
     loss = response_loss(p, k)
-    return swapped(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)
+    return swapped_divergence(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)
 
 
 _MIN_SPAN = 1e-12  # spans of less are no finer than a mesh can be
@@ -216,7 +216,7 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, numbers=("epsilon",)):
         return BoundedRangePair.of(self.span) if self.span > 0.0 else NOTHING
 
     def renyi(self, relation: Relation) -> Curve:
-        return partial(bounded_range, self.span)
+        return partial(bounded_range_divergence, self.span)
 
     def zcdp(self, relation: Relation) -> Concentration:
         return Concentration(Fraction(self.span) ** 2 / 8 if self.span < math.inf else math.inf)
@@ -286,7 +286,7 @@ class BoundedRangePair(Pair):
         return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * _U * self.span)
 
 
-def bounded_range(span: float, orders: Array) -> Array:
+def bounded_range_divergence(span: float, orders: Array) -> Array:
     """``D_alpha`` of any release whose losses span at most ``epsilon``.
 
     With losses in ``[t - epsilon, t]`` the moment is largest for two outcomes. Over ``t``,

@@ -21,9 +21,9 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import betainc
 
 from privopt.privacy.events import PublicMixtureDpEvent
-from privopt.privacy.flatten import leaves
-from privopt.privacy.mechanisms.base import UP, Curve, Release, Shift, release_of, seen_pair
-from privopt.privacy.mechanisms.gaussian import Gaussian, one_release
+from privopt.privacy.flatten import flatten
+from privopt.privacy.mechanisms.base import UP, Curve, Release, Shift, release_of, revealing_pair
+from privopt.privacy.mechanisms.gaussian import Gaussian, as_single_release
 from privopt.privacy.numbers import SMALLEST, is_batch, is_count, is_noise, is_rate
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
 from privopt.privacy.renyi_moments import fixed_size_gaussian, poisson_gaussian
@@ -56,7 +56,7 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         if self.rate not in (0.0, 1.0):
             return None
         found: list[Shift] = []
-        for leaf, count in leaves(self.inner):
+        for leaf, count in flatten(self.inner):
             inner = release_of(leaf)
             shifts = None if inner is None else inner.shifts(relation)
             if shifts is None:
@@ -65,7 +65,7 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         return tuple(found) if self.rate == 1.0 else ()
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
-        inner = one_release(self.inner)
+        inner = as_single_release(self.inner)
         return None if inner is None else sampled_pairs(self.rate, inner, relation)
 
     def renyi(self, relation: Relation) -> Curve | None:
@@ -79,7 +79,7 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         larger group: dominated by the mixture in which all contributions are equal (the source
         of ``MixturePair``), which equal records attain.
         """
-        inner, same = one_release(self.inner), super().grouped(size, relation)
+        inner, same = as_single_release(self.inner), super().grouped(size, relation)
         if same is not None or relation is Relation.REPLACE_ONE or size > _MAX_GROUP:
             return same
         if not isinstance(inner, Gaussian):
@@ -115,7 +115,7 @@ def sampled_pairs(rate: float, inner: Release, relation: Relation) -> tuple[Pair
         return NOTHING, NOTHING
     if relation is Relation.REPLACE_ONE:
         told = whole[0] == EVERYTHING
-        replaced = seen_pair(rate, exact=True) if told else inner.replaced(rate)
+        replaced = revealing_pair(rate, exact=True) if told else inner.replaced(rate)
         return None if replaced is None else (replaced, replaced)
     removed, added = whole
     return Sampled.of(removed, rate), Reversed(Sampled.of(added.reverse(), rate))
@@ -128,7 +128,7 @@ def sampled_curve(
 
     ``gaussian(rate, shift, orders)`` has the shift of one contribution over the noise.
     """
-    inner = one_release(event)
+    inner = as_single_release(event)
     if not isinstance(inner, Gaussian):
         return None
     shift = 1.0 / inner.noise * UP if inner.noise > 0.0 else math.inf
@@ -323,7 +323,7 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
         return cls(int(size), int(batch), event.event) if is_batch(size, batch) else None
 
     def pair(self, relation: Relation) -> Pair | None:
-        inner = one_release(self.inner)
+        inner = as_single_release(self.inner)
         if relation is not Relation.REPLACE_ONE or inner is None or not inner.samples:
             return None
         whole = inner.pair(relation)

@@ -21,11 +21,11 @@ from privopt.privacy.mechanisms.base import (
     Curve,
     Loss,
     Release,
-    composed_loss,
+    compose_losses,
     renyi_curve,
     renyi_orders,
 )
-from privopt.privacy.renyi import ORDERS, log_deltas
+from privopt.privacy.renyi import ORDERS, renyi_log_deltas
 from privopt.privacy.selection import Repetitions, selection_epsilon
 from privopt.spec import Relation
 
@@ -49,7 +49,7 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
 
     def loss(self, relation: Relation) -> Loss | None:
         # selection_epsilon of one run, known from above alone
-        run = composed_loss(self.inner, relation)
+        run = compose_losses(self.inner, relation)
         if run is None or math.isinf(self.repetitions.shape):
             return None
         most = run[0].upper
@@ -62,10 +62,10 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
         run = renyi_curve(self.inner, relation)
         if run is None:
             return None
-        return partial(best_of_many, run, self.repetitions, also=self.orders())
+        return partial(selection_divergence, run, self.repetitions, also=self.orders())
 
 
-def best_of_many(
+def selection_divergence(
     one_run: Curve, repetitions: Repetitions, orders: Array, also: Sequence[float] = ()
 ) -> Array:
     """``D_alpha`` of the selection, from the divergences of ``one_run``.
@@ -84,7 +84,7 @@ def best_of_many(
     cost = rho + log_mean * (1.0 + _SLACK) / (grid - 1.0)
     if math.isinf(repetitions.shape):
         allowed = np.log1p(1.0 / (grid - 1.0)) * (1.0 - _SLACK)
-        log_delta = np.min(log_deltas(grid, rho, allowed[:, None]), axis=1)
+        log_delta = np.min(renyi_log_deltas(grid, rho, allowed[:, None]), axis=1)
         cost += repetitions.mean * np.exp(np.minimum(log_delta, 0.0)) * (1.0 + _SLACK) + 1e-300
     else:
         rate = repetitions.log_inverse_gamma

@@ -57,7 +57,7 @@ def masses_between(tails: Array, wrongs: Array, above: Flags) -> tuple[Array, Ar
     return np.maximum(masses, 0.0), errors
 
 
-def spread(centres: Sequence[float], reach: float, count: int) -> Array:
+def spread_points(centres: Sequence[float], reach: float, count: int) -> Array:
     """Increasing points for normal masses at increasing ``centres``, ``reach`` deviations wide.
 
     About ``count``, evenly spaced; far centres have their own, with a few between.
@@ -83,7 +83,7 @@ class GaussianPair(Pair):
     def losses(self, tail: float, count: int) -> Array:
         # From -mu z - mu^2 / 2 to mu z + mu^2 / 2, Phi(-z) = tail
         half = 0.5 * self.mu
-        return self.mu * spread((-half, half), -float(ndtri(tail)), count)
+        return self.mu * spread_points((-half, half), -float(ndtri(tail)), count)
 
     def bins(self, edges: Array) -> Bins:
         # Normal masses at edges / mu -+ mu / 2
@@ -120,7 +120,7 @@ class ReplacedGaussian(Pair):
     def losses(self, tail: float, count: int) -> Array:
         # At outcomes from -1 - z t to 1 + z t with Phi(-t) = tail
         shift = 1.0 / self.noise
-        x = spread((-shift, 0.0, shift), -float(ndtri(tail)), count) / self.noise
+        x = spread_points((-shift, 0.0, shift), -float(ndtri(tail)), count) / self.noise
         present, absent = math.log(self.rate) - 0.5 / self.noise**2, math.log1p(-self.rate)
         return np.unique(np.logaddexp(absent, present + x) - np.logaddexp(absent, present - x))
 
