@@ -1,15 +1,4 @@
-"""A composition seen as a bag: which releases were made, and how often each.
-
-Close steps taken together: an event of few distinct releases above, and one below.
-
-A release tells less with more noise, and with a smaller rate. So a group of releases of one kind
-tells no more than as many with the least noise and the largest rate among them, and no less than
-as many with the most noise and the smallest rate. More Gaussian or Laplace noise is
-post-processing: their laws are those of less noise plus something independent. For the rate,
-``H_gamma`` of ``(1 - q) Q + q P`` against ``Q``, in either order, and of the pair that replaces a
-record, is the mean of the positive part of an affine function of ``q``: convex, and at ``q = 0``
-as small as it can be. Domination of every step carries over to the composition.
-"""
+"""Flatten a composed event into elementary events with multiplicities, and reduce their number."""
 
 from __future__ import annotations
 
@@ -17,10 +6,9 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import and_
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import dp_accounting as dp
 import numpy as np
@@ -29,110 +17,177 @@ import numpy.typing as npt
 from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.numbers import Interval, check_probabilities, is_multiplicity
 
-_COMPOSITIONS = (
-    dp.NoOpDpEvent,
-    dp.ComposedDpEvent,
-    dp.SelfComposedDpEvent,
-    PublicMixtureDpEvent,
-)
+_COMPOSITIONS = (dp.NoOpDpEvent, dp.ComposedDpEvent, dp.SelfComposedDpEvent, PublicMixtureDpEvent)
+_NOISES = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
+_MAX_EVENTS = 200  # distinct elementary events that the accountants evaluate one by one
+_RELATIVE_WIDTH = 2e-3  # the accuracy of the other accountants
+_REASON = "similar steps were replaced by equal ones"
 
-_Parts: TypeAlias = tuple[Sequence[dp.DpEvent], int]
+_Children: TypeAlias = tuple[Sequence[dp.DpEvent], int]  # child events, number of repetitions
+_Kind: TypeAlias = tuple[Any, ...]  # event types and the parameters that must agree
+_Parameters: TypeAlias = tuple[_Kind, float, float]  # kind, noise multiplier, sampling rate
 
 
 def flatten(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
-    """The events left when composition is taken apart, each with its multiplicity.
+    """Yield the elementary events of a composition with their multiplicities.
 
-    Adaptive composition depends on nothing else. No-ops and zero-fold compositions vanish; an
-    event that is not understood, such as a composition with a malformed count, is itself a leaf,
-    so that no accountant will claim to support it. An object that stands at several places is
-    looked at once: thirty doublings are thirty steps.
+    Adaptive composition depends on nothing else. No-ops and empty compositions are dropped. An
+    event that cannot be decomposed (for example a composition with an invalid count) is yielded as
+    is; no accountant supports it. Shared subtrees are visited once, so the cost is linear in the
+    number of distinct nodes.
 
-    What all sides of a public coin release is taken out of the mixture: hockey-stick divergences
-    of ``sum_k p_k (P_k x P)`` are those of ``(sum_k p_k P_k) x P``.
+    Events common to all branches of a public mixture are factored out, because the hockey-stick
+    divergence of ``sum_k p_k (P_k x P)`` equals that of ``(sum_k p_k P_k) x P``.
     """
-    order = list(_parts_first(event))
+    nodes = list(_post_order(event))
     multiplicity: dict[int, int] = defaultdict(int, {id(event): 1})
-    for whole, apart in reversed(order):
-        if apart is None:
+    # Reversed post-order visits every parent before its children.
+    for node, children in reversed(nodes):
+        if children is None:
             continue
-        parts, times = apart
-        times *= multiplicity[id(whole)]
-        for part in parts:
-            multiplicity[id(part)] += times
-    for each, apart in order:
-        count = multiplicity[id(each)]
-        if count and apart is None:
-            yield each, count
+        events, repetitions = children
+        for child in events:
+            multiplicity[id(child)] += repetitions * multiplicity[id(node)]
+    for node, children in nodes:
+        if children is None and multiplicity[id(node)]:
+            yield node, multiplicity[id(node)]
 
 
 def first_unsupported(event: dp.DpEvent, supports: Callable[[dp.DpEvent], bool]) -> dp.DpEvent:
-    """The first leaf that is not supported; the event itself if its leaves are, one by one."""
+    """Return the first elementary event that is not supported, or ``event`` if all are."""
     return next((leaf for leaf, _ in flatten(event) if not supports(leaf)), event)
 
 
-def _parts_first(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, _Parts | None]]:
-    """Every object in the tree once, with its parts, before the whole, from left to right."""
-    seen: set[int] = set()
-    stack: list[tuple[dp.DpEvent, bool, _Parts | None]] = [(event, False, None)]
+def repeat(event: dp.DpEvent, count: int) -> dp.DpEvent:
+    """Return the ``count``-fold composition of ``event``; ``event`` itself if ``count`` is 1."""
+    return event if count == 1 else dp.SelfComposedDpEvent(event, count)
+
+
+def bounding_events(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
+    """Return an event that is at most as private as ``event`` and one that is at least as private.
+
+    Both are ``event`` itself if it has at most 200 distinct elementary events. Otherwise releases
+    with similar noise multipliers and sampling rates are grouped. A group is replaced by as many
+    releases with its least noise and its largest rate (less private), or with its most noise and
+    its smallest rate (more private).
+
+    A release reveals less with more noise and with a smaller rate. More Gaussian or Laplace noise
+    is post-processing. For the rate ``q``, the divergences ``H_gamma`` of ``(1 - q) Q + q P``
+    against ``Q``, in either order, and of the pair of a replaced record are the mean of the
+    positive part of an affine function of ``q``. They are convex in ``q`` and smallest at
+    ``q = 0``. Domination of every step carries over to the composition.
+    """
+    elementary = list(flatten(event))
+    if len(elementary) <= _MAX_EVENTS:
+        return event, event
+    counts: dict[_Parameters, int] = defaultdict(int)
+    others: list[dp.DpEvent] = []
+    for leaf, count in elementary:
+        parameters = _parameters(leaf)
+        if parameters is None:
+            others.append(repeat(leaf, count))
+        else:
+            counts[parameters] += count
+    groups = _group(counts, max(1, _MAX_EVENTS - len(others)))
+
+    def compose(noise: Callable[..., float], rate: Callable[..., float]) -> dp.DpEvent:
+        events = []
+        for members in groups:
+            kinds, noises, rates = zip(*members, strict=True)
+            release = _make_event(kinds[0], noise(noises), rate(rates))
+            events.append(repeat(release, sum(counts[each] for each in members)))
+        return dp.ComposedDpEvent(events + others)
+
+    less_private = compose(min, max)
+    return less_private, less_private if len(counts) == len(groups) else compose(max, min)
+
+
+def combine_bounds(
+    evaluate: Callable[[dp.DpEvent], Interval], ends: tuple[dp.DpEvent, dp.DpEvent]
+) -> Interval:
+    """Return bounds for an event from those for its two ``bounding_events``."""
+    less_private, more_private = ends
+    result = evaluate(less_private)
+    if more_private is less_private:
+        return result
+    lower = min(evaluate(more_private).lower, result.upper)
+    if result.upper - lower <= _RELATIVE_WIDTH * result.upper < math.inf:
+        return Interval(lower, result.upper)
+    return Interval(lower, result.upper, result.reason or _REASON)
+
+
+def _post_order(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, _Children | None]]:
+    """Yield every node once, children before parents, with its children (None for a leaf)."""
+    visited: set[int] = set()
+    stack: list[tuple[dp.DpEvent, bool, _Children | None]] = [(event, False, None)]
     while stack:
-        each, finished, apart = stack.pop()
-        if finished:
-            yield each, apart
-        elif id(each) not in seen:
-            seen.add(id(each))
-            apart = _taken_apart(each) if isinstance(each, _COMPOSITIONS) else None
-            if apart is None:
-                yield each, None
+        node, expanded, children = stack.pop()
+        if expanded:
+            yield node, children
+        elif id(node) not in visited:
+            visited.add(id(node))
+            children = _children(node) if isinstance(node, _COMPOSITIONS) else None
+            if children is None:
+                yield node, None
                 continue
-            stack.append((each, True, apart))
-            stack.extend([(part, False, None) for part in reversed(apart[0])])
+            stack.append((node, True, children))
+            stack.extend((child, False, None) for child in reversed(children[0]))
 
 
-def _taken_apart(event: dp.DpEvent) -> _Parts | None:
-    """The parts of a composition and how often they are repeated; None if it is none."""
+def _children(event: dp.DpEvent) -> _Children | None:
+    """Return the children of a composition and their repetitions, or None for other events."""
     match event:
         case dp.NoOpDpEvent():
             return (), 0
         case dp.ComposedDpEvent(events=list() | tuple() as events):
             return events, 1
-        case dp.SelfComposedDpEvent(event=part, count=count) if is_multiplicity(count):
-            return (part,), int(count)
-        case PublicMixtureDpEvent(events=list() | tuple() as events, probabilities=law):
-            return _shared(events, law)
+        case dp.SelfComposedDpEvent(event=child, count=count) if is_multiplicity(count):
+            return (child,), int(count)
+        case PublicMixtureDpEvent(events=list() | tuple() as events, probabilities=probabilities):
+            return _factor_out_common(events, probabilities)
     return None
 
 
-def _shared(events: Sequence[dp.DpEvent], law: Sequence[float]) -> _Parts | None:
-    """What every side of a coin releases, and a mixture of the rest; None if they share nothing."""
-    found = check_probabilities(law)
-    if found is None or len(law) != len(events):
-        return None
-    known: dict[Hashable, dp.DpEvent] = {}
+def _factor_out_common(
+    branches: Sequence[dp.DpEvent], probabilities: Sequence[float]
+) -> _Children | None:
+    """Split a mixture into the events common to all branches and a mixture of the remainders.
 
-    def bag(event: dp.DpEvent) -> Counter[Hashable]:
+    Return None if the branches have nothing in common or the probabilities are invalid.
+    """
+    checked = check_probabilities(probabilities)
+    if checked is None or len(probabilities) != len(branches):
+        return None
+    representative: dict[Hashable, dp.DpEvent] = {}
+
+    def count_events(branch: dp.DpEvent) -> Counter[Hashable]:
         counts: Counter[Hashable] = Counter()
-        for leaf, count in flatten(event):
+        for leaf, count in flatten(branch):
             counts[key := _key(leaf)] += count
-            known[key] = leaf
+            representative[key] = leaf
         return counts
 
-    def composed(counts: Counter[Hashable]) -> dp.DpEvent:
-        parts = [repeat(known[key], count) for key, count in counts.items()]
-        return parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)
+    def compose(counts: Counter[Hashable]) -> dp.DpEvent:
+        events = [repeat(representative[key], count) for key, count in counts.items()]
+        return events[0] if len(events) == 1 else dp.ComposedDpEvent(events)
 
-    sides = [(bag(each), share) for each, share in zip(events, law, strict=True) if share > 0.0]
-    bags, shares = zip(*sides, strict=True)
-    common = reduce(and_, bags)
+    weighted = [
+        (count_events(branch), weight)
+        for branch, weight in zip(branches, probabilities, strict=True)
+        if weight > 0.0
+    ]
+    counters, weights = zip(*weighted, strict=True)
+    common = reduce(and_, counters)
     if not common:
         return None
-    rest = [each - common for each in bags]
-    if not any(rest) and found[1] == 0.0:
-        return (composed(common),), 1
-    return (composed(common), PublicMixtureDpEvent(tuple(map(composed, rest)), shares)), 1
+    remainders = [counter - common for counter in counters]
+    if not any(remainders) and checked[1] == 0.0:
+        return (compose(common),), 1
+    return (compose(common), PublicMixtureDpEvent(tuple(map(compose, remainders)), weights)), 1
 
 
 def _key(leaf: dp.DpEvent) -> Hashable:
-    """Equal for equal leaves; of what holds lists or arrays, for one object alone."""
+    """Return a hashable key: the event, or its identity if it contains lists or arrays."""
     try:
         hash(leaf)
     except TypeError:
@@ -140,79 +195,9 @@ def _key(leaf: dp.DpEvent) -> Hashable:
     return leaf
 
 
-def repeat(event: dp.DpEvent, count: int) -> dp.DpEvent:
-    """The event so many times; once is itself."""
-    return event if count == 1 else dp.SelfComposedDpEvent(event, count)
-
-
-_MAX_RELEASES = 200  # distinct releases; of these each is looked at
-_RELATIVE_WIDTH = 2e-3  # as accurate as others are
-_REASON = "close steps were taken together"
-
-_NOISES = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
-
-Array: TypeAlias = npt.NDArray[np.float64]
-Counts: TypeAlias = npt.NDArray[np.object_]  # multiplicities have no bound
-Kind: TypeAlias = tuple[Any, ...]
-
-
-class _Group(NamedTuple):
-    """Releases of one kind: those with these numbers among all of the kind."""
-
-    kind: Kind
-    noise: Array
-    rate: Array
-    times: Counts
-
-
-def bounding_events(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
-    """What tells at least as much as ``event``, and what tells at most as much.
-
-    The event itself, twice, if it has few distinct releases. Groups are split where their
-    spread costs most, until there are as many as the accountants can look at.
-    """
-    bag = list(flatten(event))
-    if len(bag) <= _MAX_RELEASES:
-        return event, event
-    counts: dict[tuple[Kind, float, float], int] = defaultdict(int)
-    rest: list[dp.DpEvent] = []
-    for leaf, count in bag:
-        place = _place(leaf)
-        if place is None:
-            rest.append(repeat(leaf, count))
-        else:
-            counts[place] += count
-    groups = _split(_groups(counts), max(1, _MAX_RELEASES - len(rest)))
-    above, below = (
-        dp.ComposedDpEvent(
-            [
-                repeat(_release(each.kind, noise(each.noise), rate(each.rate)), each.times.sum())
-                for each in groups
-            ]
-            + rest
-        )
-        for noise, rate in ((np.min, np.max), (np.max, np.min))
-    )
-    return above, above if len(counts) == len(groups) else below
-
-
-def combine_bounds(
-    ask: Callable[[dp.DpEvent], Interval], ends: tuple[dp.DpEvent, dp.DpEvent]
-) -> Interval:
-    """The answer about an event, from those about the two ends of its ``bracket``."""
-    above, below = ends
-    upper = ask(above)
-    if below is above:
-        return upper
-    found = Interval(min(ask(below).lower, upper.upper), upper.upper)
-    if found.width <= _RELATIVE_WIDTH * found.upper < math.inf:
-        return found
-    return replace(found, reason=upper.reason or _REASON)
-
-
-def _place(leaf: dp.DpEvent) -> tuple[Kind, float, float] | None:
-    """Kind, noise and rate of a release; None if it cannot be taken together with others."""
-    kind: Kind = (type(leaf),)
+def _parameters(leaf: dp.DpEvent) -> _Parameters | None:
+    """Return kind, noise and rate of a release, or None if it cannot be grouped with others."""
+    kind: _Kind = (type(leaf),)
     inner, rate = leaf, 1.0
     if isinstance(leaf, dp.PoissonSampledDpEvent):
         inner, rate = leaf.event, leaf.sampling_probability
@@ -224,63 +209,50 @@ def _place(leaf: dp.DpEvent) -> tuple[Kind, float, float] | None:
     if type(inner) not in _NOISES:
         return None
     noise = inner.noise_multiplier
-    return (kind, noise, rate) if _is_number(noise) and _is_number(rate) and rate <= 1.0 else None
+    valid = all(isinstance(each, float) and 0.0 < each < math.inf for each in (noise, rate))
+    return (kind, noise, rate) if valid and rate <= 1.0 else None
 
 
-def _release(kind: Kind, noise: np.float64, rate: np.float64) -> dp.DpEvent:
-    """One release of a kind."""
+def _make_event(kind: _Kind, noise: float, rate: float) -> dp.DpEvent:
+    """Return the release of a kind with this noise and rate."""
     if kind[0] is dp.PoissonSampledDpEvent:
-        return dp.PoissonSampledDpEvent(float(rate), kind[1](float(noise)))
+        return dp.PoissonSampledDpEvent(rate, kind[1](noise))
     if kind[0] is dp.SampledWithoutReplacementDpEvent:
-        return dp.SampledWithoutReplacementDpEvent(kind[2], kind[3], kind[1](float(noise)))
-    return kind[0](float(noise))
+        return dp.SampledWithoutReplacementDpEvent(kind[2], kind[3], kind[1](noise))
+    return kind[0](noise)
 
 
-def _is_number(x: object) -> bool:
-    return isinstance(x, float) and 0.0 < x < math.inf
+def _group(counts: dict[_Parameters, int], limit: int) -> list[list[_Parameters]]:
+    """Group releases by kind, and halve the costliest group until there are ``limit`` groups.
 
+    A group is halved along the longer of its logarithmic sides. Its cost is its spread times about
+    what it adds to the squared privacy loss.
+    """
+    releases = list(counts)
+    _, noises, rates = zip(*releases, strict=True) if releases else ((), (), ())
+    noise, rate = np.array(noises, dtype=np.float64), np.array(rates, dtype=np.float64)
+    weight = np.minimum(rate / noise, 1e50) ** 2
+    weight *= np.array([min(count, 10**15) for count in counts.values()], dtype=np.float64)
+    logs = np.log(np.stack([noise, rate], axis=1))
+    heap: list[tuple[float, int, npt.NDArray[np.intp]]] = []
 
-def _groups(counts: dict[tuple[Kind, float, float], int]) -> list[_Group]:
-    """One group a kind."""
-    rows: dict[Kind, list[tuple[float, float, int]]] = defaultdict(list)
-    for (kind, noise, rate), count in counts.items():
-        rows[kind].append((noise, rate, count))
-    groups = []
-    for kind, each in rows.items():
-        noises, rates, times = zip(*each, strict=True)
-        groups.append(
-            _Group(kind, np.array(noises), np.array(rates), np.array(times, dtype=object))
-        )
-    return groups
+    def push(members: npt.NDArray[np.intp]) -> None:
+        spread = float(np.ptp(logs[members], axis=0).sum())
+        cost = max(spread * float(weight[members].sum()), 1e-300) if spread > 0.0 else 0.0
+        heapq.heappush(heap, (-cost, int(members[0]), members))
 
-
-def _split(groups: list[_Group], most: int) -> list[_Group]:
-    """Halve the costliest group along the longer of its logarithmic sides, again and again."""
-    heap = [(-_cost(each), number, each) for number, each in enumerate(groups)]
-    heapq.heapify(heap)
-    number = len(heap)
-    while heap[0][0] < 0.0 and len(heap) < most:
+    kinds: dict[_Kind, list[int]] = defaultdict(list)
+    for i, (kind, _, _) in enumerate(releases):
+        kinds[kind].append(i)
+    for members in kinds.values():
+        push(np.array(members))
+    while heap and heap[0][0] < 0.0 and len(heap) < limit:
         _, _, widest = heapq.heappop(heap)
-        sides = widest.noise, widest.rate
-        side = max(sides, key=lambda each: float(each.max() / each.min()))
-        low = side <= math.sqrt(float(side.min())) * math.sqrt(float(side.max()))
-        if low.all() or not low.any():  # neighbouring floats
+        rows = logs[widest]
+        side = rows[:, np.argmax(np.ptp(rows, axis=0))]
+        low = side <= 0.5 * (side.min() + side.max())
+        if low.all():  # neighbouring floats
             low = side == side.min()
-        for half in (low, ~low):
-            part = widest._replace(
-                noise=widest.noise[half], rate=widest.rate[half], times=widest.times[half]
-            )
-            heapq.heappush(heap, (-_cost(part), number, part))
-            number += 1
-    return [each for _, _, each in heap]
-
-
-def _cost(group: _Group) -> float:
-    """About what a group adds to the squared loss, times its spread; zero for a single point."""
-    spread = math.log(group.noise.max()) - math.log(group.noise.min())
-    spread += math.log(group.rate.max()) - math.log(group.rate.min())
-    if group.noise.max() == group.noise.min() and group.rate.max() == group.rate.min():
-        return 0.0
-    count = np.minimum(group.times, 10**15).astype(np.float64)
-    weight = float(count @ np.minimum(group.rate / group.noise, 1e50) ** 2)
-    return max(spread * weight, 1e-300)
+        push(widest[low])
+        push(widest[~low])
+    return [[releases[i] for i in members] for _, _, members in heap]

@@ -21,8 +21,12 @@ Corollary 2.13).
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +46,12 @@ from privopt.privacy.numbers import (
 _U = 2.0**-53  # unit roundoff of float64
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
+_TAIL_ERROR = 2.0**-36  # relative, of ndtr at -40 and above
+_SEGMENTS = 8  # of a profile, before the first is halved
+_NOT_CLOSE = "the bounds of the privacy profile are farther apart"
+_MAX_MU = 1e4  # a larger mu is reported as infinite
+
+_Corner: TypeAlias = tuple[float, float]  # epsilon, upper bound of delta
 
 
 @checked
@@ -182,6 +192,94 @@ def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float6
     error = 16 * _U * (2.0 + np.clip(-y, 0.0, 40.0)) * (2.0 + np.clip(abs(quantile), 0, 40) + mu)
     curve = np.nextafter(ndtr(y) * (1.0 - np.minimum(error, 1.0)), -1.0)
     return np.where(alpha == 0.0, 1.0, np.maximum(curve, 0.0))
+
+
+def covering_mu(
+    profile: Callable[[float], Interval],
+    largest: float,
+    floor: float = 0.0,
+    *,
+    relative: float = 1e-3,
+    max_points: int = 60,
+) -> Interval:
+    """Return bounds of the smallest ``mu`` with ``profile(x) <= delta(x; mu) + floor``, ``x >= 0``.
+
+    ``profile`` returns certified bounds of a privacy profile. It is convex in ``gamma = e^x`` and
+    at most ``floor`` at ``largest``, where ``largest <= 700``.
+
+    Lower end: the largest ``m`` over the points ``x`` with
+    ``delta(x; m) + floor <= profile(x).lower``. Upper end: between two points the profile lies
+    below the chord of its upper bounds, and ``delta(.; mu)``, convex in ``gamma`` with the slope
+    ``-Phi(-x/mu - mu/2)``, above its tangents at both points. Two tangents above the chord prove
+    ``mu`` for the segment. The segment with the largest proved ``mu`` is halved until the ends
+    differ by the factor ``1 + relative``, or ``max_points`` have been evaluated.
+    """
+    lower = limit = 0.0  # limit: no number of points brings the upper end below it
+
+    def evaluate(x: float) -> float:
+        nonlocal lower, limit
+        bounds = profile(x)
+        least, most = (min((end - floor) * (1.0 - 4 * _U), 1.0 - _U) for end in bounds)
+        lower = max(lower, gaussian_mu(x, least)) if least > 0.0 else lower
+        limit = max(limit, gaussian_mu(x, most)) if most > 0.0 else limit
+        return bounds.upper
+
+    grid = [largest * i / _SEGMENTS for i in range(_SEGMENTS + 1)]
+    tops = [evaluate(x) for x in grid[:-1]] + [floor]
+    corners = list(zip(grid, tops, strict=True))
+    heap = [(-_segment_mu(*ends, floor), *ends) for ends in pairwise(corners)]
+    heapq.heapify(heap)
+    for _ in range(max_points - _SEGMENTS):
+        upper, left, right = heap[0]
+        middle = 0.5 * (left[0] + right[0])
+        if -upper <= limit * (1.0 + relative) or middle in (left[0], right[0]):
+            break
+        corner = middle, min(evaluate(middle), left[1])
+        heapq.heapreplace(heap, (-_segment_mu(left, corner, floor), left, corner))
+        heapq.heappush(heap, (-_segment_mu(corner, right, floor), corner, right))
+    upper = -heap[0][0]
+    close = upper <= lower * (1.0 + 2.0 * relative)
+    return Interval(min(lower, upper), upper, "" if close else _NOT_CLOSE)
+
+
+def _segment_mu(left: _Corner, right: _Corner, floor: float) -> float:
+    """Return a ``mu`` that is proved between two corners, within 1e-6 of the smallest such one."""
+    if left[1] <= floor:
+        return 0.0
+    outside, inside = 0.0, 1e-8
+    while not _covers(inside, left, right, floor):
+        outside, inside = inside, 2.0 * inside
+        if inside > _MAX_MU:
+            return math.inf
+    while inside > outside * (1.0 + 1e-6) and inside > 1e-8:
+        middle = 0.5 * (inside + outside)
+        if _covers(middle, left, right, floor):
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def _covers(mu: float, left: _Corner, right: _Corner, floor: float) -> bool:
+    """Return True if two tangents of ``delta(.; mu) + floor`` prove that it is above the chord."""
+    (a, top_a), (b, top_b) = left, right
+    above_a, above_b = (
+        (math.exp(_log_delta(x, mu)[0]) + floor) * (1.0 - 8 * _U) - top * (1.0 + 8 * _U)
+        for x, top in (left, right)
+    )
+    if above_a < 0.0 or above_b < 0.0:
+        return False
+    width = math.exp(a) * math.expm1(b - a)
+    tail_a, tail_b = (float(ndtr(-(x / mu + 0.5 * mu))) for x in (a, b))
+    slope_a = -tail_a * (1.0 + _TAIL_ERROR) - 1e-300  # rounded away from zero,
+    slope_b = -max(0.0, tail_b * (1.0 - _TAIL_ERROR) - 1e-300)  # and towards zero
+    chord = (top_b - top_a) / width
+    fall, rise = slope_a - chord, slope_b - chord
+    if fall >= 0.0 or rise <= 0.0:
+        return True
+    crossing = min(max((above_a - above_b + rise * width) / (rise - fall), 0.0), width)
+    rounding = _TAIL_ERROR * (top_a + (abs(slope_a) + abs(chord)) * crossing)
+    return above_a + fall * crossing >= rounding
 
 
 def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:

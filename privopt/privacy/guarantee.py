@@ -40,7 +40,8 @@ from privopt.privacy.accountants import (
 )
 from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, freeze
 from privopt.privacy.flatten import bounding_events, combine_bounds, first_unsupported
-from privopt.privacy.mechanisms import group_event, release_of
+from privopt.privacy.gaussian import covering_mu, gaussian_mu
+from privopt.privacy.mechanisms import group_event, release_of, unsampled_mu
 from privopt.privacy.numbers import (
     Interval,
     check_alpha,
@@ -52,6 +53,9 @@ from privopt.privacy.numbers import (
 from privopt.spec import Budget, Relation
 
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
+_MAX_EXPONENT = 700.0  # the exponential is a float64
+_SMALL_DELTAS = (1e-200, 1e-100, 1e-12)
+_UNBOUNDED = "the privacy loss is unbounded; the upper end ignores sampling"
 _NOT_TIGHT = "no accountant proves ends that are closer"
 _FINER_ACCURACIES = (1e-5, 1e-6, 1e-7, 1e-8)
 _DP_RELATIONS = {
@@ -154,6 +158,75 @@ class Guarantee:
             proved = each.trade_off(event, self.relation, alphas)
             curve = np.asarray(np.maximum(curve, proved))
         return curve
+
+    def mu(self, delta: float = 0.0) -> Interval:
+        """Return bounds of the smallest ``mu`` for which the releases are ``mu``-Gaussian DP.
+
+        With ``delta(x)`` the privacy profile of the releases, the larger one of both orders of the
+        neighbours, and ``delta(x; m) = Phi(m/2 - x/m) - e^x Phi(-m/2 - x/m)`` that of ``N(m, 1)``
+        against ``N(0, 1)``::
+
+            mu = inf {m : delta(x) <= delta(x; m) + delta for all x >= 0}.
+
+        For ``delta = 0`` this is ``mu``-Gaussian DP: no test of neighbours has a smaller type-II
+        error than the best test of ``N(0, 1)`` against ``N(mu, 1)``. It depends on events of
+        arbitrarily small probability. Poisson-sampled Gaussian steps have the ``mu`` of the steps
+        without sampling, for any sampling rate. A ``delta`` such as 1e-10 excludes these events;
+        Gomez et al. 2025 report such a ``mu`` for DP-SGD.
+
+        Parameters
+        ----------
+        delta : float
+            0, or at least 1e-300: the probability with which Gaussian DP may fail.
+
+        Returns
+        -------
+        Interval
+            Certified bounds. Both ends agree up to rounding if the event is exactly Gaussian and
+            ``delta`` is 0. Both are infinite if everything is revealed with a probability above
+            ``delta``. Otherwise the ends are within a factor 1.001 if ``epsilon(delta)`` is finite.
+
+        Formal guarantee
+        ----------------
+        With ``m = g.mu(delta).upper``, the releases are ``(epsilon, delta(epsilon; m) + delta)``-DP
+        under ``relation``, for all ``epsilon >= 0``. For no
+        ``m < g.mu(delta).lower`` they are.
+
+        Source: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383),
+        Proposition 2.12, for the duality of profile and trade-off curve; Gomez, Kulynych, Kaissis,
+        Calmon, Hayes, Balle and Honkela, "Gaussian DP for reporting differential privacy guarantees
+        in machine learning", 2025 (arXiv:2503.10945). The bounds are those of
+        ``privopt.privacy.gaussian.covering_mu``.
+
+        Examples
+        --------
+        >>> import dp_accounting as dp
+        >>> released = Guarantee(dp.GaussianDpEvent(2.0), "add_or_remove_one").times(4)
+        >>> round(released.mu().upper, 6)
+        1.0
+        >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+        >>> run = Guarantee(dp.SelfComposedDpEvent(step, 100), "add_or_remove_one")
+        >>> round(run.mu().upper, 3), round(run.mu(delta=1e-10).upper, 2)
+        (10.0, 0.34)
+        """
+        floor = check_target_delta(delta)
+        gaussian = GaussianDP()
+        if floor == 0.0 and gaussian.supports(self.event, self.relation):
+            return gaussian.distance(self.event, self.relation)
+        largest = self.epsilon(floor).upper
+        if largest <= _MAX_EXPONENT:
+            result = covering_mu(self.delta, largest, floor)
+        elif self.epsilon(floor or _SMALL_DELTAS[0]).lower == math.inf:
+            return Interval(math.inf, math.inf)
+        else:  # the profile is bounded from below at a few points, and above a larger floor
+            points = [(self.epsilon(each).lower, each) for each in _SMALL_DELTAS if each > floor]
+            proofs = [gaussian_mu(x, each - floor) for x, each in points if x > 0.0]
+            if floor < _SMALL_DELTAS[-1]:
+                proofs.append(self.mu(_SMALL_DELTAS[-1]).lower)
+            result = Interval(max(proofs, default=0.0), math.inf, _UNBOUNDED)
+        upper = min(result.upper, unsampled_mu(self.event, self.relation))
+        lower = min(result.lower, upper)
+        return Interval(lower, upper, result.reason if upper > 1.001 * lower else "")
 
     @property
     def cites(self) -> tuple[str, ...]:

@@ -179,7 +179,7 @@ def test_sampling_twice_is_sampling_once(relation):
 
 
 def test_budgets_of_many_distinct_steps_ask_about_one_end(monkeypatch):
-    monkeypatch.setattr("privopt.privacy.flatten._MAX_RELEASES", 2)
+    monkeypatch.setattr("privopt.privacy.flatten._MAX_EVENTS", 2)
     steps = [Poisson(0.01, Laplace(5.0 + 0.01 * i)) for i in range(8)]
     guarantee = Guarantee(Together(steps), ADD)
     spent, asked = guarantee.epsilon(1e-5), []

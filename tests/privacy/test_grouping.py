@@ -28,7 +28,7 @@ def test_few_groups_bracket_all_steps(kind, monkeypatch):
     relation = Relation.REPLACE_ONE if kind == "fixed" else Relation.ADD_OR_REMOVE_ONE
     event = ramp(kind, 24)
     whole = Fourier().epsilon(event, relation, 1e-5)
-    monkeypatch.setattr("privopt.privacy.flatten._MAX_RELEASES", 4)
+    monkeypatch.setattr("privopt.privacy.flatten._MAX_EVENTS", 4)
     above, below = bounding_events(event)
     assert [sum(count for _, count in flatten(each)) for each in (above, below)] == [24, 24]
     assert len(list(flatten(above))) == 4
@@ -42,7 +42,7 @@ def test_few_groups_bracket_all_steps(kind, monkeypatch):
 
 
 def test_equal_steps_are_counted_and_nothing_else_is_touched(monkeypatch):
-    monkeypatch.setattr("privopt.privacy.flatten._MAX_RELEASES", 3)
+    monkeypatch.setattr("privopt.privacy.flatten._MAX_EVENTS", 3)
     other = Response(0.5, 2)
     steps = [Poisson(0.1, Gaussian(1.0)) for _ in range(5)] + [other]
     above, below = bounding_events(Times(Together(steps), 10**400))

@@ -36,6 +36,7 @@ from privopt.privacy.mechanisms.base import (
     renyi_divergence,
     renyi_orders,
     round_up_cost,
+    unsampled_mu,
     zcdp_cost,
 )
 
@@ -56,5 +57,6 @@ __all__ = [
     "renyi_divergence",
     "renyi_orders",
     "round_up_cost",
+    "unsampled_mu",
     "zcdp_cost",
 ]

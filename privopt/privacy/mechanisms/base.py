@@ -418,6 +418,29 @@ def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
     return _compose_cost(cost, release)
 
 
+def unsampled_mu(event: dp.DpEvent, relation: Relation) -> float:
+    """Return a ``mu`` for which the event is ``mu``-GDP, or infinity if none is known.
+
+    It is that of the event without sampling. Given the batch, a sampled release is the release
+    itself or does not depend on the record, and hockey-stick divergences are jointly convex.
+    Batches of fixed size change by one record only if the number of records is fixed.
+    """
+    squares = []
+    for leaf, count in flatten(event):
+        inner = leaf
+        fixed_size = isinstance(leaf, dp.SampledWithoutReplacementDpEvent)
+        if isinstance(leaf, dp.PoissonSampledDpEvent) or (
+            fixed_size and relation is not Relation.ADD_OR_REMOVE_ONE
+        ):
+            inner = leaf.event
+        if inner is leaf:
+            cost = gaussian_cost(leaf, relation)
+            squares.append((math.inf if cost is None else round_up_cost(cost), count))
+        else:
+            squares.append((unsampled_mu(inner, relation) ** 2 * _COST_UP, count))
+    return math.sqrt(weighted_sum(squares)) * _COST_UP
+
+
 def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
     """``rho`` with ``D_alpha <= rho alpha`` at all orders; None if none is known."""
 
