@@ -1,23 +1,23 @@
-"""A privacy filter: a budget that holds although earlier outputs decide what is released next.
+"""A privacy filter: a budget that holds for adaptively chosen releases.
 
-Accounting for a fixed schedule says nothing about a loop whose length, noise or kind of step
-depends on what it has already released. A filter is asked *before* each release and refuses the
-one that would cross the budget; whatever it lets through, in whatever order and number, keeps it.
+The account of a fixed schedule does not cover a loop whose length, noise or kind of step depends on
+earlier outputs. A filter is called *before* each release and rejects a release that would exceed
+the budget. The releases that it admits meet the budget, in any order and number.
 
-Why. Let a release have a cost ``c = mu^2`` that is known before it is run, and let ``b`` be what is
-left. Claim: what follows is ``sqrt(b)``-GDP. By induction on the number of releases: the next one
-costs some ``c <= b``, the rest is ``sqrt(b - c)``-GDP *whatever the output was*, and
+Proof. Let a release have a cost ``c = mu^2`` that is known before it is run, and let ``b`` be the
+remaining budget. Claim: the remaining releases are ``sqrt(b)``-GDP. By induction on the number of
+releases, the next one costs some ``c <= b``, and the rest is ``sqrt(b - c)``-GDP *for every output*
+of it. The composition theorem for a first release and adaptively chosen further ones is
 
-    G_{sqrt c} (x) G_{sqrt(b - c)} = G_{sqrt b}
+    G_{sqrt c} (x) G_{sqrt(b - c)} = G_{sqrt b}.
 
-is the composition theorem for a first release followed by adaptively chosen ones. What is left must
-not depend on the output just drawn; and since every finite part of an unending interaction keeps
-the bound, so does the whole. General trade-off curves cannot be subtracted, so that composing the
-curves or loss distributions of adaptively chosen releases is no filter (Tran, Koskela, Räisä and
-Honkela, "f-differential privacy filters", 2026, arXiv:2602.06756).
+The remaining budget must not depend on the last output. Every finite part of an unending
+interaction has the bound, so the whole has it. General trade-off curves cannot be subtracted, so
+the composition of the curves or loss distributions of adaptively chosen releases is no filter
+(Tran, Koskela, Räisä and Honkela, "f-differential privacy filters", 2026, arXiv:2602.06756).
 
-Costs are whole numbers of equal shares of the budget, rounded up. So sums are exact in int32 on
-any device, whatever its floats are, and the whole rule is ``spent + cost <= units``.
+Costs are integer multiples of equal shares of the budget, rounded up. Sums are therefore exact in
+int32 on every device, and the rule is ``spent + cost <= units``.
 
 Sources: Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters", NeurIPS 2016
 (arXiv:1605.08294); Smith and Thakurta, "Fully adaptive composition for Gaussian differential
@@ -46,53 +46,53 @@ from privopt.spec import Budget
 
 _UNITS = 756_000_000  # = 2^8 3^3 5^6 7: an even share (a tenth, a millionth) is a whole number
 
-Count: TypeAlias = Any  # integers of Python, NumPy or JAX, which this room does not import
+Count: TypeAlias = Any  # integers of Python, NumPy or JAX; JAX is not imported here
 
 
 @dataclass(frozen=True)
 class GaussianFilter:
-    """A budget in equal shares of ``B^2``, and how many of them are spent.
+    """A budget in equal shares of ``B^2``, and the number of shares spent.
 
-    ``B``-GDP is all that the budget allows, and ``sum mu_t^2 <= B^2`` is kept: nothing is lost.
-    The filter takes Gaussian and pure releases (an ``epsilon``-DP one is ``mu``-GDP with
-    ``Phi(-mu/2) = 1/(1 + e^epsilon)``). Subsampled ones are refused: their trade-off curves
-    cannot be subtracted.
+    The budget allows ``B``-GDP, and the filter keeps ``sum mu_t^2 <= B^2`` without any loss. It
+    accepts Gaussian and pure releases (an ``epsilon``-DP release is ``mu``-GDP with
+    ``Phi(-mu/2) = 1/(1 + e^epsilon)``). It rejects subsampled releases, because their trade-off
+    curves cannot be subtracted.
 
-    A filter is immutable and hashable. On the host, ``after`` keeps the ledger. In a compiled
+    A filter is immutable and hashable. On the host, ``after`` returns the next state. In a compiled
     loop, close over the filter and carry an integer::
 
         table, spent = filter.costs(levels), filter.state     # int32, on the host
         go = filter.admits(spent, table[k])                   # in the loop; k drawn or released
-        spent = filter.spend(spent, table[k])                 # a refused release spends nothing
+        spent = filter.spend(spent, table[k])                 # a rejected release costs nothing
 
-    ``admits`` and ``spend`` take integers of Python, NumPy and JAX in any pair, signed and of at
-    least 32 bits. Each is brought to 32 bits by itself, without wrapping: all that is negative or
-    more than the whole budget is refused, however large. Any other type is a ``ValueError``, in a
-    compiled loop while it is traced. What JAX cuts to 32 bits on the way into a compiled program,
-    an int64 array where x64 is off, no filter sees: ``costs`` and ``state`` are int32 already.
+    ``admits`` and ``spend`` take integers of Python, NumPy and JAX in any combination, signed and
+    of at least 32 bits. Each is converted to 32 bits without wrapping. Negative numbers and numbers
+    above the whole budget are rejected. Any other type raises a ``ValueError``, in a compiled loop
+    while it is traced. JAX truncates an int64 array to 32 bits before the program if x64 is off,
+    which a filter cannot detect. ``costs`` and ``state`` are int32 already.
 
-    The state has *one* lineage. A filter is a value, and a value can be copied: two loops that
-    start from one state, or two filters ``after`` one filter, each spend all that was left, and
-    together twice that. Hand on what ``spend`` and ``after`` return, and forget what they were
-    given; share a budget between branches by giving each a filter of its own part.
+    Use a state only *once*. Two loops that start from one state, or two filters ``after`` one
+    filter, each spend the remaining budget, together twice that. Always use the returned state of
+    ``spend`` and ``after``, and do not reuse the old one. To share a budget between branches, give
+    each branch a filter with its own part.
 
     Parameters
     ----------
     budget : Budget
-        What may be spent, and under which relation; ``delta > 0``.
+        The privacy budget and the relation; ``delta > 0``.
     units : int
-        Shares of the limit, at most 10^9. A plan of equal releases fits without loss if its
-        length divides ``units``.
+        Number of shares, at most 10^9. A plan of equal releases fits without loss if its length
+        divides ``units``.
     spent : int
-        Shares spent so far, in ``[0, units]``. Once there are some, ``budget`` and ``units``
-        cannot be replaced: they would be shares of something else.
+        Number of shares spent, in ``[0, units]``. If it is positive, ``budget`` and ``units``
+        cannot be replaced, because the shares would change.
 
     Formal guarantee
     ----------------
-    All releases for which ``admits`` held beforehand, with the choice of each depending on the
-    outputs of earlier ones and on fresh randomness but not otherwise on the data, are together
-    ``B``-GDP, hence ``(budget.epsilon, budget.delta)``-DP, under ``budget.relation``, in whatever
-    number. To be refused and then to try something cheaper is allowed, and costs nothing.
+    Assume that the choice of each release depends on the outputs of earlier ones and on independent
+    randomness, but not otherwise on the data. All releases for which ``admits`` held before the
+    release are together ``B``-GDP, hence ``(budget.epsilon, budget.delta)``-DP, under
+    ``budget.relation``. A rejected release may be replaced by a cheaper one at no cost.
 
     Examples
     --------
@@ -119,24 +119,24 @@ class GaussianFilter:
                 "spent of "
                 "others"
             )
-        _noise(self.budget)  # which refuses delta = 0
-        object.__setattr__(self, "spent", self._checked(self.spent, 0))
+        _noise(self.budget)  # raises if delta = 0
+        object.__setattr__(self, "spent", self._check_spent(self.spent, 0))
         object.__setattr__(self, "opened", shares_of)
 
     @property
     def limit(self) -> Fraction:
-        """``B^2``, which the sum of costs may reach."""
+        """``B^2``, the largest sum of costs."""
         return (Fraction(self.budget.relation.multiple) / Fraction(_noise(self.budget))) ** 2
 
     # --- in a compiled loop ---
 
     @property
     def state(self) -> np.int32:
-        """What is spent."""
+        """The shares spent."""
         return np.int32(self.spent)
 
     def cost(self, release: Priced) -> np.int32:
-        """The shares that ``release`` costs, rounded up; at most ``units + 1``, always refused."""
+        """Return the shares that ``release`` costs, rounded up; at most ``units + 1``."""
         cost = gaussian_cost(release, self.budget.relation)
         if cost is None:
             raise ValueError(f"release must have a cost in this filter, got {shown(release)}")
@@ -145,31 +145,31 @@ class GaussianFilter:
         return np.int32(math.ceil(self.units * Fraction(cost) / self.limit))
 
     def costs(self, releases: Sequence[Priced]) -> npt.NDArray[np.int32]:
-        """The costs of several releases: a table to index in a loop."""
+        """Return the costs of several releases: a table for a compiled loop."""
         return np.stack([self.cost(release) for release in releases])
 
     def admits(self, spent: Count, cost: Count) -> Count:
-        """Whether a release that costs ``cost`` may be run when ``spent`` is spent."""
-        return self._refused(*self._counted(spent, cost)) == 0
+        """Return True if a release of cost ``cost`` is allowed when ``spent`` is spent."""
+        return self._rejection(*self._clip(spent, cost)) == 0
 
     def spend(self, spent: Count, cost: Count) -> Count:
-        """What is spent afterwards, in 32 bits: ``spent + cost`` if admitted, else ``spent``."""
-        spent, cost = self._counted(spent, cost)
-        return spent + (cost & ~self._refused(spent, cost))
+        """Return the new state, in 32 bits: ``spent + cost`` if admitted, otherwise ``spent``."""
+        spent, cost = self._clip(spent, cost)
+        return spent + (cost & ~self._rejection(spent, cost))
 
     # --- on the host ---
 
     def supports(self, release: Priced) -> bool:
-        """Whether some theorem bounds the cost of ``release``."""
+        """Return True if a theorem bounds the cost of ``release``."""
         return gaussian_cost(release, self.budget.relation) is not None
 
     def fits(self, release: Priced) -> float:
-        """How many more times ``release`` fits: an integer, or infinity if it costs nothing."""
+        """Return how many more times ``release`` fits; infinity if it costs nothing."""
         share = int(self.cost(release))
         return (self.units - self.spent) // share if share else math.inf
 
     def after(self, release: Priced) -> GaussianFilter:
-        """The filter when ``release`` has been made; itself unchanged."""
+        """Return the filter after ``release``; this filter is unchanged."""
         if self.fits(release) < 1:
             raise ValueError(
                 f"release must fit into the remaining {self.remaining:.6g} of the budget, "
@@ -178,46 +178,46 @@ class GaussianFilter:
         return self.resume(self.spend(self.state, self.cost(release)))
 
     def resume(self, spent: Count) -> GaussianFilter:
-        """The filter with ``spent``, not less than before, as a loop has left it."""
-        return replace(self, spent=self._checked(np.asarray(spent).tolist(), self.spent))
+        """Return the filter with ``spent`` from a compiled loop, at least the current value."""
+        return replace(self, spent=self._check_spent(np.asarray(spent).tolist(), self.spent))
 
     @property
     def remaining(self) -> float:
-        """The share of the budget that is left, in ``[0, 1]``."""
+        """The remaining share of the budget, in ``[0, 1]``."""
         return (self.units - self.spent) / self.units
 
     def guarantee(self) -> Guarantee:
-        """All that is let through, as one Gaussian release, to compose with what others release.
+        """Return the guarantee of all admitted releases, as one Gaussian release.
 
-        It speaks of the whole limit, so that it holds whatever has been spent. Its certified
-        epsilon does not exceed ``budget.epsilon``.
+        It is that of the whole limit, for any amount spent. Its certified epsilon does not exceed
+        ``budget.epsilon``.
         """
         assumption = "every release passed the privacy filter before it was run"
         event = dp.GaussianDpEvent(_noise(self.budget))
         return Guarantee(event, self.budget.relation, (assumption,))
 
-    def _checked(self, spent: Count, before: int) -> int:
-        """``spent`` as an integer, if it lies between what was and what may be."""
+    def _check_spent(self, spent: Count, before: int) -> int:
+        """Return ``spent`` as an integer; raise unless it is in ``[before, units]``."""
         whole = isinstance(spent, Integral) and not isinstance(spent, bool)
         if not whole or not before <= int(spent) <= self.units:
             raise ValueError(f"spent must lie in [{before}, {self.units}], got {shown(spent)}")
         return int(spent)
 
-    def _counted(self, spent: Count, cost: Count) -> tuple[Count, Count]:
-        """Both from -1 to ``units + 1``, so that no sum of two overflows 32 bits."""
+    def _clip(self, spent: Count, cost: Count) -> tuple[Count, Count]:
+        """Return both clipped to ``[-1, units + 1]``, so that their sum does not overflow."""
         most = self.units + 1
-        return _narrowed("spent", spent, most), _narrowed("cost", cost, most)
+        return _clip_count("spent", spent, most), _clip_count("cost", cost, most)
 
-    def _refused(self, spent: Count, cost: Count) -> Count:
-        """0 where the release is admitted, -1 (all bits set) where it is not."""
+    def _rejection(self, spent: Count, cost: Count) -> Count:
+        """Return 0 if the release is admitted, otherwise -1 (all bits set)."""
         return (spent | cost | (self.units - (spent + cost))) >> 31
 
 
 _noise = lru_cache(maxsize=256)(gaussian_noise_multiplier)
 
 
-def _narrowed(name: str, count: Count, most: int) -> Count:
-    """``count`` between -1 and ``most``, in 32 bits; refused by its type alone."""
+def _clip_count(name: str, count: Count, most: int) -> Count:
+    """Return ``count`` clipped to ``[-1, most]``, in 32 bits; raise if its type is invalid."""
     dtype = getattr(count, "dtype", None)
     if dtype is None and isinstance(count, int) and not isinstance(count, bool):
         return min(max(count, -1), most)

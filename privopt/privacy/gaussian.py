@@ -1,18 +1,18 @@
-"""The exact privacy curve of Gaussian noise, with certified rounding.
+"""The exact privacy profile of Gaussian noise, with certified rounding.
 
 Two outputs that differ by ``mu`` standard deviations, ``N(0, 1)`` against ``N(mu, 1)``, have the
 hockey-stick divergence
 
-    delta(epsilon; mu) = Phi(-a) - e^epsilon Phi(-b),   a, b = epsilon / mu -+ mu / 2,
+    delta(epsilon; mu) = Phi(-a) - e^epsilon Phi(-b),   a, b = epsilon / mu -+ mu / 2.
 
-and a mechanism no easier to distinguish than these is ``mu``-GDP. The two terms cancel and the
-second overflows, so the curve is evaluated through the Mills ratio ``R(x) = Phi(-x) / phi(x)``:
-since ``e^epsilon phi(b) = phi(a)``,
+A mechanism is ``mu``-GDP if its outputs on neighbours are no easier to distinguish. The two terms
+cancel and the second one overflows. The profile is therefore evaluated through the Mills ratio
+``R(x) = Phi(-x) / phi(x)``. Since ``e^epsilon phi(b) = phi(a)``,
 
     delta = phi(a) [R(a) - R(b)] = phi(a) int_a^b (1 - x R(x)) dx,
 
-a product of positive numbers. The integral (Gauss-Legendre) serves small ``mu``, where the
-difference would cancel.
+a product of positive numbers. The integral (Gauss-Legendre) is used for small ``mu``, for which
+the difference would cancel.
 
 Sources: Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
 Theorem 8; Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383,
@@ -56,21 +56,22 @@ _Corner: TypeAlias = tuple[float, float]  # epsilon, upper bound of delta
 
 @checked
 def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
-    """``delta(epsilon; mu)`` of ``N(0, 1)`` against ``N(mu, 1)``.
+    """Return ``delta(epsilon; mu)`` of ``N(0, 1)`` against ``N(mu, 1)``.
 
     Parameters
     ----------
     epsilon : float
-        Any real number or infinity; negative values give the hockey stick of order below one,
-        which dominating pairs need.
+        Any real number or infinity. Negative values give the hockey-stick divergence of an order
+        below one, which dominating pairs use.
     mu : float
-        In ``[0, inf]``: sensitivity over noise standard deviation.
+        Sensitivity divided by the noise standard deviation, in ``[0, inf]``.
 
     Returns
     -------
     Interval
-        Holds the true value; relative width about ``2e-15 [(2 + |a|)(2 + b) + |ln delta|]``,
-        which stays below 1e-10 for ``mu <= 1e3`` down to ``delta = 1e-300``.
+        Contains the true value. The relative width is about
+        ``2e-15 [(2 + |a|)(2 + b) + |ln delta|]``, below 1e-10 for ``mu <= 1e3`` and
+        ``delta >= 1e-300``.
 
     Examples
     --------
@@ -98,11 +99,10 @@ def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
 
 @checked
 def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
-    """The smallest ``epsilon >= 0`` with ``delta(epsilon; mu) <= delta``.
+    """Return the smallest ``epsilon >= 0`` with ``delta(epsilon; mu) <= delta``.
 
-    Exactly zero once ``delta`` reaches the total variation distance ``delta(0; mu)``; infinite
-    at ``delta = 0`` unless ``mu = 0``. Both ends are points at which the certified curve was
-    evaluated.
+    It is zero once ``delta`` reaches the total variation distance ``delta(0; mu)``, and infinite
+    for ``delta = 0`` unless ``mu = 0``. The certified profile was evaluated at both ends.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
 
     if enough(0.0):
         return Interval(0.0, 0.0)
-    # delta(epsilon; mu) <= exp(-a^2 / 2), so this suffices but for rounding.
+    # delta(epsilon; mu) <= exp(-a^2 / 2), so this suffices up to rounding.
     largest = mu * (math.sqrt(-2.0 * target) + 0.5 * mu)
     while not enough(largest):
         largest *= 2.0
@@ -135,14 +135,14 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
 
 @checked
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest ``mu`` whose certified ``delta(epsilon; mu)`` does not exceed ``delta``.
+    """Return the largest ``mu`` whose certified ``delta(epsilon; mu)`` does not exceed ``delta``.
 
     The noise standard deviation that meets ``(epsilon, delta)`` at sensitivity ``Delta`` is
     ``Delta / mu``.
 
     Formal guarantee
     ----------------
-    ``gaussian_delta(epsilon, mu=mu).upper <= delta`` for the number returned.
+    ``gaussian_delta(epsilon, mu=result).upper <= delta``.
 
     Examples
     --------
@@ -155,7 +155,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _largest_mu(epsilon: float, delta: float) -> float:
-    """At a positive ``delta``; every plan of a budget asks for it."""
 
     def allowed(mu: float) -> bool:
         return gaussian_delta(epsilon, mu=mu).upper <= delta
@@ -173,10 +172,10 @@ def _largest_mu(epsilon: float, delta: float) -> float:
 
 @checked
 def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
-    """``G_mu(alpha) = Phi(Phi^{-1}(1 - alpha) - mu)``, rounded down.
+    """Return ``G_mu(alpha) = Phi(Phi^{-1}(1 - alpha) - mu)``, rounded down.
 
-    The smallest type-II error of a test of ``N(0, 1)`` against ``N(mu, 1)`` with type-I error
-    ``alpha``. Values lie below the exact curve by a relative error of about
+    It is the smallest type-II error of a test of ``N(0, 1)`` against ``N(mu, 1)`` with type-I error
+    ``alpha``. The values are below the exact curve by a relative error of about
     ``2e-15 (2 + |y|)(2 + |q| + mu)`` with ``q = Phi^{-1}(alpha)`` and ``y = -q - mu``.
 
     Examples
@@ -283,14 +282,14 @@ def _covers(mu: float, left: _Corner, right: _Corner, floor: float) -> bool:
 
 
 def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
-    """Certified bounds of ``ln delta(epsilon; mu)`` for finite ``epsilon >= 0`` and ``mu > 0``.
+    """Return bounds of ``ln delta(epsilon; mu)`` for finite ``epsilon >= 0`` and ``mu > 0``.
 
     The error bound ``8u [(2 + |a|)(2 + b) + |ln delta|]`` covers the rounding of ``a`` (``2ub``,
-    felt through ``a^2 / 2``), the Mills ratio and its cancellation (of order ``1 + a^2``), and the
-    logarithms, here and where a caller compares.
+    multiplied by ``a``), the Mills ratio and its cancellation (of order ``1 + a^2``), and the
+    logarithms here and in comparisons of the caller.
     """
     a, b = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
-    slack = 4 * _U * b  # of a, more than twice its rounding error
+    slack = 4 * _U * b  # more than twice the rounding error of a
     if math.isinf(a) or a - slack > 39.0:  # delta < Phi(-39) < e^-764, below every float64
         return -math.inf, -750.0
     if a + slack < -20.0:  # 1 - delta < 2 Phi(-20) < e^-202
@@ -308,5 +307,5 @@ def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
 
 
 def _mills_ratio(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """``R(x) = Phi(-x) / phi(x)``, positive and decreasing, for ``x > -37``."""
+    """Return ``R(x) = Phi(-x) / phi(x)``, positive and decreasing, for ``x > -37``."""
     return np.asarray(math.sqrt(0.5 * math.pi) * erfcx(np.asarray(x) / math.sqrt(2.0)))

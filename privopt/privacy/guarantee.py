@@ -1,6 +1,7 @@
-"""What was released, under which relation, and what that proves.
+"""Privacy guarantees of events: epsilon, delta, mu and trade-off curves under a relation.
 
-One question, any accountant: epsilon, delta and the trade-off curve of an event.
+``Guarantee`` holds an event and its neighbouring relation. The functions ``epsilon``, ``delta``,
+``trade_off`` and ``supports`` evaluate one event by any accountant.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from privopt.privacy.numbers import (
 )
 from privopt.spec import Budget, Relation
 
-_RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
+_RELATIVE_WIDTH = 2.0 * ACCURACY  # further accountants would not improve such an interval
 _MAX_EXPONENT = 700.0  # the exponential is a float64
 _SMALL_DELTAS = (1e-200, 1e-100, 1e-12)
 _UNBOUNDED = "the privacy loss is unbounded; the upper end ignores sampling"
@@ -64,7 +65,7 @@ _DP_RELATIONS = {
     Relation.ZERO_OUT: dp.NeighboringRelation.REPLACE_SPECIAL,
 }
 _POISSON_EVENTS = (dp.PoissonSampledDpEvent, dp.TruncatedSubsampledGaussianDpEvent)
-_WRAPPERS = (  # one event
+_WRAPPERS = (  # events with one inner event
     dp.SelfComposedDpEvent,
     dp.PoissonSampledDpEvent,
     dp.SampledWithoutReplacementDpEvent,
@@ -74,25 +75,26 @@ _WRAPPERS = (  # one event
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The privacy of everything released, in the event language of dp-accounting.
+    """The privacy of everything that was released, as an event and a neighbouring relation.
 
-    Every answer is the largest lower and the smallest upper bound that the accountants in
-    ``TIGHT`` prove, asked in turn until the two are within a relative 2e-4, or an exact one has
-    answered. Where nobody supports the event the answer is the whole range, ``[0, inf]`` for
-    epsilon and ``[0, 1]`` for delta: what is not understood is never called private.
+    Every interval consists of the largest lower and the smallest upper bound that the accountants
+    in ``TIGHT`` prove. They are evaluated in turn until the two are within a relative 2e-4, or an
+    exact accountant applies. If no accountant supports the event, the interval is ``[0, inf]`` for
+    epsilon and mu, and ``[0, 1]`` for delta.
 
     Parameters
     ----------
     event : dp_accounting.DpEvent
-        What the mechanism did. Noise multipliers are standard deviations (scales, for Laplace
-        noise) over the norm bound of *one record's* contribution; the accountants apply the
-        relation, so that replacing a record counts double.
+        The releases. Noise multipliers are noise standard deviations (scales for Laplace noise)
+        divided by the norm bound of *one record's* contribution. The accountants apply the
+        relation, so that a replaced record counts twice.
     relation : Relation or str
-        When two data sets are neighbours.
+        The neighbouring relation.
     assumptions : iterable of str
-        What must be true of the data or the run for the event to describe it, in words.
+        Conditions on the data or the run under which the event describes the releases.
     records : int
-        Neighbours differ in so many records at most, that come, go or change together.
+        Neighbours differ in up to this number of records, which are added, removed or changed
+        together.
 
     Formal guarantee
     ----------------
@@ -124,11 +126,11 @@ class Guarantee:
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
 
     def exported(self) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
-        """The event and relation by which any of dp-accounting's accountants can check us.
+        """Return an event and a relation for which dp-accounting's accountants are valid.
 
-        Not always ``event`` and the relation of the same name: where one of its accountants would
-        read less into those, the same release is said in another way. A part that cannot be said
-        so is refused by name.
+        They can differ from ``event`` and ``relation``, because some accountants of dp-accounting
+        charge less for these. Then an equivalent event is returned. A part without an equivalent
+        raises a ValueError.
 
         >>> event, relation = Guarantee(dp.GaussianDpEvent(2.0), "replace_one").exported()
         >>> event, relation.name
@@ -137,20 +139,20 @@ class Guarantee:
         return _translate_event(self.event, self.relation)
 
     def epsilon(self, delta: float) -> Interval:
-        """The smallest ``epsilon`` at which the event is ``(epsilon, delta)``-DP."""
+        """Return bounds of the smallest ``epsilon`` with ``(epsilon, delta)``-DP."""
         at = check_target_delta(delta)
         return self._proved(lambda each, event: each.epsilon(event, self.relation, at), math.inf)
 
     def delta(self, epsilon: float) -> Interval:
-        """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP."""
+        """Return bounds of the smallest ``delta`` with ``(epsilon, delta)``-DP."""
         at = check_epsilon(epsilon)
         return self._proved(lambda each, event: each.delta(event, self.relation, at), 1.0)
 
     def trade_off(self, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """A lower bound of the type-II error of any test of neighbours with type-I error ``alpha``.
+        """Return a lower bound of the type-II error of every test of neighbours at level ``alpha``.
 
-        The largest that an accountant proves, point by point. Returns an array of the shape of
-        ``alpha``; zero where nothing is proved.
+        It is the pointwise maximum over all accountants, an array of the shape of ``alpha``, and
+        zero if no accountant supports the event.
         """
         alphas = check_alpha(alpha)
         curve, event = np.zeros_like(alphas), bounding_events(self.event)[0]
@@ -230,26 +232,26 @@ class Guarantee:
 
     @property
     def cites(self) -> tuple[str, ...]:
-        """The papers behind the accountants that answer, as keys of ``references.bib``."""
+        """The papers of the accountants that apply, as keys of ``references.bib``."""
         event = bounding_events(self.event)[0]
-        asked = (getattr(each, "cites", ()) for each in self._accountants(event))
-        return tuple(dict.fromkeys(key for keys in asked for key in keys))
+        keys_by_accountant = (getattr(each, "cites", ()) for each in self._accountants(event))
+        return tuple(dict.fromkeys(key for keys in keys_by_accountant for key in keys))
 
     def meets(self, budget: Budget) -> bool:
-        """Whether the releases are proved to stay within ``budget``.
+        """Return True if the releases are proved to be within ``budget``.
 
-        ``epsilon(budget.delta).upper <= budget.epsilon``, or the same by the Fourier accountant at
-        ever finer accuracy, for as long as that can change the answer. What lies closer to the
-        edge than it can tell does not count as met.
+        The condition is ``epsilon(budget.delta).upper <= budget.epsilon``. If the bounds do not
+        decide it, the Fourier accountant is evaluated with increasing accuracy. Return False if its
+        largest accuracy does not suffice to decide.
         """
         instance("budget", budget, Budget)
         if budget.relation is not self.relation:
             raise ValueError(
                 f"budget.relation must be {self.relation.value}, got {budget.relation.value}"
             )
-        spent = self.epsilon(budget.delta)
-        if spent.upper <= budget.epsilon or spent.lower > budget.epsilon:
-            return spent.upper <= budget.epsilon
+        interval = self.epsilon(budget.delta)
+        if interval.upper <= budget.epsilon or interval.lower > budget.epsilon:
+            return interval.upper <= budget.epsilon
         event = bounding_events(self.event)[0]
         for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER_ACCURACIES):
             if not fourier.supports(event, self.relation):
@@ -258,11 +260,11 @@ class Guarantee:
             if upper <= budget.epsilon:
                 return True
             if upper > budget.epsilon * (1.0 + 10.0 * fourier.accuracy):
-                return False  # no finer mesh will bring it down so far
+                return False  # a finer mesh does not reduce it to the budget
         return False
 
     def then(self, other: Guarantee) -> Guarantee:
-        """Both releases from the same data, the second perhaps chosen in the light of the first."""
+        """Return the guarantee of both releases on the same data, chosen adaptively."""
         instance("other", other, Guarantee)
         if self.relation is not other.relation:
             raise ValueError(
@@ -277,21 +279,22 @@ class Guarantee:
         return self._released(dp.ComposedDpEvent(events), self.assumptions + other.assumptions)
 
     def times(self, k: int) -> Guarantee:
-        """``k`` adaptive repetitions of the release."""
+        """Return the guarantee of ``k`` adaptive repetitions of the release."""
         k = check_count("k", k)
         return self._released(dp.SelfComposedDpEvent(self.event, k), self.assumptions)
 
     def group(self, k: int) -> Guarantee:
-        """What the same releases promise to a group of up to ``k`` records.
+        """Return the guarantee of the same releases for groups of up to ``k`` records.
 
-        Its neighbours differ in up to ``k`` records that come together, go together, are all
-        zeroed, or are replaced by as many others: those of a user, who gave no more.
+        Neighbours differ in up to ``k`` records that are added together, removed together, all
+        zeroed, or replaced by as many others: for example the records of a user with at most ``k``
+        records.
 
-        Exact for Gaussian and Laplace noise, which counts ``1/k`` as much, and for Gaussian noise
-        on Poisson samples (but ``replace_one``; up to 500 records), a mixture of normal laws whose
-        weights are binomial. Losses of pure releases and of bounded range add up. A composition
-        with any other release has the general bound of
-        :func:`privopt.privacy.group_privacy`, whose lower ends are those of one record.
+        The result is exact for Gaussian and Laplace noise, whose noise multiplier is divided by
+        ``k``. It is also exact for Gaussian noise on Poisson samples of up to 500 records, except
+        under ``replace_one``: a mixture of normal laws with binomial weights. Losses of pure
+        releases and of bounded range add up. A composition with any other release has the general
+        bound of :func:`privopt.privacy.group_privacy`, and the lower bounds of one record.
 
         Examples
         --------
@@ -307,22 +310,24 @@ class Guarantee:
         return Guarantee(event, self.relation, self.assumptions, k * self.records)
 
     def _released(self, event: dp.DpEvent, assumptions: tuple[str, ...]) -> Guarantee:
-        """The same relation; the parts of ``event`` are frozen, and are not looked at again."""
-        made = copy(self)
-        object.__setattr__(made, "event", event)
-        object.__setattr__(made, "assumptions", tuple(dict.fromkeys(assumptions)))
-        return made
+        """Return a copy with another event, whose parts are already frozen."""
+        result = copy(self)
+        object.__setattr__(result, "event", event)
+        object.__setattr__(result, "assumptions", tuple(dict.fromkeys(assumptions)))
+        return result
 
-    def _proved(self, ask: Callable[[Accountant, dp.DpEvent], Interval], worst: float) -> Interval:
-        """What all accountants prove together of the two ends of the event's ``bracket``."""
+    def _proved(
+        self, evaluate: Callable[[Accountant, dp.DpEvent], Interval], worst: float
+    ) -> Interval:
+        """Return the intersection of all accountants' bounds, for both ``bounding_events``."""
 
         def best(event: dp.DpEvent) -> Interval:
-            return _intersect((ask(each, event) for each in self._accountants(event)), worst)
+            return _intersect((evaluate(each, event) for each in self._accountants(event)), worst)
 
         return combine_bounds(best, bounding_events(self.event))
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
-        """All that support the event in turn, for a mixture its own; nobody after an exact one."""
+        """Yield the accountants that support the event, up to the first exact one."""
         others: tuple[Accountant, ...] = (Mixture(), *TIGHT)
         for each in (Group(others), *others):
             if each.supports(event, self.relation):
@@ -332,7 +337,7 @@ class Guarantee:
 
 
 def _intersect(proofs: Iterator[Interval], worst: float) -> Interval:
-    """The intersection of what is proved, within ``[0, worst]``, until it is narrow."""
+    """Return the intersection of the bounds with ``[0, worst]``; stop once it is narrow."""
     best = Interval(0.0, worst)
     for proof in proofs:
         reason = best.reason or proof.reason
@@ -343,33 +348,32 @@ def _intersect(proofs: Iterator[Interval], worst: float) -> Interval:
 
 
 def _members(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
-    """The members of a composition, so that chains of ``then`` stay flat."""
+    """Return the members of a composition, so that chains of ``then`` stay flat."""
     return tuple(event.events) if isinstance(event, dp.ComposedDpEvent) else (event,)
 
 
 def _translate_event(
     event: dp.DpEvent, relation: Relation
 ) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
-    """The event to ask dp-accounting's accountants about, and the relation to ask under.
+    """Return the event and the relation to pass to dp-accounting's accountants.
 
-    They agree with us on what an event is, and not always on what it costs:
+    Events have the same meaning in both libraries, but in two cases dp-accounting charges less:
 
-    - under ``REPLACE_ONE`` its Rényi accountant charges additive noise for *one* record's
-      contribution, where a replaced record moves a sum by two;
-    - under ``REPLACE_SPECIAL`` a randomised response is charged for a null record that answers
-      uniformly.
+    - under ``REPLACE_ONE`` its Rényi accountant assumes that a sum changes by *one* contribution,
+      but a replaced record changes it by two;
+    - under ``REPLACE_SPECIAL`` it lets a null record answer a randomised response uniformly.
 
-    So noise is halved before it leaves ``replace_one``, and stands under ``REPLACE_SPECIAL``, where
-    everybody counts one contribution. A randomised response leaves as the pure release that it is.
-    A public mixture leaves as one, its sides changed: dp-accounting has no word for it and refuses
-    it. Halving cannot say what a Poisson sample is under ``replace_one``. There the event stays as
-    it is: the loss distributions of dp-accounting know it, its Rényi accountant refuses it.
+    Therefore noise is halved under ``replace_one`` and passed under ``REPLACE_SPECIAL``, for which
+    both libraries count one contribution. A randomised response is passed as a pure event. A public
+    mixture is passed with its branches translated; dp-accounting does not support it. Halving is
+    not valid for a Poisson sample under ``replace_one``. Its event is unchanged: the loss
+    distributions of dp-accounting support it, and its Rényi accountant does not.
     """
     parts = list(_iterate_events(event))
     if relation is Relation.REPLACE_ONE and any(
         isinstance(part, _POISSON_EVENTS) for part in parts
     ):
-        _translate(event, Relation.ZERO_OUT)  # which refuses what is unknown
+        _translate(event, Relation.ZERO_OUT)  # raises for unknown events
         return event, _DP_RELATIONS[relation]
     fixed = any(isinstance(part, dp.SampledWithoutReplacementDpEvent) for part in parts)
     halved = relation is Relation.REPLACE_ONE and not fixed
@@ -386,7 +390,7 @@ def _iterate_events(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
 
 
 def _translate(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
-    """The same tree with every release as it says itself (``Release.exported``)."""
+    """Return the same tree with every release translated by ``Release.exported``."""
     if isinstance(event, dp.ComposedDpEvent):
         return dp.ComposedDpEvent([_translate(part, relation) for part in event.events])
     if isinstance(event, PublicMixtureDpEvent) and release_of(event) is not None:
@@ -394,26 +398,26 @@ def _translate(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
     if isinstance(event, _WRAPPERS):
         return attr.evolve(event, event=_translate(event.event, relation))
     release = release_of(event)
-    told = None if release is None else release.exported(relation)
-    if told is None:
-        raise ValueError(f"event must be of a kind that others read as we do, got {shown(event)}")
-    return told
+    translated = None if release is None else release.exported(relation)
+    if translated is None:
+        raise ValueError(f"event must have an equivalent in dp-accounting, got {shown(event)}")
+    return translated
 
 
 Answer = TypeVar("Answer")
 
 
 class UnsupportedEventError(ValueError):
-    """An accountant was asked about an event that it does not understand."""
+    """An event that the accountant does not support."""
 
 
 def find_accountant(
     accountant: Respondent[object, object] | str,
     known: Sequence[Respondent[object, object]] = ACCOUNTANTS,
 ) -> Respondent[object, object]:
-    """The one of ``known`` with this name, or the only one whose name starts with it.
+    """Return the accountant with this name, or the only one whose name starts with it.
 
-    Accents and case do not count. An instance, of whatever class, is returned as it is.
+    Accents and case are ignored. An instance is returned unchanged.
     """
     if not isinstance(accountant, str):
         if isinstance(accountant, type) or not hasattr(accountant, "supports"):
@@ -422,34 +426,35 @@ def find_accountant(
             )
         return accountant
     names = {each.name: each for each in known}
-    wanted = _normalise(accountant)
-    exact = [each for name, each in names.items() if _normalise(name) == wanted]
-    near = [each for name, each in names.items() if _normalise(name).startswith(wanted)]
-    for found in (exact, near):
-        if len(found) == 1:
-            return found[0]
+    prefix = _normalise(accountant)
+    exact = [each for name, each in names.items() if _normalise(name) == prefix]
+    near = [each for name, each in names.items() if _normalise(name).startswith(prefix)]
+    for matches in (exact, near):
+        if len(matches) == 1:
+            return matches[0]
     hint = suggestion(accountant, names)
     raise ValueError(f"accountant must be one of {', '.join(names)}, got {shown(accountant)}{hint}")
 
 
 def check_supported(
-    event: dp.DpEvent, relation: Relation, asked: Sequence[Respondent[object, object]]
+    event: dp.DpEvent, relation: Relation, accountants: Sequence[Respondent[object, object]]
 ) -> tuple[dp.DpEvent, dp.DpEvent]:
-    """UnsupportedEventError, which names the part, unless one of those asked knows the event.
+    """Return ``bounding_events(event)``; raise UnsupportedEventError if no accountant supports it.
 
-    Returns its ``bracket``, which takes a while for a million distinct releases.
+    The message names the unsupported part.
     """
     ends = bounding_events(event)
 
-    def known(part: dp.DpEvent) -> bool:
-        return any(each.supports(part, relation) for each in asked)
+    def supported(part: dp.DpEvent) -> bool:
+        return any(each.supports(part, relation) for each in accountants)
 
-    if not all(known(each) for each in ends):
-        who = f"{asked[0].name} does not support" if len(asked) == 1 else "no accountant supports"
-        culprit = first_unsupported(event, known)
-        reason = f": {invalid_parameter(culprit)}" if invalid_parameter(culprit) else ""
-        kind = type(culprit).__name__
-        raise UnsupportedEventError(f"{who} {kind} under {relation.value}{reason}")
+    if not all(supported(each) for each in ends):
+        one = len(accountants) == 1
+        subject = f"{accountants[0].name} does not support" if one else "no accountant supports"
+        part = first_unsupported(event, supported)
+        reason = f": {invalid_parameter(part)}" if invalid_parameter(part) else ""
+        kind = type(part).__name__
+        raise UnsupportedEventError(f"{subject} {kind} under {relation.value}{reason}")
     return ends
 
 
@@ -461,9 +466,9 @@ def _normalise(name: str) -> str:
 def supports(
     event: dp.DpEvent, *, relation: Relation | str, accountant: Respondent[object, object] | str
 ) -> bool:
-    """Whether ``accountant`` understands the whole tree of ``event`` under ``relation``.
+    """Return True if ``accountant`` supports all parts of ``event`` under ``relation``.
 
-    Parameters are those of ``epsilon``.
+    The parameters are those of ``epsilon``.
 
     Examples
     --------
@@ -494,31 +499,31 @@ def epsilon(
     relation: Relation | str,
     accountant: Respondent[object, object] | str | None = None,
 ) -> object:
-    """The smallest ``epsilon`` at which ``event`` is ``(epsilon, delta)``-DP.
+    """Return the smallest ``epsilon`` for which ``event`` is ``(epsilon, delta)``-DP.
 
     Parameters
     ----------
     event : dp_accounting.DpEvent
-        What was released; noise multipliers are over the bound of one record's contribution.
+        The releases. Noise multipliers are relative to the bound of one record's contribution.
     delta : float
-        In ``[0, 1)``; zero, or not below 1e-300, where float64 has no probabilities left.
+        In ``[0, 1)``: zero, or at least 1e-300, the range of float64.
     relation : Relation or str
-        When two data sets are neighbours.
+        The neighbouring relation.
     accountant : Accountant or str, optional
-        An instance, those of ``privopt.accounting`` among them, or the name of one in
-        ``ACCOUNTANTS``, or its beginning: ``"fourier"``, ``"renyi"``. By default the best that
-        all accountants prove together, as in ``Guarantee``.
+        An instance, including those of ``privopt.accounting``, or the name of one in
+        ``ACCOUNTANTS`` or its beginning: ``"fourier"``, ``"renyi"``. Default: the intersection of
+        all accountants' bounds, as in ``Guarantee``.
 
     Returns
     -------
     Interval
-        Certified bounds; from an instance whatever it answers.
+        Certified bounds. An instance returns its own type.
 
     Raises
     ------
     UnsupportedEventError
-        If the accountant does not understand the event under this relation, or, by default, none
-        does; it names the part.
+        If the accountant does not support the event under this relation or, by default, no
+        accountant does. The message names the unsupported part.
 
     Examples
     --------
@@ -528,10 +533,10 @@ def epsilon(
     0.95
     """
     delta = check_target_delta(delta)
-    chosen, guarantee, ends = _resolve(event, relation, accountant)
-    if chosen is None:
+    selected, guarantee, ends = _resolve(event, relation, accountant)
+    if selected is None:
         return combine_bounds(lambda each: Guarantee(each, guarantee.relation).epsilon(delta), ends)
-    return chosen.epsilon(guarantee.event, guarantee.relation, delta)
+    return selected.epsilon(guarantee.event, guarantee.relation, delta)
 
 
 @checked
@@ -554,9 +559,9 @@ def delta(
     relation: Relation | str,
     accountant: Respondent[object, object] | str | None = None,
 ) -> object:
-    """The smallest ``delta`` at which ``event`` is ``(epsilon, delta)``-DP.
+    """Return the smallest ``delta`` for which ``event`` is ``(epsilon, delta)``-DP.
 
-    ``epsilon`` is finite and not negative; everything else is as for ``epsilon``.
+    ``epsilon`` is finite and non-negative. The other parameters are those of ``epsilon``.
 
     Examples
     --------
@@ -564,10 +569,10 @@ def delta(
     0.1269
     """
     epsilon = check_epsilon(epsilon)
-    chosen, guarantee, ends = _resolve(event, relation, accountant)
-    if chosen is None:
+    selected, guarantee, ends = _resolve(event, relation, accountant)
+    if selected is None:
         return combine_bounds(lambda each: Guarantee(each, guarantee.relation).delta(epsilon), ends)
-    return chosen.delta(guarantee.event, guarantee.relation, epsilon)
+    return selected.delta(guarantee.event, guarantee.relation, epsilon)
 
 
 @checked
@@ -594,10 +599,10 @@ def trade_off(
     relation: Relation | str,
     accountant: Respondent[object, object] | str | None = None,
 ) -> object:
-    """A lower bound of the type-II error of any test of neighbours with type-I error ``alphas``.
+    """Return a lower bound of the type-II error of every test of neighbours at level ``alphas``.
 
-    An array of the shape of ``alphas``, whose values lie in ``[0, 1]``; from an instance its
-    curve. Everything else is as for ``epsilon``.
+    The result is an array of the shape of ``alphas`` with values in ``[0, 1]``. An accountant
+    instance returns its own type. The other parameters are those of ``epsilon``.
 
     Examples
     --------
@@ -606,17 +611,17 @@ def trade_off(
     [1.0, 0.25, 0.0]
     """
     values = check_alpha(alphas, "alphas")
-    chosen, guarantee, ends = _resolve(event, relation, accountant)
-    if chosen is None:
+    selected, guarantee, ends = _resolve(event, relation, accountant)
+    if selected is None:
         return Guarantee(ends[0], guarantee.relation).trade_off(values)
-    return chosen.trade_off(guarantee.event, guarantee.relation, values)
+    return selected.trade_off(guarantee.event, guarantee.relation, values)
 
 
 def _resolve(
     event: dp.DpEvent, relation: Relation | str, accountant: Respondent[object, object] | str | None
 ) -> tuple[Respondent[object, object] | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
-    """The accountant meant, the event with its relation, both checked, and its ``bracket``."""
+    """Return the accountant, the checked guarantee and its ``bounding_events``."""
     guarantee = Guarantee(event, Relation.named("relation", relation))
-    chosen = None if accountant is None else find_accountant(accountant)
-    asked = ACCOUNTANTS if chosen is None else (chosen,)
-    return chosen, guarantee, check_supported(event, guarantee.relation, asked)
+    selected = None if accountant is None else find_accountant(accountant)
+    accountants = ACCOUNTANTS if selected is None else (selected,)
+    return selected, guarantee, check_supported(event, guarantee.relation, accountants)

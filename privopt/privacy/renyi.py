@@ -1,6 +1,6 @@
-"""From Rényi divergences, or zCDP, to epsilon and delta; rounded outwards.
+"""Conversion of Rényi divergences and zCDP to epsilon and delta, rounded outwards.
 
-A mechanism with ``D_alpha <= rho`` between neighbours has, at every ``epsilon >= 0``,
+A mechanism with ``D_alpha <= rho`` between neighbours has, for every ``epsilon >= 0``,
 
     ln delta <= (alpha - 1)(rho - epsilon) + (alpha - 1) ln(alpha - 1) - alpha ln alpha,
 
@@ -8,25 +8,24 @@ because ``(1 - e^-x)_+ <= e^((alpha-1) x) (alpha-1)^(alpha-1) / alpha^alpha``. S
 
     epsilon = rho + ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1),
 
-zero where that is negative. Mironov's older conversion drops all terms in ``alpha`` alone.
+or zero if that is negative. Mironov's earlier conversion omits all terms in ``alpha`` alone.
 
-A lossless conversion of one order also uses that ``E_Q dP/dQ = 1``. For every ``beta >= 0`` and
-``lam > 0`` the least ``c`` with ``(x - e^epsilon)_+ <= lam x^alpha - beta (x - 1) + c`` for all
-``x >= 0`` proves ``delta <= lam e^((alpha-1) rho) + c``. The curve touches the left side at ``x_0``
-and at ``x_1 = x_0 (1 + 1/beta)^(1/(alpha-1))``. Written in ``r = ln(1 + 1/beta)``,
+The lossless conversion of one order also uses ``E_Q dP/dQ = 1``. For every ``beta >= 0`` and
+``lam > 0``, let ``c`` be the smallest number with
+``(x - e^epsilon)_+ <= lam x^alpha - beta (x - 1) + c`` for all ``x >= 0``. It proves
+``delta <= lam e^((alpha-1) rho) + c``. The curve touches the left side at ``x_0`` and at
+``x_1 = x_0 (1 + 1/beta)^(1/(alpha-1))``. With ``r = ln(1 + 1/beta)``,
 
     delta <= beta (expm1((alpha - 1)(rho - ln x_0)) / alpha - (1 - 1/alpha)(1 - x_0)),
-    x_0 = min(1, e^epsilon alpha / ((alpha - 1) e^s (1 + beta (1 - e^-s)))),   s = r / (alpha - 1),
+    x_0 = min(1, e^epsilon alpha / ((alpha - 1) e^s (1 + beta (1 - e^-s)))),   s = r / (alpha - 1).
 
-and the lowest of these is the true maximum, by convex duality. A slope ``beta`` below zero helps
-where ``rho - epsilon >= ln(alpha / (alpha - 1))``, and gives ``delta <= 1 - e^(epsilon - rho)``.
+By convex duality, the minimum over ``beta`` is the exact maximum. A slope ``beta < 0`` helps if
+``rho - epsilon >= ln(alpha / (alpha - 1))``, and gives ``delta <= 1 - e^(epsilon - rho)``.
 
 Sources: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 3;
 Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020
 (arXiv:2004.00010), Proposition 12; Asoodeh, Liao, Calmon, Kosut and Sankar, "A better bound
 gives a hundred rounds", ISIT 2020 (arXiv:2001.05990), Theorem 2, for the lossless one.
-
-Orders of Rényi divergences: the default grid, its checks, and minimisation over orders.
 """
 
 from __future__ import annotations
@@ -43,28 +42,28 @@ from privopt.privacy.numbers import check_delta, check_epsilon, real, real_array
 
 Array = npt.NDArray[np.float64]
 
-_LARGEST = 700.0  # epsilon whose exponential is a float
-_SLACK = 2.0**-50  # of every term of a sum: each is within four units of 2^-53
+_LARGEST = 700.0  # largest epsilon whose exponential is a float
+_SLACK = 2.0**-50  # relative, of every term of a sum: each is within four units of 2^-53
 
 
 def renyi_epsilons(
     orders: Array, divergences: Array, delta: npt.ArrayLike, *, improved: bool = True
 ) -> Array:
-    """``epsilon`` proved by each order, not clipped; ``delta > 0`` may broadcast."""
+    """Return the ``epsilon`` that each order proves, not clipped; ``delta > 0`` may broadcast."""
     power = orders - 1.0
     log_delta = np.log(delta)
-    spent = -log_delta / power
+    cost = -log_delta / power
     if not improved:
-        return divergences + spent + _SLACK * (divergences + spent)
+        return divergences + cost + _SLACK * (divergences + cost)
     gain, entropy = np.log1p(1.0 / power), np.log1p(power) / power
-    size = divergences + spent + gain + entropy
-    return divergences + (spent - entropy) - gain + _SLACK * size
+    size = divergences + cost + gain + entropy
+    return divergences + (cost - entropy) - gain + _SLACK * size
 
 
 def renyi_log_deltas(
     orders: Array, divergences: Array, epsilon: npt.ArrayLike, *, improved: bool = True
 ) -> Array:
-    """``ln delta`` proved by each order; ``epsilon`` may broadcast."""
+    """Return the ``ln delta`` that each order proves; ``epsilon`` may broadcast."""
     power = orders - 1.0
     loss = np.minimum(np.asarray(epsilon, dtype=np.float64), 1e100)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -77,7 +76,7 @@ def renyi_log_deltas(
 
 
 def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: float) -> float:
-    """The smallest ``epsilon`` at ``delta`` that one of the orders alone implies.
+    """Return the smallest ``epsilon`` at ``delta`` that a single order implies.
 
     The conversion is lossless: some pair of distributions with that divergence attains it.
 
@@ -88,7 +87,7 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
     divergences : array_like
         Upper bounds of ``D_alpha``, one for each order, in ``[0, inf]``.
     delta : float
-        In ``[0, 1)``; at zero the answer is infinite, unless a divergence is zero.
+        In ``[0, 1)``. The result for zero is infinite, unless a divergence is zero.
 
     Formal guarantee
     ----------------
@@ -106,7 +105,7 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
     if delta == 0.0:
         return math.inf
     highest = max(0.0, float(np.min(renyi_epsilons(alphas, bounds, delta))))
-    target = math.log(delta) * (1.0 + _SLACK)  # below ln delta, whatever its rounding
+    target = math.log(delta) * (1.0 + _SLACK)  # below ln delta, rounding included
 
     def excess(epsilon: float) -> float:
         return float(np.min(_lossless(alphas, bounds, epsilon))) - target
@@ -119,12 +118,12 @@ def renyi_epsilon(orders: npt.ArrayLike, divergences: npt.ArrayLike, delta: floa
     if excess(largest) >= 0.0:
         return highest
     root = float(brentq(excess, 0.0, largest, xtol=1e-13 * largest, rtol=1e-14))
-    above = min(highest, root * (1.0 + 1e-12))
-    return above if excess(above) <= 0.0 else highest
+    upper = min(highest, root * (1.0 + 1e-12))
+    return upper if excess(upper) <= 0.0 else highest
 
 
 def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
-    """The smallest ``delta`` at ``epsilon`` that an order implies; see ``renyi_epsilon``."""
+    """Return the smallest ``delta`` at ``epsilon`` that an order implies; see ``renyi_epsilon``."""
     alphas, bounds = _check(orders, divergences)
     epsilon = check_epsilon(epsilon)
     if np.min(bounds) == 0.0:
@@ -133,10 +132,11 @@ def renyi_delta(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: floa
 
 
 def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
-    """``epsilon`` at ``delta`` of a mechanism with ``D_alpha <= xi + rho alpha`` at every order.
+    """Return ``epsilon`` at ``delta`` of a mechanism with ``D_alpha <= xi + rho alpha``.
 
-    The best order of the conversion of Rényi divergences, and no more than that of Mironov's:
-    ``xi + rho + 2 sqrt(rho ln(1/delta))``. With ``rho = 0`` it is ``xi``-DP outright.
+    The bound holds at every order ``alpha > 1``. The result is the minimum over the orders of the
+    conversion of Rényi divergences, and at most Mironov's
+    ``xi + rho + 2 sqrt(rho ln(1/delta))``. For ``rho = 0`` it is ``xi``.
 
     Source: Bun and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065),
     Proposition 1.3, for the second form.
@@ -157,7 +157,7 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
 
 
 def zcdp_delta(rho: float, epsilon: float, xi: float = 0.0) -> float:
-    """``delta`` at ``epsilon`` of a mechanism with ``D_alpha <= xi + rho alpha`` at every order."""
+    """Return ``delta`` at ``epsilon`` of a mechanism with ``D_alpha <= xi + rho alpha``."""
     rho, xi, epsilon = _non_negative("rho", rho), _non_negative("xi", xi), check_epsilon(epsilon)
     if rho == 0.0 and epsilon >= xi:
         return 0.0
@@ -172,15 +172,15 @@ def zcdp_delta(rho: float, epsilon: float, xi: float = 0.0) -> float:
 
 
 def round_delta(log_delta: float) -> float:
-    """``e^log_delta``, rounded up, within ``(0, 1]``."""
+    """Return ``e^log_delta``, rounded up, in ``(0, 1]``."""
     return min(1.0, math.nextafter(math.exp(min(log_delta, 0.0)), 2.0))
 
 
 def envelope(losses: Array, deltas: Array, alphas: Array) -> Array:
-    """A lower bound of the trade-off curve from points ``(epsilon, delta)`` that are proved.
+    """Return a lower bound of the trade-off curve from proved points ``(epsilon, delta)``.
 
-    ``max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha))`` over the points,
-    rounded down.
+    It is the maximum over the points of
+    ``max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha))``, rounded down.
     """
     curve = np.zeros_like(alphas)
     for epsilon, delta in zip(losses, deltas, strict=True):
@@ -193,12 +193,12 @@ def envelope(losses: Array, deltas: Array, alphas: Array) -> Array:
 
 
 def _lossless(orders: Array, divergences: Array, epsilon: float) -> Array:
-    """``ln delta`` that each order implies: the lowest of all three bounds of this module."""
+    """Return the ``ln delta`` that each order implies: the minimum of the bounds of this module."""
     best = renyi_log_deltas(orders, divergences, epsilon)
-    known = np.isfinite(divergences)
-    if epsilon > _LARGEST or not known.any():
+    finite = np.isfinite(divergences)
+    if epsilon > _LARGEST or not finite.any():
         return best
-    order, rho = orders[known, None], divergences[known, None]
+    order, rho = orders[finite, None], divergences[finite, None]
     power = order - 1.0
     ratio = np.log1p(1.0 / power)
 
@@ -207,9 +207,9 @@ def _lossless(orders: Array, divergences: Array, epsilon: float) -> Array:
         return np.asarray(r / power + np.log1p(beta * -np.expm1(-r / power)))
 
     def proved(r: Array) -> Array:
-        grown = growth(r)
-        size = 4.0 + epsilon + grown + r / power + ratio
-        log_x = np.minimum(0.0, epsilon + ratio - grown - _SLACK * size)
+        growth_rate = growth(r)
+        size = 4.0 + epsilon + growth_rate + r / power + ratio
+        log_x = np.minimum(0.0, epsilon + ratio - growth_rate - _SLACK * size)
         exponent = power * (rho - log_x)
         gain = np.expm1(exponent) / order * (1.0 + _SLACK * (4.0 + exponent))
         gain += power / order * np.expm1(log_x) * (1.0 - 4.0 * _SLACK)
@@ -220,21 +220,21 @@ def _lossless(orders: Array, divergences: Array, epsilon: float) -> Array:
     with np.errstate(all="ignore"):
         high = power * (epsilon + ratio)  # growth(r) >= r / power
         low = 1e-12 * high
-        for _ in range(60):  # the least r with x_0 <= 1
+        for _ in range(60):  # the smallest r with x_0 <= 1
             middle = np.sqrt(low * high)
-            below = growth(middle) < epsilon + ratio
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
+            growing = growth(middle) < epsilon + ratio
+            low, high = np.where(growing, middle, low), np.where(growing, high, middle)
         r = high + power * (epsilon + ratio) * np.append(0.0, np.geomspace(1e-12, 1e4, 129))
         for _ in range(4):
             value = proved(r)
-            best[known] = np.minimum(best[known], value.min(axis=1))
+            best[finite] = np.minimum(best[finite], value.min(axis=1))
             i = np.argmin(value, axis=1)[:, None]
-            left = np.take_along_axis(r, np.maximum(i - 1, 0), axis=1)
-            right = np.take_along_axis(r, np.minimum(i + 1, r.shape[1] - 1), axis=1)
-            r = left + (right - left) * np.linspace(0.0, 1.0, 21)
-        above = (divergences - epsilon) + _SLACK * (divergences + epsilon)
-        certain = np.log(-np.expm1(-above)) + _SLACK
-    applies = above >= np.log1p(1.0 / (orders - 1.0)) + 4.0 * _SLACK * (divergences + epsilon)
+            start = np.take_along_axis(r, np.maximum(i - 1, 0), axis=1)
+            end = np.take_along_axis(r, np.minimum(i + 1, r.shape[1] - 1), axis=1)
+            r = start + (end - start) * np.linspace(0.0, 1.0, 21)
+        difference = (divergences - epsilon) + _SLACK * (divergences + epsilon)
+        certain = np.log(-np.expm1(-difference)) + _SLACK
+    applies = difference >= np.log1p(1.0 / (orders - 1.0)) + 4.0 * _SLACK * (divergences + epsilon)
     return np.where(applies, np.minimum(best, certain), best)
 
 
@@ -266,12 +266,12 @@ ORDERS: tuple[float, ...] = (
     *(float(order) for order in range(11, 20)),
     *np.round(np.geomspace(20.0, 1e6, 76)).tolist(),
 )
-"""Real orders, dense near 1 (they serve little noise), then integers in steps of 15 %, up to a
-million (which serves much noise). What is minimised over them is refined between them."""
+"""Real orders, dense near 1 for little noise, then integers in steps of 15 % up to a million for
+much noise. Minima over these orders are refined between them."""
 
 
 def check_orders(orders: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Finite real orders above one, increasing, as a float64 vector."""
+    """Return finite real orders above one, increasing, as a float64 vector."""
     values = real_array("orders", orders)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"orders must be a non-empty sequence, got {shown(orders)}")
@@ -285,18 +285,18 @@ def minimise_over_orders(
     orders: npt.NDArray[np.float64],
     rounds: int = 3,
 ) -> float:
-    """The lowest value of ``objective`` on ``orders`` and on finer grids around the best of them.
+    """Return the minimum of ``objective`` on ``orders`` and on finer grids around the minimiser.
 
-    Every value tried counts, so the answer is a value of the objective whatever its shape.
+    The result is a value of the objective, whatever its shape.
     """
     values = objective(orders)
     best = float(np.min(values))
     for _ in range(rounds):
         i = int(np.argmin(values))
-        left, right = orders[max(i - 1, 0)], orders[min(i + 1, orders.size - 1)]
-        if not left < right or not np.isfinite(best):
+        start, end = orders[max(i - 1, 0)], orders[min(i + 1, orders.size - 1)]
+        if not start < end or not np.isfinite(best):
             break
-        orders = np.unique(1.0 + np.geomspace(left - 1.0, right - 1.0, _POINTS + 2))
+        orders = np.unique(1.0 + np.geomspace(start - 1.0, end - 1.0, _POINTS + 2))
         values = objective(orders)
         best = min(best, float(np.min(values)))
     return best

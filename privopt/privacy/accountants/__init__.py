@@ -1,7 +1,7 @@
-"""Accountants: what proves something about an event.
+"""Accountants: certified bounds of the privacy of events.
 
-Those in ``TIGHT`` leave nothing for the others to improve: every guarantee asks them. Accountants
-that are only compared with live in ``privopt.accounting``.
+Every guarantee evaluates the accountants in ``TIGHT``. The others never improve on them.
+Accountants for comparison are in ``privopt.accounting``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "Respondent",
 ]
 
-ACCURACY = 1e-4  # relative: to which noise is calibrated, and answers are read back
+ACCURACY = 1e-4  # relative accuracy of calibrated noise and of guarantees
 
 TIGHT: tuple[Accountant, ...] = (
     NonPrivate(),

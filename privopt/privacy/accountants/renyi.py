@@ -1,7 +1,7 @@
 """Accountant of Rényi differential privacy: divergences add, order by order.
 
-A valid bound of every event it supports, but never the exact value: a curve of divergences cannot
-reach what the whole distribution of the privacy loss would prove.
+Its bounds are valid for every event it supports, but not tight: a curve of divergences contains
+less information than the distribution of the privacy loss.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _DELTAS = np.concatenate([np.geomspace(1e-12, 0.1, 34), np.linspace(0.15, 0.95, 
 
 @dataclass(frozen=True)
 class Renyi:
-    """Every event of ``renyi_divergence``, under its relations.
+    """Compositions of releases with known Rényi divergences, under the relations of their theorems.
 
     Parameters
     ----------
     orders : sequence of float, optional
-        Increasing, above one. The best of them is refined over the real orders beside it.
+        Increasing, above one. The best order is refined over the real orders next to it.
 
     Formal guarantee
     ----------------
-    The upper ends hold, rounding included; the lower ends are zero, which says nothing.
+    The upper ends hold, rounding included. The lower ends are zero.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Renyi:
             event, lambda some: renyi_epsilons(some, curve(some), delta, improved=self.improved)
         )
         own = np.unique(renyi_orders(event))
-        if self.improved and own.size:  # what is known of so few orders is to be used up
+        if self.improved and own.size:  # the lossless conversion of a few orders
             best = min(best, renyi_epsilon(own, curve(own), delta))
         return Interval(0.0, max(0.0, best))
 
@@ -109,7 +109,7 @@ class Renyi:
         return envelope(np.maximum(np.min(losses, axis=1), 0.0), _DELTAS, alphas)
 
     def _curve(self, event: dp.DpEvent, relation: Relation) -> Curve | None:
-        """The divergences; None where one of them vanishes, and nothing is told."""
+        """Return the divergences, or None if one of them is zero, which means no privacy loss."""
         curve = renyi_curve(event, relation)
         if curve is None:
             raise ValueError(f"event must be supported under {relation.value}, got {shown(event)}")

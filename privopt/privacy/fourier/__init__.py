@@ -1,4 +1,4 @@
-"""Compositions by the Fourier transform, with certified bounds on both sides."""
+"""Composition of privacy-loss distributions by the Fourier transform, with certified bounds."""
 
 from __future__ import annotations
 

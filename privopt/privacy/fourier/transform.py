@@ -1,12 +1,4 @@
-"""Laws of integers by their transforms, with what rounding may add at every frequency.
-
-How much of a composed law lies beyond a sum: from all its values, or from few frequencies.
-
-Both answer, for the consecutive lattice sums ``s_k``, with the tilted weights
-``v_j = e^(-lambda (s_j - centre)) P_lambda(S = s_j)`` and the last sum of the window for end,
-
-    mass_k = sum_{j >= k} v_j,    image_k = sum_{j >= k} v_j e^(s_k - s_j).
-"""
+"""Laws of integers: their transforms with rounding errors, and their tails."""
 
 from __future__ import annotations
 
@@ -30,15 +22,15 @@ _U = 2.0**-53  # unit roundoff of float64
 _MAX_GROWTH = 300.0
 _MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
 _OCTAVES = 64  # of lattice points
-_CUTOFF_EXPONENT = 80.0  # a frequency of weight e^-80 is not missed
+_CUTOFF_EXPONENT = 80.0  # frequencies of weight e^-80 and less are omitted
 LEFT_OUT = math.exp(-_CUTOFF_EXPONENT)
 
 
 @dataclass(frozen=True)
 class Frequencies:
-    """The transform ``sum_k p_k e^(-2 pi i m k / size)`` at few ``m >= 0``; elsewhere it is zero.
+    """The transform ``sum_k p_k e^(-2 pi i m k / size)`` at a few ``m >= 0``; elsewhere it is zero.
 
-    ``p`` is real and ``m <= size / 2``, so that each ``m`` between the ends stands for two.
+    ``p`` is real and ``m <= size / 2``, so that each ``m`` between the ends represents two.
     """
 
     values: Complex
@@ -52,28 +44,28 @@ class Frequencies:
 
     @property
     def weights(self) -> Array:
-        """How many frequencies each stands for."""
+        """The number of frequencies that each ``m`` represents."""
         return np.where(2 * self.modes % self.size == 0, 1.0, 2.0)
 
 
 class Characteristic(NamedTuple):
-    """``phi - 1 = sum_k w_k (z^k - 1)`` at ``z = e^(-i omega)``, and how far off it may be.
+    """``phi - 1 = sum_k w_k (z^k - 1)`` at ``z = e^(-i omega)``, with error bounds.
 
-    Losses close to the median are a cluster (``reaches``): there ``z^k - 1`` is next to nothing
-    at all frequencies that matter, and a transform of ``w`` would drown it in its rounding. With
-    the mean ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of
-    ``E |k|`` at 0, of which ``w`` is the second difference,
+    Losses close to the median form a cluster (``cluster_radii``). For them ``z^k - 1`` is very
+    small at all relevant frequencies, and the rounding of a transform of ``w`` would exceed it.
+    With the mean ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of
+    ``E |k|`` at 0, whose second difference is ``w``,
 
-        sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega):
+        sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega).
 
-    all that is rounded is multiplied by ``omega^2``. Other losses are transformed as they are.
+    All rounding errors are then multiplied by ``omega^2``. Other losses are transformed directly.
 
     Attributes
     ----------
     value : ndarray
         ``phi - 1`` at ``omega = 2 pi m / N``, ``m <= N / 2``.
     steep, flat : float
-        The transforms' euclidean errors are ``4 sin^2(omega / 2) steep + flat``.
+        The euclidean errors of the transforms are ``4 sin^2(omega / 2) steep + flat``.
     mean, moment, rare, unit : float
         Rounding adds at most ``unit (mean sin omega + 4 sin^2(omega / 2) moment + 2 rare)``.
     """
@@ -88,7 +80,7 @@ class Characteristic(NamedTuple):
 
     @classmethod
     def of(cls, weight: Array, points: Points, near: Flags, size: int) -> Characteristic:
-        """Of a law, with the points of its cluster."""
+        """Return the characteristic of a law; ``near`` marks the points of its cluster."""
         reach, eta = int(np.abs(points[near]).max(initial=0)), 8 * _U * math.log2(size)
         potential, mean = _potential(weight[near], points[near], reach)
         folded = np.bincount(np.arange(-reach, reach + 1) % size, potential, size)
@@ -105,14 +97,14 @@ class Characteristic(NamedTuple):
 
 
 def cluster_radii(laws: Sequence[tuple[Array, Points, int]]) -> list[int]:
-    """How far the clusters reach, ``B = 2^s - 1``, for the least error.
+    """Return the radii ``B = 2^s - 1`` of the clusters that minimise the error.
 
-    That of ``H``, of length ``sqrt(E |k| E k^2) / 2`` at most, is felt times the largest
-    ``omega^2 V``, with about ``-ln V = sum_j T_j E min(1, (omega k)^2) / 2``; that of the rest
-    times one.
+    The error of ``H``, whose norm is at most ``sqrt(E |k| E k^2) / 2``, is multiplied by the
+    largest ``omega^2 V``, with about ``-ln V = sum_j T_j E min(1, (omega k)^2) / 2``. The error of
+    the other losses is multiplied by one.
     """
     scales = np.arange(_OCTAVES)
-    sums, dead = [], np.zeros(_OCTAVES)
+    sums, decay = [], np.zeros(_OCTAVES)
     for weight, points, count in laws:
         away = np.abs(points).astype(np.float64)
         octave = np.frexp(away)[1]
@@ -120,29 +112,29 @@ def cluster_radii(laws: Sequence[tuple[Array, Points, int]]) -> list[int]:
             np.bincount(octave, weight * each, _OCTAVES).cumsum()
             for each in (1.0, away, away * away, weight)
         )
-        dead += count * (second / 4.0**scales + mass[-1] - mass)
+        decay += count * (second / 4.0**scales + mass[-1] - mass)
         sums.append((np.sqrt(first * second), np.sqrt(np.maximum(length[-1] - length, 0.0))))
-    felt = float((4.0 ** (1.0 - scales) * np.exp(-0.5 * dead)).max())
-    return [2 ** int(np.argmin(0.5 * felt * near + far)) - 1 for near, far in sums]
+    weight_of_near = float((4.0 ** (1.0 - scales) * np.exp(-0.5 * decay)).max())
+    return [2 ** int(np.argmin(0.5 * weight_of_near * near + far)) - 1 for near, far in sums]
 
 
 def _potential(weight: Array, points: Points, reach: int) -> tuple[Array, float]:
-    """``H`` from ``-reach`` to ``reach``, and the mean."""
+    """Return ``H`` from ``-reach`` to ``reach``, and the mean."""
     law = np.bincount(points + reach, weight, 2 * reach + 1)
     # E (|k| - i)_+ for i = reach - 1 ... 0 on either side.
-    left, right = (
+    lower, upper = (
         np.cumsum(np.cumsum(side, dtype=np.longdouble)) for side in (law[:reach], law[:reach:-1])
     )
     if not reach:
         return np.zeros(1), 0.0
-    middle = 0.5 * (left[-1] + right[-1])
-    whole = np.concatenate([[0.0], left[:-1], [middle], right[-2::-1], [0.0]])
-    return whole.astype(np.float64), float(right[-1] - left[-1])
+    middle = 0.5 * (lower[-1] + upper[-1])
+    whole = np.concatenate([[0.0], lower[:-1], [middle], upper[-2::-1], [0.0]])
+    return whole.astype(np.float64), float(upper[-1] - lower[-1])
 
 
 @lru_cache(maxsize=2)
 def _sines(size: int) -> tuple[Array, Array]:
-    """``4 sin^2(omega / 2)`` and ``sin omega`` at the frequencies of a transform."""
+    """Return ``4 sin^2(omega / 2)`` and ``sin omega`` at the frequencies of a transform."""
     half = math.pi / size * np.arange(size // 2 + 1, dtype=np.float64)
     sine = np.sin(half)
     return 4.0 * sine * sine, 2.0 * sine * np.cos(half)
@@ -151,48 +143,48 @@ def _sines(size: int) -> tuple[Array, Array]:
 def multiply_powers(
     laws: Sequence[tuple[Characteristic, int]], size: int
 ) -> tuple[Frequencies, float]:
-    """``prod phi_j^T_j`` where it is not next to nothing, and the law's euclidean error."""
+    """Return ``prod phi_j^T_j`` at its relevant frequencies, and the law's euclidean error."""
     steep, sine = _sines(size)
     rows = math.sqrt(size)
     most, least = np.zeros((2, steep.size))
     for each, count in laws:
-        # ln |phi| <= (|phi|^2 - 1) / 2, all errors of the transform at one frequency included
+        # ln |phi| <= (|phi|^2 - 1) / 2, including all errors of the transform at one frequency
         a, b = each.value.real, each.value.imag
         log = a + 0.5 * (a * a + b * b)
         log += (1.5 * rows * each.steep) * steep + 1.5 * rows * each.flat
         most += count * log
         np.minimum(least, log, out=least)
     modes = np.flatnonzero(most - least > -_CUTOFF_EXPONENT)
-    kept = slice(None) if modes.size == steep.size else modes
-    steep, sine = steep[kept], np.abs(sine[kept])
+    selected = slice(None) if modes.size == steep.size else modes
+    steep, sine = steep[selected], np.abs(sine[selected])
     exponent: Complex = np.zeros(modes.size, dtype=np.complex128)
     most, least, rounding = np.zeros((3, modes.size))
     for each, count in laws:
-        value = _log1p(each.value[kept])
+        value = _log1p(each.value[selected])
         wrong = each.unit * (each.mean * sine + each.moment * steep + 2.0 * each.rare)
         log = _log_plus(value.real, wrong + (rows * each.steep) * steep + rows * each.flat)
         exponent += count * value
         most += count * log
         np.minimum(least, log, out=least)
         rounding += count * wrong
-    rest = np.exp(np.minimum(most - least, _MAX_GROWTH))  # all factors but one
-    error = math.fsum(count * each.steep for each, count in laws) * float((steep * rest).max())
-    error += math.fsum(count * each.flat for each, count in laws) * float(rest.max())
+    others = np.exp(np.minimum(most - least, _MAX_GROWTH))  # all factors but one
+    error = math.fsum(count * each.steep for each, count in laws) * float((steep * others).max())
+    error += math.fsum(count * each.flat for each, count in laws) * float(others.max())
     law = Frequencies(np.exp(exponent), modes, size)
-    error += math.sqrt(float(law.weights @ (rounding * rest) ** 2) / size)
+    error += math.sqrt(float(law.weights @ (rounding * others) ** 2) / size)
     return law, error
 
 
 def _log_plus(log: Array, error: Array) -> Array:
-    """``ln(e^log + error)``, or a little more."""
-    found = log + 2.0 * error  # from 1/2 on
+    """Return an upper bound of ``ln(e^log + error)``."""
+    result = log + 2.0 * error  # from 1/2 on
     small = np.flatnonzero(log < -math.log(2.0))
-    found[small] = np.log(np.exp(log[small]) + error[small] + _MIN_SQUARE)
-    return found
+    result[small] = np.log(np.exp(log[small]) + error[small] + _MIN_SQUARE)
+    return result
 
 
 def _log1p(x: Complex) -> Complex:
-    """``ln(1 + x)`` to some ``u`` of ``|x|``, for ``|1 + x| <= 1`` but for rounding."""
+    """Return ``ln(1 + x)`` to a few ``u`` of ``|x|``, for ``|1 + x| <= 1`` up to rounding."""
     a, b = x.real, x.imag
     log = np.empty(x.shape, dtype=np.complex128)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -205,7 +197,7 @@ def _log1p(x: Complex) -> Complex:
     return log
 
 
-_MAX_EXPONENT = 600.0  # of a weight; one that is larger nobody believes
+_MAX_EXPONENT = 600.0  # of a weight; larger weights have no accuracy
 
 
 @dataclass(frozen=True)
@@ -217,11 +209,11 @@ class Lattice:
     count: int
 
     def sum_at(self, k: int) -> float:
-        """``s_k``; infinite beyond the last."""
+        """Return ``s_k``; infinite beyond the last."""
         return (self.origin + k) * self.spacing if k < self.count else math.inf
 
     def first_above(self, epsilon: float) -> int:
-        """The smallest ``k`` in ``[0, count]`` with ``s_k > epsilon``."""
+        """Return the smallest ``k`` in ``[0, count]`` with ``s_k > epsilon``."""
         k = math.floor(min(max(epsilon / self.spacing - self.origin, -1.0), float(self.count)))
         k = min(max(k, 0), self.count)
         while k > 0 and self.sum_at(k - 1) > epsilon:
@@ -233,9 +225,14 @@ class Lattice:
 
 @dataclass(frozen=True)
 class DenseTails:
-    """All sums, taken once from above.
+    """Tails of a law from all its values, summed once from above.
 
-    ``running`` is the sum of the partial sums: what their roundings add up to, in units of ``u``.
+    Tails are defined for the consecutive lattice sums ``s_k`` up to the last one of the window,
+    with the tilted weights ``v_j = e^(-lambda (s_j - centre)) P_lambda(S = s_j)``::
+
+        mass_k = sum_{j >= k} v_j,    image_k = sum_{j >= k} v_j e^(s_k - s_j).
+
+    ``running`` is the sum of the partial sums, which bounds their rounding in units of ``u``.
     """
 
     lattice: Lattice
@@ -247,7 +244,7 @@ class DenseTails:
 
     @classmethod
     def of(cls, law: Array, lattice: Lattice, tilt: float, centre: float) -> DenseTails:
-        """From ``P_lambda(S = s_k) >= 0``."""
+        """Return the tails of ``P_lambda(S = s_k) >= 0``."""
         sums: Array = (lattice.origin + np.arange(law.size, dtype=np.float64)) * lattice.spacing
         weighted = (law * np.exp(np.minimum(-tilt * (sums - centre), _MAX_EXPONENT)))[::-1]
         mass = np.cumsum(weighted)
@@ -256,9 +253,9 @@ class DenseTails:
         return cls(lattice, mass[::-1], image[::-1], running[::-1], tilt, centre)
 
     def at(self, k: int) -> tuple[float, float, float]:
-        """``mass_k`` and ``image_k``, looked up, and the rounding of either; zero at the end.
+        """Return ``mass_k``, ``image_k`` and a bound of their rounding errors; zero at the end.
 
-        Of each term a relative ``u`` for every sum in which it stands and for its exponents.
+        Every term has a relative error ``u`` for each sum that contains it, and for its exponents.
         """
         if k >= self.lattice.count:
             return 0.0, 0.0, 0.0
@@ -269,12 +266,12 @@ class DenseTails:
 
 
 class ModalTails:
-    """Geometric sums, one a frequency: ``sum_j r^j = (1 - r^n) / (1 - r)``.
+    """Tails of a law from a few frequencies, by geometric sums ``sum_j r^j = (1 - r^n) / (1 - r)``.
 
-    A smooth law of many points has few frequencies, and each question costs no more than these.
-    Phases are reduced exactly, as integers, so that ``1 - r^n`` is wrong by some ``u`` of one,
-    and ``1 - r`` by as much of itself; by Cauchy and Schwarz the whole is wrong by some ``u`` of
-    ``|p|`` times the euclidean mean of ``1 / |1 - r|``, and by some ``u`` of itself.
+    A smooth law of many points has few frequencies, and each evaluation costs as many terms. Phases
+    are reduced exactly, as integers, so that ``1 - r^n`` has an absolute error of a few ``u``, and
+    ``1 - r`` a relative one. By Cauchy and Schwarz the error of the whole is a few ``u`` times
+    ``|p|`` times the euclidean mean of ``1 / |1 - r|``, and a few ``u`` of itself.
     """
 
     def __init__(
@@ -292,24 +289,24 @@ class ModalTails:
         self._error = 128 * _U * law.length * math.sqrt(float(law.weights @ most**2) / law.size)
 
     def at(self, k: int) -> tuple[float, float, float]:
-        """``mass_k`` and ``image_k``, summed over the frequencies, and the rounding of either."""
-        left = self.lattice.count - k
-        if left <= 0:
+        """Return ``mass_k``, ``image_k`` and a bound of their rounding errors."""
+        remaining = self.lattice.count - k
+        if remaining <= 0:
             return 0.0, 0.0, 0.0
         size, modes = self._law.size, self._law.modes
-        turned = self._shares * np.exp(
+        rotated = self._shares * np.exp(
             2j * math.pi / size * (modes * ((self._start + k) % size) % size)
         )
-        angle = 2.0 * math.pi / size * (modes * left % size)
-        away = -self._tilt * (self.lattice.sum_at(k) - self._centre)
-        weight = math.exp(min(away, _MAX_EXPONENT))
+        angle = 2.0 * math.pi / size * (modes * remaining % size)
+        log_weight = -self._tilt * (self.lattice.sum_at(k) - self._centre)
+        weight = math.exp(min(log_weight, _MAX_EXPONENT))
         sums = []
         for rate, gap in zip((self._tilt, self._tilt + 1.0), self._gaps, strict=True):
-            whole = -np.expm1(-rate * self.lattice.spacing * left + 1j * angle)
+            whole = -np.expm1(-rate * self.lattice.spacing * remaining + 1j * angle)
             flat = gap == 0.0
-            ratio = np.where(flat, left, whole / np.where(flat, 1.0, gap))
-            sums.append(weight * float((turned * ratio).real.sum()))
-        exponent = abs(away) + self._tilt * abs(self._centre)
+            ratio = np.where(flat, remaining, whole / np.where(flat, 1.0, gap))
+            sums.append(weight * float((rotated * ratio).real.sum()))
+        exponent = abs(log_weight) + self._tilt * abs(self._centre)
         slack = (64.0 + 4.0 * exponent) * _U * max(sums[0], 0.0)
         return sums[0], sums[1], weight * self._error + slack
 

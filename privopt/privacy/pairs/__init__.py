@@ -1,4 +1,4 @@
-"""Dominating pairs that several kinds of release share; the others stand beside their release."""
+"""Dominating pairs that several mechanisms share. The others are next to their mechanism."""
 
 from __future__ import annotations
 

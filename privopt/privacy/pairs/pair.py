@@ -1,7 +1,4 @@
-"""What the Fourier accountant asks of a pair of distributions.
-
-A few outcomes: nothing told, everything, and one bit told truly or not.
-"""
+"""Dominating pairs: the interface of the Fourier accountant, and pairs with a few outcomes."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ Array = npt.NDArray[np.float64]
 class Bins(NamedTuple):
     """Probabilities of a privacy loss under ``P`` and ``Q``, bin by bin.
 
-    Entry ``i`` of the arrays belongs to losses in ``(edges[i - 1], edges[i]]``; the first and the
-    last to what lies beyond the edges, infinite losses apart.
+    Entry ``i`` belongs to losses in ``(edges[i - 1], edges[i]]``. The first and the last entry
+    belong to losses beyond the edges, without infinite losses.
 
     Attributes
     ----------
@@ -29,7 +26,7 @@ class Bins(NamedTuple):
     p_error, q_error : ndarray, shape (n + 1,)
         Bounds of their absolute errors.
     blur : float
-        An outcome may stand in the next bin if its loss is this close to the edge.
+        An outcome may be counted in the next bin if its loss is this close to the edge.
     """
 
     p: Array
@@ -40,7 +37,7 @@ class Bins(NamedTuple):
 
 
 class Pair(ABC):
-    """An ordered pair ``(P, Q)`` of distributions, known through its privacy loss.
+    """An ordered pair ``(P, Q)`` of distributions, represented by its privacy loss.
 
     The loss of an outcome ``o`` is ``ln P(o) / Q(o)``. The pair *dominates* a mechanism in one
     order of neighbours if ``H_gamma(M(D) || M(D')) <= H_gamma(P || Q)`` for every ``gamma > 0``
@@ -49,41 +46,41 @@ class Pair(ABC):
     2022 (arXiv:2106.08567), Theorem 10.
     """
 
-    symmetric: ClassVar[bool] = False  # whether the pair is its own reverse
+    symmetric: ClassVar[bool] = False  # True if the pair is its own reverse
 
     @property
     def attained(self) -> Pair | None:
-        """A pair that one pair of neighbours has in every step; by default the pair itself."""
+        """The pair of one fixed pair of neighbours in every step, by default this pair."""
         return self
 
     def range(self) -> tuple[float, float]:
-        """Essential infimum of the loss under ``Q`` and supremum under ``P``; by default none."""
+        """Return the essential infimum of the loss under ``Q`` and the supremum under ``P``."""
         return -math.inf, math.inf
 
     def infinite(self) -> tuple[float, float]:
-        """Mass of ``P`` at loss ``+inf``, of ``Q`` at ``-inf``; by default nothing is certain."""
+        """Return the mass of ``P`` at loss ``+inf`` and of ``Q`` at ``-inf``, by default zero."""
         return 0.0, 0.0
 
     @abstractmethod
     def losses(self, tail: float, count: int) -> Array:
-        """About ``count`` increasing losses that follow the shape of the distribution.
+        """Return about ``count`` increasing losses that follow the shape of the distribution.
 
-        Outside of them ``P`` and ``Q`` have mass of order ``tail`` on either side, infinite
-        losses apart.
+        Beyond them ``P`` and ``Q`` have mass of order ``tail`` on either side, without infinite
+        losses.
         """
 
     @abstractmethod
     def bins(self, edges: Array) -> Bins:
-        """Probabilities of the loss between increasing finite ``edges``."""
+        """Return the probabilities of the loss between increasing finite ``edges``."""
 
     def reverse(self) -> Pair:
-        """``(Q, P)``: the other order of neighbours, where losses change sign."""
+        """Return ``(Q, P)``, the pair of the other order of neighbours."""
         return self if self.symmetric else Reversed(self)
 
 
 @dataclass(frozen=True)
 class Reversed(Pair):
-    """``(Q, P)`` for the pair ``(P, Q)``: losses change sign."""
+    """``(Q, P)`` for the pair ``(P, Q)``. Losses change sign."""
 
     pair: Pair
 
@@ -118,15 +115,15 @@ class Reversed(Pair):
 
 
 _U = 2.0**-53  # unit roundoff of float64
-_MIN_LOSS = 1e-12  # losses of less are no finer than a mesh can be
+_MIN_LOSS = 1e-12  # smaller losses are below the resolution of a mesh
 
 
 @dataclass(frozen=True)
 class DiscretePair(Pair):
     """Outcomes with probabilities ``p[k]`` and ``q[k]``, in increasing order of the loss.
 
-    Probabilities are known to a relative ``64u (1 + l)``, ``u = 2^-53`` and ``l`` the largest
-    finite loss; where one of the two is zero the loss is infinite.
+    Probabilities are accurate to a relative ``64u (1 + l)``, where ``u = 2^-53`` and ``l`` is the
+    largest finite loss. If one of the two is zero the loss is infinite.
     """
 
     p: tuple[float, ...]
@@ -178,9 +175,9 @@ EVERYTHING = DiscretePair((0.0, 1.0), (1.0, 0.0))
 
 @dataclass(frozen=True)
 class PurePair(Pair):
-    """The losses ``loss`` and ``-loss``, the first ``e^loss`` times likelier under ``P``.
+    """The losses ``loss`` and ``-loss``; the first is ``e^loss`` times likelier under ``P``.
 
-    For finite ``loss > 0``; its own reverse.
+    It is defined for finite ``loss > 0`` and is its own reverse.
 
     Formal guarantee
     ----------------
@@ -195,7 +192,7 @@ class PurePair(Pair):
 
     @classmethod
     def of(cls, loss: float) -> PurePair:
-        """At a loss that a mesh can tell from zero: a larger one dominates."""
+        """Return the pair at ``loss``, or at the smallest loss that a mesh resolves."""
         return cls(max(loss, _MIN_LOSS), exact=loss >= _MIN_LOSS)
 
     @property
@@ -218,7 +215,7 @@ class PurePair(Pair):
 
 
 def add_atoms(p: Array, q: Array, edges: Array, loss: float, likely: float, rare: float) -> None:
-    """Add to masses of bins what lies at ``loss`` and, with the laws exchanged, at ``-loss``."""
+    """Add the masses at ``loss`` and, with both laws exchanged, at ``-loss`` to bins."""
     for at, of_p, of_q in ((loss, likely, rare), (-loss, rare, likely)):
         where = int(np.searchsorted(edges, at, side="left"))
         p[where] += of_p
