@@ -1,10 +1,8 @@
-"""A number estimated without an error bound: it may lie on either side of the truth.
+"""The central limit theorem of privacy, and types for estimates without an error bound.
 
-The central limit theorem of privacy: an estimate for many steps on small random batches.
-
-As ``T -> inf`` with ``q sqrt(T) -> nu``, the composition of ``T`` subsampled Gaussian steps
-approaches ``G_mu``. Per step, ``mu^2`` is ``q^2`` times the variance, under noise alone, of what
-one record adds to the likelihood ratio:
+For ``T -> inf`` and ``q sqrt(T) -> nu``, the composition of ``T`` subsampled Gaussian steps
+approaches ``G_mu``. Per step, ``mu^2`` is ``q^2`` times the variance, under the noise alone, of the
+change of the likelihood ratio by one record:
 
 - Poisson sampling, a record added, removed or zeroed: ``q^2 (e^(1/z^2) - 1)``.
 - Poisson sampling, a record replaced: ``4 q^2 sinh(1/z^2)``. Derivation: the worst pair is
@@ -12,15 +10,15 @@ one record adds to the likelihood ratio:
   ``N(0, z^2)``, where ``A, B = e^((+-2x - 1) / (2 z^2)) - 1``. The loss
   ``ln(1 + q A) - ln(1 + q B)`` has, to second order in ``q``, mean ``0`` under ``N(0, z^2)``, mean
   ``+-v/2`` under the two, and variance ``v = q^2 E(A - B)^2`` under all three. The moments are
-  bounded, so that the sum is normal in the limit (Lindeberg), with mean half its variance: that
+  bounded, so that the sum is normal in the limit (Lindeberg), with mean half its variance: this
   is ``G_mu`` with ``mu^2 = T v``. From ``E A^2 = E B^2 = e^(1/z^2) - 1`` and
   ``E A B = e^(-1/z^2) - 1`` follows ``v = 2 q^2 (e^(1/z^2) - e^(-1/z^2))``.
 - ``q n`` of ``n`` records without replacement, a record replaced:
   ``2 q^2 (e^(m^2) Phi(3m/2) + 3 Phi(-m/2) - 2)`` with ``m = 2/z``, the limit of the trade-off
-  function that the subsampling theorem proves.
+  function of the subsampling theorem.
 
-For finite ``T`` the error has either sign. At the settings of published experiments the limit
-reports an ``epsilon`` mostly too small, by up to 17 %.
+For finite ``T`` the error has either sign. For the settings of published experiments the limit is
+mostly too small, by up to 17 % of ``epsilon``.
 
 Source: Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", HDSR 2020
 (arXiv:1911.11607), for Poisson sampling; Dong, Roth and Su, "Gaussian differential privacy",
@@ -47,9 +45,9 @@ from privopt.spec import Relation
 
 
 class _Estimate:
-    """What every estimate refuses: to be ordered, and to be computed with unawares."""
+    """Base class of estimates, which cannot be compared or used in arithmetic."""
 
-    __array_ufunc__ = None  # NumPy steps back, so that comparisons with its numbers end here too
+    __array_ufunc__ = None  # NumPy then defers comparisons with its numbers to this class
 
     method: str
 
@@ -57,7 +55,7 @@ class _Estimate:
         raise TypeError(
             f"cannot compare an estimate ({self.method}) with {shown(other)}: it has no error "
             "bound, "
-            "so an inequality about it says nothing of the truth; read its value on purpose"
+            "so an inequality with it proves nothing; use its value explicitly"
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = _refuse
@@ -65,12 +63,11 @@ class _Estimate:
 
 @dataclass(frozen=True)
 class Approximation(_Estimate):
-    """An estimate of a number, never a guarantee.
+    """An estimate of a number, without any guarantee.
 
-    A limit theorem or a series without an error bound gives one of these and no ``Interval``.
-    It has no ``upper``, is not a number, and has no order (``TypeError``): whoever wants the bare
-    estimate writes ``value``. ``method`` says what it comes from. It prints as
-    ``about 2.32 (CLT)``, to three digits unless asked for others (``f"{estimate:.5f}"``).
+    Methods without an error bound return it instead of an ``Interval``. It has no ``upper``, is not
+    a number and has no order (``TypeError``). ``value`` is the estimate, ``method`` its source. It
+    prints as ``about 2.32 (CLT)``, with three digits by default (``f"{estimate:.5f}"`` for more).
 
     Examples
     --------
@@ -96,11 +93,9 @@ class Approximation(_Estimate):
 
 @dataclass(frozen=True, eq=False)
 class ApproximateCurve(_Estimate):
-    """An estimate of a curve at some points: an ``Approximation`` with an array inside.
+    """An estimate of a curve at some points: an ``Approximation`` with an array.
 
-    Like it, it is not numbers: NumPy will not compute with it, and ``values`` must be asked for.
-
-    ``values`` of any shape are kept as a float64 array that cannot be written to.
+    NumPy does not compute with it. ``values`` of any shape are stored as a read-only float64 array.
 
     Examples
     --------
@@ -122,7 +117,7 @@ class ApproximateCurve(_Estimate):
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         raise TypeError(
             f"an estimated curve ({self.method}) is not an array: it has no error bound; "
-            "read its values on purpose"
+            "use its values explicitly"
         )
 
     def __str__(self) -> str:
@@ -130,10 +125,10 @@ class ApproximateCurve(_Estimate):
 
 
 class Estimator(Respondent[Approximation, ApproximateCurve], Protocol):
-    """Estimates the privacy of the events it supports, and proves nothing.
+    """Estimates of the privacy of the supported events, without any guarantee.
 
-    Its methods are those of ``Accountant`` with answers of another type, so that no estimate is
-    taken for a bound. ``name`` is also the ``method`` of its answers.
+    Its methods are those of ``Accountant``, with results of another type, so that no estimate is
+    used as a bound. ``name`` is also the ``method`` of its results.
     """
 
 
@@ -147,10 +142,10 @@ _ROOT_HALF = math.sqrt(0.5)
 
 @dataclass(frozen=True)
 class CLT:
-    """Estimates by the limit ``G_mu``, ``mu^2`` being the sum over all steps.
+    """Estimates by the limit ``G_mu``, where ``mu^2`` is the sum over all steps.
 
-    Supports compositions of what ``GaussianDP`` supports, which is exact and needs no limit; of
-    Poisson-sampled Gaussian releases, under every relation; and of Gaussian releases on batches
+    Supports compositions of events that ``GaussianDP`` supports, which are exact and need no limit;
+    of Poisson-sampled Gaussian releases, under every relation; and of Gaussian releases on batches
     drawn without replacement, under ``replace_one``.
 
     Examples
@@ -169,7 +164,7 @@ class CLT:
         return as_sampled_gaussians(event, relation) is not None
 
     def mu(self, event: dp.DpEvent, relation: Relation) -> Approximation:
-        """``mu`` of the limit."""
+        """Return ``mu`` of the limit."""
         square = sum(
             times * _variance_per_step(rate, mu, poisson, relation)
             for rate, mu, times, poisson in as_sampled_gaussians(event, relation) or []
@@ -191,7 +186,7 @@ class CLT:
 
 
 class SampledGaussian(NamedTuple):
-    """``times`` Gaussian releases on random batches, each ``mu``-GDP if all records were used."""
+    """``times`` Gaussian releases on random batches, each ``mu``-GDP without sampling."""
 
     rate: float
     mu: float
@@ -200,9 +195,9 @@ class SampledGaussian(NamedTuple):
 
 
 def as_sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaussian] | None:
-    """The leaves of a composition as sampled Gaussian releases; None if one is anything else.
+    """Return a composition as sampled Gaussian releases, or None if it contains another release.
 
-    What is Gaussian without sampling has rate one.
+    A Gaussian release without sampling has rate one.
     """
     gaussian, steps = GaussianDP(), []
     for leaf, count in flatten(event):
@@ -230,7 +225,7 @@ def as_sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledG
 
 
 def _variance_per_step(rate: float, mu: float, poisson: bool, relation: Relation) -> float:
-    """What one step adds to ``mu^2``; ``mu`` is that of the step without sampling."""
+    """Return the contribution of one step to ``mu^2``; ``mu`` is the value without sampling."""
     square = mu * mu
     if rate == 1.0:
         return square
@@ -244,7 +239,7 @@ def _variance_per_step(rate: float, mu: float, poisson: bool, relation: Relation
 
 
 def _diluted(rate: float, x: float) -> float:
-    """``rate^2 (e^x - 1)`` for ``rate > 0``, where one factor may leave float64 and not both."""
+    """Return ``rate^2 (e^x - 1)`` for ``rate > 0``, without overflow of one factor."""
     if x < 700.0:
         return rate * (rate * math.expm1(x))
     exponent = x + 2.0 * math.log(rate)

@@ -27,7 +27,7 @@ class Sampler(Names):
     ``without_replacement``
         A uniform subset of ``m`` of the ``n`` records, ``rate = m / n``.
     ``shuffled``
-        An epoch over disjoint batches, whose number is public, of a uniform permutation. Every
+        An epoch over a public number of disjoint batches of a uniform permutation. Every
         record is in one batch.
     """
 

@@ -56,9 +56,9 @@ def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
-    """A release whose privacy losses between any two neighbours span at most ``epsilon``.
+    """A release with privacy losses between any two neighbours that span at most ``epsilon``.
 
-    The loss ``ln P(y)/P'(y)`` lies in ``[t - epsilon, t]`` for some ``t`` that depends on the
+    The loss ``ln P(y)/P'(y)`` is in ``[t - epsilon, t]`` for some ``t`` that depends on the
     neighbours and on earlier releases. The exponential mechanism is an example: it is
     ``epsilon``-DP, and composes better than ``epsilon``-DP implies.
 
@@ -202,7 +202,7 @@ class RenyiDpEvent(DpEvent):  # type: ignore[misc]
 
     ``D_a <= divergence`` for ``a = order > 1``, in both orders of the neighbours and under every
     relation. An example is a run that is stopped by a filter of one order. Divergences of smaller
-    orders are no larger. For larger orders nothing is known.
+    orders are no larger. Divergences of larger orders are unknown.
 
     Examples
     --------

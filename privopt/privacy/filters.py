@@ -1,8 +1,8 @@
 """A privacy filter: a budget that holds for adaptively chosen releases.
 
-The account of a fixed schedule does not cover a loop whose length, noise or kind of step depends on
-earlier outputs. A filter is called *before* each release and rejects a release that would exceed
-the budget. The releases that it admits meet the budget, in any order and number.
+The account of a fixed schedule does not cover a loop with a length, noise or kind of step that
+depends on earlier outputs. A filter is called *before* each release and rejects a release that
+would exceed the budget. The releases that it admits meet the budget, in any order and number.
 
 Proof. Let a release have a cost ``c = mu^2`` that is known before it is run, and let ``b`` be the
 remaining budget. Claim: the remaining releases are ``sqrt(b)``-GDP. By induction on the number of
@@ -63,7 +63,7 @@ class GaussianFilter:
 
         table, spent = filter.costs(levels), filter.state     # int32, on the host
         go = filter.admits(spent, table[k])                   # in the loop; k drawn or released
-        spent = filter.spend(spent, table[k])                 # a rejected release costs nothing
+        spent = filter.spend(spent, table[k])                 # a rejected release is free
 
     ``admits`` and ``spend`` take integers of Python, NumPy and JAX in any combination, signed and
     of at least 32 bits. Each is converted to 32 bits without wrapping. Negative numbers and numbers
@@ -164,7 +164,7 @@ class GaussianFilter:
         return gaussian_cost(release, self.budget.relation) is not None
 
     def fits(self, release: Priced) -> float:
-        """Return how many more times ``release`` fits; infinity if it costs nothing."""
+        """Return how many more times ``release`` fits; infinity if its cost is zero."""
         share = int(self.cost(release))
         return (self.units - self.spent) // share if share else math.inf
 

@@ -31,10 +31,10 @@ _Parameters: TypeAlias = tuple[_Kind, float, float]  # kind, noise multiplier, s
 def flatten(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
     """Yield the elementary events of a composition with their multiplicities.
 
-    Adaptive composition depends on nothing else. No-ops and empty compositions are dropped. An
-    event that cannot be decomposed (for example a composition with an invalid count) is yielded as
-    is; no accountant supports it. Shared subtrees are visited once, so the cost is linear in the
-    number of distinct nodes.
+    The privacy of an adaptive composition depends only on these. No-ops and empty compositions are
+    dropped. An event that cannot be decomposed (for example a composition with an invalid count) is
+    yielded as is; no accountant supports it. Shared subtrees are visited once, so the cost is
+    linear in the number of distinct nodes.
 
     Events common to all branches of a public mixture are factored out, because the hockey-stick
     divergence of ``sum_k p_k (P_k x P)`` equals that of ``(sum_k p_k P_k) x P``.
@@ -153,7 +153,7 @@ def _factor_out_common(
 ) -> _Children | None:
     """Split a mixture into the events common to all branches and a mixture of the remainders.
 
-    Return None if the branches have nothing in common or the probabilities are invalid.
+    Return None if there are no common events or the probabilities are invalid.
     """
     checked = check_probabilities(probabilities)
     if checked is None or len(probabilities) != len(branches):
@@ -225,8 +225,8 @@ def _make_event(kind: _Kind, noise: float, rate: float) -> dp.DpEvent:
 def _group(counts: dict[_Parameters, int], limit: int) -> list[list[_Parameters]]:
     """Group releases by kind, and halve the costliest group until there are ``limit`` groups.
 
-    A group is halved along the longer of its logarithmic sides. Its cost is its spread times about
-    what it adds to the squared privacy loss.
+    A group is halved along the longer of its logarithmic sides. Its cost is its spread times its
+    approximate squared privacy loss.
     """
     releases = list(counts)
     _, noises, rates = zip(*releases, strict=True) if releases else ((), (), ())

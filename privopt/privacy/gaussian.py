@@ -207,7 +207,7 @@ def covering_mu(
     at most ``floor`` at ``largest``, where ``largest <= 700``.
 
     Lower end: the largest ``m`` over the points ``x`` with
-    ``delta(x; m) + floor <= profile(x).lower``. Upper end: between two points the profile lies
+    ``delta(x; m) + floor <= profile(x).lower``. Upper end: between two points the profile is
     below the chord of its upper bounds, and ``delta(.; mu)``, convex in ``gamma`` with the slope
     ``-Phi(-x/mu - mu/2)``, above its tangents at both points. Two tangents above the chord prove
     ``mu`` for the segment. The segment with the largest proved ``mu`` is halved until the ends
@@ -229,13 +229,13 @@ def covering_mu(
     heap = [(-_segment_mu(*ends, floor), *ends) for ends in pairwise(corners)]
     heapq.heapify(heap)
     for _ in range(max_points - _SEGMENTS):
-        upper, left, right = heap[0]
-        middle = 0.5 * (left[0] + right[0])
-        if -upper <= limit * (1.0 + relative) or middle in (left[0], right[0]):
+        upper, start, end = heap[0]
+        middle = 0.5 * (start[0] + end[0])
+        if -upper <= limit * (1.0 + relative) or middle in (start[0], end[0]):
             break
-        corner = middle, min(evaluate(middle), left[1])
-        heapq.heapreplace(heap, (-_segment_mu(left, corner, floor), left, corner))
-        heapq.heappush(heap, (-_segment_mu(corner, right, floor), corner, right))
+        corner = middle, min(evaluate(middle), start[1])
+        heapq.heapreplace(heap, (-_segment_mu(start, corner, floor), start, corner))
+        heapq.heappush(heap, (-_segment_mu(corner, end, floor), corner, end))
     upper = -heap[0][0]
     close = upper <= lower * (1.0 + 2.0 * relative)
     return Interval(min(lower, upper), upper, "" if close else _NOT_CLOSE)

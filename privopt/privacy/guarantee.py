@@ -310,7 +310,7 @@ class Guarantee:
         return Guarantee(event, self.relation, self.assumptions, k * self.records)
 
     def _released(self, event: dp.DpEvent, assumptions: tuple[str, ...]) -> Guarantee:
-        """Return a copy with another event, whose parts are already frozen."""
+        """Return a copy with another event of frozen parts."""
         result = copy(self)
         object.__setattr__(result, "event", event)
         object.__setattr__(result, "assumptions", tuple(dict.fromkeys(assumptions)))

@@ -287,7 +287,7 @@ def minimise_over_orders(
 ) -> float:
     """Return the minimum of ``objective`` on ``orders`` and on finer grids around the minimiser.
 
-    The result is a value of the objective, whatever its shape.
+    The result is a value of the objective, for any shape of it.
     """
     values = objective(orders)
     best = float(np.min(values))

@@ -155,7 +155,7 @@ def pure_divergence(epsilon: float, orders: Array) -> Array:
 def swapped_divergence(
     loss: float, rare: float, common: float, deficit: float, orders: Array
 ) -> Array:
-    """Return ``D_alpha`` of two outcomes whose probabilities are swapped by the neighbour."""
+    """Return ``D_alpha`` of two outcomes, if the neighbour swaps their probabilities."""
     loss *= 1.0 + 8 * _U
     moment = upper_log_moment(
         orders,
@@ -406,8 +406,8 @@ def fixed_size_gaussian(q: float, s: float, orders: tuple[float, ...]) -> Array:
 
     for ``N(0, 1)``. The bound holds for real orders. It is below the bound of Wang, Balle and
     Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant",
-    AISTATS 2019, by a factor up to four. The half-line is integrated by Gauss-Legendre panels,
-    whose error is bounded on Bernstein ellipses (Trefethen, "Approximation theory and approximation
+    AISTATS 2019, by a factor up to four. The half-line is integrated by Gauss-Legendre panels
+    with errors bounded on Bernstein ellipses (Trefethen, "Approximation theory and approximation
     practice", Theorem 19.3).
     """
     alphas = np.asarray(orders)

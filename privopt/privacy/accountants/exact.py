@@ -77,8 +77,8 @@ class GaussianDP:
     Formal guarantee
     ----------------
     ``mu``-GDP under ``relation``, with the ``mu`` of ``distance(event, relation).upper``. The lower
-    ends are attained by data sets whose differing record contributes the full norm in the same
-    direction to every release, in the first step of every largest tree.
+    ends are attained by data sets in which the differing record contributes the full norm in the
+    same direction to every release, in the first step of every largest tree.
 
     Examples
     --------

@@ -238,7 +238,7 @@ def _order(parts: Counter[Pair]) -> Order:
 
 
 def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
-    """Replace Gaussian releases by one, whose distance is the root of the sum of squares."""
+    """Replace Gaussian releases by one; its distance is the root of the sum of squares."""
     bag: Counter[Pair] = Counter()
     squares: list[float] = []
     for pair, count in parts:

@@ -175,7 +175,7 @@ def compose(
         at most ``sum_j T_j V |error_j|``, multiplied by the euclidean norm of the weights.
     rounding of the tilt
         A relative error of every tilted probability, to the power ``T``. It is a relative error of
-        delta, whose terms are not negative, and part of ``K``.
+        delta, because all terms are non-negative, and part of ``K``.
     """
     spacing, tilt = parts[0][0].spacing, window.tilt
     offset = math.fsum(part.offset * count for part, count in parts)

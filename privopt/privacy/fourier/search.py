@@ -328,7 +328,7 @@ class _Search:
         return half / math.ceil(half / spacing) if half >= self._min_spacing() else spacing
 
     def _evaluate(self, spacing: float, signs: tuple[float, ...]) -> tuple[list[float], float]:
-        """Return the results, and the log of the relative error of delta beyond that of the mesh."""
+        """Return the results, and the log of the relative error of delta not due to the mesh."""
         results = self.compositions(spacing, signs)
         answers = [
             self.query.read(composition, sign, blur)

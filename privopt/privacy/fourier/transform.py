@@ -54,7 +54,7 @@ class Characteristic(NamedTuple):
     Losses close to the median form a cluster (``cluster_radii``). For them ``z^k - 1`` is very
     small at all relevant frequencies, and the rounding of a transform of ``w`` would exceed it.
     With the mean ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of
-    ``E |k|`` at 0, whose second difference is ``w``,
+    ``E |k|`` at 0, and ``w`` the second difference of ``H``,
 
         sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega).
 

@@ -1,8 +1,8 @@
-"""Kinds of release: one file states all that is proved of a kind, for every accountant.
+"""The mechanisms: each file states the theorems on a kind of release, for every accountant.
 
 A release is registered under the event that describes it (``Release``). Accountants, filters and
-exports take a composition apart (``composition``) and ask each release; none of them knows a kind
-by name. A new kind is a new file, listed here.
+exports flatten a composition and evaluate each release. They do not depend on the kinds. A new kind
+is a new file, listed here.
 """
 
 # ruff: noqa: F401 (to import a file registers its kinds)

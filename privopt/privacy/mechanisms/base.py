@@ -1,9 +1,8 @@
-"""What is known of one kind of release, in the language of every accountant.
+"""The interface of a release, and compositions of releases.
 
-Compositions: what every accountant adds up, asked of one release after the other.
-
-Filters and odometers add costs: ``mu^2`` of Gaussian DP, or ``rho`` of zero-concentrated DP. Each
-cost is known before the release is run and bounds it for all data.
+``Release`` states the privacy of one kind of release, for every accountant. Compositions add the
+quantities of their releases. Filters and odometers add costs: ``mu^2`` of Gaussian DP, or ``rho``
+of zero-concentrated DP. A cost is known before the release is run and bounds it for all data.
 
 Sources: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383); Bun
 and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065).
@@ -47,18 +46,18 @@ Curve: TypeAlias = Callable[[Array], Array]
 """Upper bounds of the Rényi divergences at an array of orders."""
 Answer = TypeVar("Answer")
 Cost: TypeAlias = Fraction | float
-"""Exact, or a float rounded up; infinity for what no budget can pay."""
+"""Exact, or a float rounded up; infinite if no budget suffices."""
 
 UP = 1.0 + 2.0**-50
-MAX_DISTANCE = 1e4  # a distance in standard deviations, or a loss, beyond which everything is seen
-MIN_DISTANCE = 1e-100  # likewise; squares of less vanish
+MAX_DISTANCE = 1e4  # larger distances in standard deviations, or losses, reveal everything
+MIN_DISTANCE = 1e-100  # the squares of smaller ones underflow
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
 
 class Shift(NamedTuple):
-    """``times`` Gaussian releases, each moved by ``moved / noise`` standard deviations."""
+    """``times`` Gaussian releases, each with a shift of ``moved / noise`` standard deviations."""
 
-    moved: int
+    contributions: int
     noise: float
     times: int = 1
 
@@ -67,7 +66,11 @@ class Shift(NamedTuple):
         """``sqrt(times) moved / noise``, to a relative ``2^-51``."""
         if self.times == 0 or math.isinf(self.noise):
             return 0.0
-        return self.moved / self.noise * square_root(self.times) if self.noise > 0.0 else math.inf
+        return (
+            self.contributions / self.noise * square_root(self.times)
+            if self.noise > 0.0
+            else math.inf
+        )
 
     @property
     def square(self) -> Cost:
@@ -76,20 +79,20 @@ class Shift(NamedTuple):
             return 0.0
         if self.noise == 0.0:
             return math.inf
-        return self.times * (Fraction(self.moved) / Fraction(self.noise)) ** 2
+        return self.times * (Fraction(self.contributions) / Fraction(self.noise)) ** 2
 
 
 class Loss(NamedTuple):
-    """The largest loss of a release, and the chance of its most typical outcomes.
+    """The largest loss of a release, and the probability of its most typical outcomes.
 
     Attributes
     ----------
     most : Cost
-        No two neighbours have a loss above it.
+        An upper bound of the loss of any two neighbours.
     least : float
-        Some two have one of at least this, to a relative ``2^-50``.
+        A lower bound of the largest loss of some two neighbours, to a relative ``2^-50``.
     typical : float
-        With this probability, at least, the outcome has the largest loss of these two.
+        A lower bound of the probability of the largest loss of these two neighbours.
     """
 
     most: Cost
@@ -105,56 +108,56 @@ class Concentration(NamedTuple):
 
 
 class Release:
-    """One release: a frozen dataclass of its numbers, made from its event.
+    """The privacy of one kind of release: a frozen dataclass of the parameters of its event.
 
-    A kind of release states what is proved of it, under each relation; ``None`` where nothing is.
-    Two statements are enough. From ``shifts`` or ``loss`` all other answers follow, and those that
-    a theorem makes sharper are overridden. Samplers ask the release that they hold.
+    The methods return proved bounds under each relation, or None. ``shifts`` or ``loss``
+    suffices: all other methods have defaults that follow from them. Override those for which a
+    theorem gives a better bound. Samplers call the methods of their inner release.
 
     Registration makes the kind known to every accountant, filter and export::
 
         @dataclass(frozen=True)
-        class Mine(Release, event=MyDpEvent, numbers=("noise_multiplier",)):
+        class Mine(Release, event=MyDpEvent, parameters=("noise_multiplier",)):
             noise: float
 
     Formal guarantee
     ----------------
-    Every mechanism that the event describes has the stated quantities between any two
-    neighbours under the relation, in either order.
+    Every mechanism that the event describes has the stated quantities between any two neighbours
+    under the relation, in either order.
     """
 
-    # Whether a record that is drawn at random may take part: it has no fixed place.
+    # True if the release may be run on a random sample, whose records have no fixed position.
     samples: ClassVar[bool] = True
-    # Whether noise is added to a sum: opposite contributions of full norm then attain the pairs.
+    # True if noise is added to a sum: opposite contributions of full norm then attain the pairs.
     additive: ClassVar[bool] = False
 
-    _numbers: ClassVar[tuple[str, ...]] = ()
+    _parameters: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(
-        cls, *, event: type[dp.DpEvent] | None = None, numbers: tuple[str, ...] = ()
+        cls, *, event: type[dp.DpEvent] | None = None, parameters: tuple[str, ...] = ()
     ) -> None:
-        """Make the class known as the reader of ``event``, by its ``numbers`` in ``[0, inf]``."""
+        """Register the class for ``event``; ``parameters`` are its fields in ``[0, inf]``."""
         super().__init_subclass__()
-        cls._numbers = numbers
+        cls._parameters = parameters
         if event is not None:
             _READERS[event] = cls
 
     @classmethod
     def read(cls, event: dp.DpEvent) -> Release | None:
-        """The release of an event; ``None`` if a number in it makes no sense."""
-        values = [getattr(event, name) for name in cls._numbers]
+        """Return the release of an event, or None if a parameter is invalid."""
+        values = [getattr(event, name) for name in cls._parameters]
         return cls(*map(float, values)) if all(map(is_noise, values)) else None
 
     def shifts(self, relation: Relation) -> tuple[Shift, ...] | None:
-        """The Gaussian releases that it amounts to, exactly, for the worst data."""
+        """Return the Gaussian releases that are exactly equivalent for the worst data."""
         return None
 
     def loss(self, relation: Relation) -> Loss | None:
-        """Its largest privacy loss, of a pure release."""
+        """Return the largest privacy loss of a pure release."""
         return None
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
-        """The pairs that dominate it: a record removed, and added; one object if they agree.
+        """Return the dominating pairs: a record removed, and added; the same object if they agree.
 
         Each dominates in its own order of neighbours, in the sense of ``Pair``.
         """
@@ -162,7 +165,7 @@ class Release:
         return None if pair is None else (pair, pair)
 
     def pair(self, relation: Relation) -> Pair | None:
-        """The pair that dominates it in both orders of neighbours."""
+        """Return the pair that dominates in both orders of neighbours."""
         if (shifts := self.shifts(relation)) is not None:
             return gaussian_pair(shifts)
         if (loss := self.loss(relation)) is not None:
@@ -170,7 +173,7 @@ class Release:
         return None
 
     def renyi(self, relation: Relation) -> Curve | None:
-        """Upper bounds of its Rényi divergences."""
+        """Return upper bounds of the Rényi divergences."""
         if (shifts := self.shifts(relation)) is not None:
             return partial(
                 _linear_divergence, sum(half_square(each.distance) for each in shifts) * UP
@@ -180,18 +183,18 @@ class Release:
         return None
 
     def orders(self) -> tuple[float, ...]:
-        """Orders at which the divergences jump: the last of which something is known."""
+        """Return the orders at which the divergences jump to an unknown value."""
         return ()
 
     def zcdp(self, relation: Relation) -> Concentration | None:
-        """``(rho, xi)`` of its zero-concentrated privacy.
+        """Return ``(rho, xi)`` of zero-concentrated privacy.
 
         A pure release has ``rho = epsilon tanh(epsilon / 2)``, its divergence at order one, which
-        is the least that any ``rho`` can be: with ``u = alpha - 1/2`` the function
-        ``ln E_P e^((alpha - 1) L)`` is, up to a constant, ``ln cosh(epsilon u)``. As an entire
-        function of ``u^2``, of order 1/2, ``cosh(epsilon u)`` has negative zeros only. By
-        Hadamard's product its logarithm is concave in ``u^2`` and lies below the tangent at
-        ``u = 1/2``; and ``u^2 - 1/4 = alpha (alpha - 1)``.
+        is the smallest possible ``rho``. With ``u = alpha - 1/2``, the function
+        ``ln E_P e^((alpha - 1) L)`` is ``ln cosh(epsilon u)`` up to a constant. As an entire
+        function of ``u^2``, of order 1/2, ``cosh(epsilon u)`` has only negative zeros. By
+        Hadamard's product its logarithm is concave in ``u^2`` and below the tangent at ``u = 1/2``;
+        and ``u^2 - 1/4 = alpha (alpha - 1)``.
         """
         if (shifts := self.shifts(relation)) is not None:
             squares = [each.square for each in shifts]
@@ -205,9 +208,9 @@ class Release:
         return None
 
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
-        """The release where up to ``size >= 1`` records come, go or change together.
+        """Return the event for groups of up to ``size >= 1`` records that change together.
 
-        A ``mu``-GDP release is then ``size mu``-GDP, and losses add up.
+        A ``mu``-GDP release is ``size mu``-GDP for groups, and losses add up.
         Source: Dong, Roth and Su, JRSS-B 2022 (arXiv:1905.02383), Theorem 2.14.
         """
         if (shifts := self.shifts(relation)) is not None:
@@ -219,14 +222,14 @@ class Release:
         return None
 
     def replaced(self, rate: float) -> Pair | None:
-        """The pair of a Poisson sample of which one record is replaced."""
+        """Return the pair of a Poisson sample in which one record is replaced."""
         return None
 
     def exported(self, relation: Relation) -> dp.DpEvent | None:
-        """The same in dp-accounting's words, where it counts one contribution of a record.
+        """Return an equivalent event of dp-accounting in which a record has one contribution.
 
-        That is: under the relation itself, or, for a replaced record, under
-        ``REPLACE_SPECIAL``, at which noise is halved.
+        It is valid under the relation itself or, for a replaced record, under ``REPLACE_SPECIAL``
+        with half the noise.
         """
         if (shifts := self.shifts(relation)) is not None:
             mu = math.hypot(*(each.distance for each in shifts)) * UP
@@ -241,22 +244,22 @@ _READERS: dict[type, type[Release]] = {}
 
 
 def release_of(event: dp.DpEvent) -> Release | None:
-    """The release that an event describes; ``None`` if its kind is unknown or a number amiss."""
+    """Return the release that an event describes, or None if its kind or a parameter is unknown."""
     for kind in type(event).__mro__:
         if kind in _READERS:
             return _READERS[kind].read(event)
     return None
 
 
-def all_or_none(answers: Iterable[Answer | None]) -> list[Answer] | None:
-    """All answers; ``None`` if one is missing."""
-    found = list(answers)
-    known = [each for each in found if each is not None]
-    return known if len(known) == len(found) else None
+def all_or_none(values: Iterable[Answer | None]) -> list[Answer] | None:
+    """Return all values as a list, or None if one of them is None."""
+    entries = list(values)
+    present = [each for each in entries if each is not None]
+    return present if len(present) == len(entries) else None
 
 
 def gaussian_pair(shifts: tuple[Shift, ...]) -> Pair | None:
-    """Gaussian releases taken together: of distances ``mu_t``, one of ``sqrt(sum mu_t^2)``."""
+    """Return the pair of Gaussian releases: distances ``mu_t`` give ``sqrt(sum mu_t^2)``."""
     mu = math.hypot(*(each.distance for each in shifts))
     if mu == 0.0:
         return NOTHING
@@ -268,13 +271,13 @@ def gaussian_pair(shifts: tuple[Shift, ...]) -> Pair | None:
 
 
 def revealing_pair(rate: float, *, exact: bool) -> Pair:
-    """Of a record and the one in its place the sample holds either or none, and it is seen."""
-    seen = (0.0, 1.0 - rate, rate)
-    return DiscretePair(seen, seen[::-1], exact)
+    """Return the pair of a sample that contains the record or its replacement and reveals it."""
+    masses = (0.0, 1.0 - rate, rate)
+    return DiscretePair(masses, masses[::-1], exact)
 
 
 def pure_pair(loss: float, *, exact: bool = True) -> Pair:
-    """One bit, told truly or not, with a largest loss; ``exact`` if that is what is released."""
+    """Return the pair of one bit with a largest loss; ``exact`` if it is the release itself."""
     if loss > MAX_DISTANCE:
         return replace(EVERYTHING, exact=exact and math.isinf(loss))
     if loss == 0.0:
@@ -284,7 +287,7 @@ def pure_pair(loss: float, *, exact: bool = True) -> Pair:
 
 
 def round_up_cost(cost: Cost) -> float:
-    """A float that is not below ``cost``."""
+    """Return a float that is not below ``cost``."""
     if isinstance(cost, float):
         return cost
     try:
@@ -298,7 +301,7 @@ def _linear_divergence(slope: float, orders: Array) -> Array:
 
 
 Priced: TypeAlias = dp.DpEvent | tuple[float, float]
-"""An event; or a pair ``(epsilon, delta)``, which stands for any mechanism that is so private."""
+"""An event, or a pair ``(epsilon, delta)`` for any mechanism with this guarantee."""
 
 _SUM_ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53
 _COST_UP = 1.0 + 2.0**-49  # for a handful of float operations
@@ -308,31 +311,31 @@ _MAX_FLOAT = math.nextafter(math.inf, 0.0)
 def collect(
     event: dp.DpEvent, question: Callable[[Release], Answer | None]
 ) -> list[tuple[Answer, int]] | None:
-    """What each release of a composition answers, with its multiplicity.
+    """Return the value of ``question`` for each release of a composition, with its multiplicity.
 
-    ``None`` where a release is unknown or has no answer: the whole has none then.
+    Return None if a release is unknown or has no value.
     """
-    answers = []
+    values = []
     for leaf, count in flatten(event):
         release = release_of(leaf)
-        answer = None if release is None else question(release)
-        if answer is None:
+        value = None if release is None else question(release)
+        if value is None:
             return None
-        answers.append((answer, count))
-    return answers
+        values.append((value, count))
+    return values
 
 
 def group_event(event: dp.DpEvent, size: int, relation: Relation) -> dp.DpEvent | None:
-    """The composition where up to ``size`` records come, go or change together, part by part."""
+    """Return the composition for groups of up to ``size`` records that change together."""
     parts = collect(event, lambda release: release.grouped(size, relation))
     return None if parts is None else dp.ComposedDpEvent([repeat(*each) for each in parts])
 
 
 def compose_losses(event: dp.DpEvent, relation: Relation) -> tuple[Interval, float] | None:
-    """Bounds of the largest loss ``E`` of a composition, and a lower bound of ``ln h``.
+    """Return bounds of the largest loss ``E`` of a composition, and a lower bound of ``ln h``.
 
-    ``h`` is the probability that every release has the most typical outcome. ``None`` unless
-    all releases are pure.
+    ``h`` is the probability that every release has its most typical outcome. Return None unless all
+    releases are pure.
     """
     parts = collect(event, lambda release: release.loss(relation))
     if parts is None:
@@ -352,10 +355,10 @@ def compose_losses(event: dp.DpEvent, relation: Relation) -> tuple[Interval, flo
 def renyi_divergence(
     event: dp.DpEvent, relation: Relation, orders: npt.ArrayLike
 ) -> npt.NDArray[np.float64] | None:
-    """Upper bounds of the Rényi divergences of ``event`` between neighbours, in either order.
+    """Return upper bounds of the Rényi divergences of ``event``, in either order of neighbours.
 
-    At real, increasing ``orders`` above one. ``None`` where no theorem covers a part of the event
-    under the relation. Divergences of one order add up under composition.
+    ``orders`` are real, increasing and above one. Return None if no theorem covers a part of the
+    event under the relation. Divergences of one order add under composition.
 
     Formal guarantee
     ----------------
@@ -374,13 +377,13 @@ def renyi_divergence(
 
 
 def renyi_orders(event: dp.DpEvent) -> tuple[float, ...]:
-    """Orders that no grid may leave out: there a divergence of some release jumps."""
-    found = collect(event, lambda release: release.orders()) or []
-    return tuple(order for orders, _ in found for order in orders)
+    """Return the orders that every grid must contain, because a divergence jumps there."""
+    orders_by_release = collect(event, lambda release: release.orders()) or []
+    return tuple(order for jumps, _ in orders_by_release for order in jumps)
 
 
 def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
-    """The divergences of ``event`` as a function of the orders; None where not supported."""
+    """Return the divergences of ``event`` as a function of the orders, or None."""
     curves = collect(event, lambda release: release.renyi(relation))
     if curves is None:
         return None
@@ -398,11 +401,11 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
 
 
 def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
-    """``mu^2`` of a release that is ``mu``-GDP; None if it is not known to be.
+    """Return ``mu^2`` of a ``mu``-GDP release, or None if no ``mu`` is known.
 
-    Gaussian noise has ``mu = m / z``. The trade-off curve of an ``epsilon``-DP release lies above
-    the two segments from the corners to ``(p, p)`` with ``p = 1/(1 + e^epsilon)``; the convex
-    curve ``G_mu`` through that point lies below them.
+    Gaussian noise has ``mu = m / z``. The trade-off curve of an ``epsilon``-DP release is above the
+    two segments from the corners to ``(p, p)`` with ``p = 1/(1 + e^epsilon)``. The convex curve
+    ``G_mu`` through that point is below them.
     """
 
     def cost(one: Release) -> Cost | None:
@@ -412,7 +415,7 @@ def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
             return None
         shrink = math.exp(-round_up_cost(loss.most))
         mu = -2.0 * float(ndtri(shrink / (1.0 + shrink)))
-        # Near epsilon = 0 the argument is next to one half: an absolute error.
+        # Near epsilon = 0 the argument is close to one half, and the error is absolute.
         return 0 if loss.most == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * _COST_UP
 
     return _compose_cost(cost, release)
@@ -442,7 +445,7 @@ def unsampled_mu(event: dp.DpEvent, relation: Relation) -> float:
 
 
 def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
-    """``rho`` with ``D_alpha <= rho alpha`` at all orders; None if none is known."""
+    """Return ``rho`` with ``D_alpha <= rho alpha`` at all orders, or None if none is known."""
 
     def cost(one: Release) -> Cost | None:
         bound = one.zcdp(relation)
@@ -452,7 +455,7 @@ def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
 
 
 def _compose_cost(cost_of: Callable[[Release], Cost | None], release: Priced) -> Cost | None:
-    """The cost of a composition: exact if it repeats one release, else rounded up."""
+    """Return the cost of a composition: exact if it repeats one release, otherwise rounded up."""
     if isinstance(release, tuple):
         epsilon, delta = release
         if check_delta(delta) > 0.0:

@@ -1,10 +1,10 @@
 """Gaussian noise, once or along a binary tree.
 
-A release whose noise has standard deviation ``z`` times the norm bound of one record's
-contribution is ``mu``-GDP with ``mu = m / z``, in any dimension, where ``m`` is
-``relation.multiple``: replacing a record moves a sum by twice the bound. In a binary tree over
-``T`` steps a record is part of at most ``floor(log2 T) + 1`` completed nodes, and the first record
-of that many, so the tree is as many Gaussian releases.
+If the noise standard deviation is ``z`` times the norm bound of one record's contribution, the
+release is ``mu``-GDP with ``mu = m / z``, in any dimension. Here ``m`` is ``relation.multiple``: a
+replaced record changes a sum by twice the bound. In a binary tree over ``T`` steps a record is part
+of at most ``floor(log2 T) + 1`` completed nodes, and the first record of exactly that many. The
+tree is equivalent to that number of Gaussian releases.
 
 Sources: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383,
 Theorem 2.7 and Corollary 3.3); for trees, Kairouz, McMahan, Song, Thakkar, Thakurta and Xu,
@@ -35,8 +35,8 @@ from privopt.spec import Relation
 
 
 @dataclass(frozen=True)
-class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",)):
-    """Noise of standard deviation ``noise``, over the bound of one contribution."""
+class Gaussian(Release, event=dp.GaussianDpEvent, parameters=("noise_multiplier",)):
+    """Noise of standard deviation ``noise``, divided by the bound of one contribution."""
 
     noise: float
     additive = True
@@ -58,10 +58,10 @@ class Gaussian(Release, event=dp.GaussianDpEvent, numbers=("noise_multiplier",))
 
 @dataclass(frozen=True)
 class Tree(Release, event=dp.SingleEpochTreeAggregationDpEvent):
-    """Each record takes part in one step of one tree: the largest tree counts, once.
+    """Trees in which each record is part of one step of one tree; the largest tree counts, once.
 
-    Under ``add_or_remove_one`` the records behind the one removed move up into other steps, and
-    nothing is claimed. A sampled record has no public place in a tree.
+    Under ``add_or_remove_one`` the records after the removed one move to other steps, and nothing
+    is proved. A sampled record has no public position in a tree.
     """
 
     event: dp.SingleEpochTreeAggregationDpEvent
@@ -84,9 +84,9 @@ class Tree(Release, event=dp.SingleEpochTreeAggregationDpEvent):
 
 
 def as_single_release(event: dp.DpEvent) -> Release | None:
-    """A composition as one release: a single one, or Gaussian releases taken together.
+    """Return a composition as one release: a single one, or all Gaussian releases together.
 
-    Gaussian releases of distances ``mu_t`` show together what one of ``sqrt(sum mu_t^2)`` shows.
+    Gaussian releases of distances ``mu_t`` are together equivalent to one of ``sqrt(sum mu_t^2)``.
     """
     parts = [(release_of(leaf), count) for leaf, count in flatten(event)]
     if len(parts) == 1 and parts[0][1] == 1:
@@ -96,6 +96,6 @@ def as_single_release(event: dp.DpEvent) -> Release | None:
         return None
     distance = math.hypot(*(each.distance for each in shifts))
     if math.isinf(distance):
-        told = any(each.noise == 0.0 for each in shifts)
-        return Gaussian(0.0 if told else math.ulp(0.0))  # beyond float64 is not yet no noise
+        revealed = any(each.noise == 0.0 for each in shifts)
+        return Gaussian(0.0 if revealed else math.ulp(0.0))  # a distance beyond float64 has noise
     return Gaussian(1.0 / distance if distance > 0.0 else math.inf)

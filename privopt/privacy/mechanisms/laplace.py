@@ -1,4 +1,4 @@
-"""Laplace noise, of real numbers and of integers, where a record moves an l1 norm so far."""
+"""Laplace noise for a bounded l1 sensitivity."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
 
 @dataclass(frozen=True)
-class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
-    """Noise of scale ``b``, over the l1 bound of one record's contribution."""
+class Laplace(Release, event=dp.LaplaceDpEvent, parameters=("noise_multiplier",)):
+    """Noise of scale ``b``, divided by the l1 bound of one record's contribution."""
 
     noise: float
     additive = True
 
     def loss(self, relation: Relation) -> Loss:
-        # m / b; half of the time all values lie on the near side of the true one
+        # m / b; with probability 1/2 the noise is on the side of the true value
         if math.isinf(self.noise):
             return Loss(0.0, 0.0, 0.5)
         if self.noise == 0.0:
@@ -60,10 +60,11 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
         )
 
     def zcdp(self, relation: Relation) -> Concentration:
-        """``rho = t + e^-t - 1`` with ``t = m / b``, the divergence at order one.
+        """Return ``rho = t + e^-t - 1`` with ``t = m / b``, the divergence at order one.
 
-        As for a pure release, with ``ln [cosh(t u) + sinh(t u) / (2u)]`` for ``ln cosh``: the
-        zeros in ``u^2`` are the eigenvalues of ``-w'' = v^2 w``, ``w'(0) = w(0)/2``, ``w(t) = 0``.
+        The proof is that of a pure release with ``ln [cosh(t u) + sinh(t u) / (2u)]`` instead of
+        ``ln cosh``: the zeros in ``u^2`` are the eigenvalues of ``-w'' = v^2 w``,
+        ``w'(0) = w(0)/2``, ``w(t) = 0``.
         """
         t = round_up_cost(self.loss(relation).most)
         if t in (0.0, math.inf):
@@ -83,18 +84,18 @@ class Laplace(Release, event=dp.LaplaceDpEvent, numbers=("noise_multiplier",)):
 class LaplacePair(Pair):
     """``P = Lap(mu, 1)`` against ``Q = Lap(0, 1)``, for finite ``mu > 0``; its own reverse.
 
-    Under ``P`` the loss is ``mu`` with probability 1/2, ``-mu`` with ``e^-mu / 2``, and has
-    density ``e^((l - mu) / 2) / 4`` between.
+    Under ``P`` the loss is ``mu`` with probability 1/2 and ``-mu`` with ``e^-mu / 2``. Between them
+    it has the density ``e^((l - mu) / 2) / 4``.
 
     Formal guarantee
     ----------------
-    Dominates Laplace noise on a *vector* whose l1 norm moves by at most ``mu``, too. Let
-    ``Y = e^(mu - L)`` under ``P``; then ``E Y = e^mu`` and ``H_gamma`` is the mean of a convex
+    Dominates Laplace noise on a *vector* whose l1 norm changes by at most ``mu``, too. Let
+    ``Y = e^(mu - L)`` under ``P``. Then ``E Y = e^mu``, and ``H_gamma`` is the mean of a convex
     function of ``Y``. One coordinate has ``P(Y > y) = y^(-1/2) / 2`` on ``[1, e^(2 mu))``. For two
-    that move by ``a <= b``, ``a + b = mu``, the ratio of ``P(Y_a Y_b > y)`` to this is at
-    ``y = e^t`` equal to ``3/2 + t/4`` for ``t < 2a``, ``1 + a/2`` for ``t < 2b`` and
-    ``1/2 + (2 mu - t) / 4`` after that, so it passes 1 once, from above: with equal means, the
-    product is smaller in convex order. More coordinates follow one by one.
+    coordinates that change by ``a <= b``, ``a + b = mu``, the ratio of ``P(Y_a Y_b > y)`` to this
+    is at ``y = e^t`` equal to ``3/2 + t/4`` for ``t < 2a``, ``1 + a/2`` for ``t < 2b`` and
+    ``1/2 + (2 mu - t) / 4`` beyond. It crosses 1 once, from above. With equal means, the product is
+    therefore smaller in convex order. More coordinates follow by induction.
     """
 
     mu: float
@@ -113,21 +114,21 @@ class LaplacePair(Pair):
         gap = np.diff(inner)
         p = 0.5 * np.exp(0.5 * (inner[1:] - self.mu)) * -np.expm1(-0.5 * gap)
         q = 0.5 * np.exp(-0.5 * (inner[:-1] + self.mu)) * -np.expm1(-0.5 * gap)
-        # The distance of two edges is known to a few roundings of the edges themselves; beyond
-        # the largest losses there is nothing, exactly.
-        moved = np.where(gap > 0.0, 4 * _U * (1.0 + self.mu), 0.0)
-        p_error = 0.25 * np.exp(0.5 * (inner[1:] - self.mu)) * moved
-        q_error = 0.25 * np.exp(-0.5 * (inner[:-1] + self.mu)) * moved
+        # The distance of two edges has an error of a few roundings of the edges themselves; there
+        # is exactly no mass beyond the largest losses.
+        edge_error = np.where(gap > 0.0, 4 * _U * (1.0 + self.mu), 0.0)
+        p_error = 0.25 * np.exp(0.5 * (inner[1:] - self.mu)) * edge_error
+        q_error = 0.25 * np.exp(-0.5 * (inner[:-1] + self.mu)) * edge_error
         add_atoms(p, q, edges, self.mu, 0.5, 0.5 * np.exp(-self.mu))
         return Bins(p, q, p_error + 8 * _U * p, q_error + 8 * _U * q, blur=4 * _U * (1 + self.mu))
 
 
 def laplace_divergence(t: float, orders: Array) -> Array:
-    """``D_alpha`` of Laplace noise under a shift of ``t`` scales, both ways alike.
+    """Return ``D_alpha`` of Laplace noise for a shift of ``t`` scales, equal in both orders.
 
-    ``(alpha - 1) D = ln[alpha e^((alpha-1)t) + (alpha-1) e^(-alpha t)] - ln(2 alpha - 1)``; near
-    zero as ``ln(1 + [alpha psi((alpha-1)t) + (alpha-1) psi(-alpha t)] / (2 alpha - 1))`` with
-    ``psi(x) = e^x - 1 - x``, where nothing cancels.
+    ``(alpha - 1) D = ln[alpha e^((alpha-1)t) + (alpha-1) e^(-alpha t)] - ln(2 alpha - 1)``. Near
+    zero it is computed without cancellation, with ``psi(x) = e^x - 1 - x``, as
+    ``ln(1 + [alpha psi((alpha-1)t) + (alpha-1) psi(-alpha t)] / (2 alpha - 1))``.
 
     Source: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 6.
     """
@@ -139,7 +140,7 @@ def laplace_divergence(t: float, orders: Array) -> Array:
     slack = _U * (64.0 + 8.0 * orders * t)
     above_one = (orders * psi(x) + power * psi(-orders * t)) / (2.0 * orders - 1.0)
     near = np.log1p(above_one * (1.0 + slack))
-    # ln(alpha / (2 alpha - 1)) < 0; the second exponential is at most e^(-alpha t) of the first.
+    # ln(alpha / (2 alpha - 1)) < 0; the ratio of the two exponentials is at most e^(-alpha t).
     far = power * t + np.log(orders / (2.0 * orders - 1.0)) + np.exp(-orders * t) + slack
     divergence = np.where(power * t < 500.0, near, far) / power * (1.0 + 8 * _U)
     return np.maximum(np.minimum(divergence, t), SMALLEST)

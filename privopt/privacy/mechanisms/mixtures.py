@@ -1,9 +1,7 @@
-"""Gaussian noise around a random contribution: mixtures of normal distributions.
+"""Mixtures: Gaussian noise around a random contribution, and public choices among releases.
 
-A release that a public coin chooses: mixtures in disjoint copies.
-
-The loss of the whole has the mixture of the laws of the losses (``PublicMixtureDpEvent``). Hence,
-with ``D_k`` the divergences of order ``alpha`` of the events,
+The loss of a public mixture has the mixture of the laws of the losses (``PublicMixtureDpEvent``).
+Hence, with ``D_k`` the divergences of order ``alpha`` of the events,
 
     D_alpha = ln [sum_k p_k e^((alpha - 1) D_k)] / (alpha - 1).
 """
@@ -54,16 +52,16 @@ from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
-_MAX_NEWTON_STEPS = 60  # a handful are enough
-_MAX_DEVIATIONS = 50.0  # standard deviations, where float64 has no probabilities
+_MAX_NEWTON_STEPS = 60  # usually below ten
+_MAX_DEVIATIONS = 50.0  # standard deviations, beyond the range of float64 probabilities
 _SUM_ROUNDING = 2.0**-51  # of a sum that is meant to be one
 _ROWS = (list, tuple, np.ndarray)
-_MIN_SHIFT = 1e-12  # shifts of less are no finer than a mesh can be
+_MIN_SHIFT = 1e-12  # smaller shifts are below the resolution of a mesh
 
 
 @dataclass(frozen=True)
 class Mixture(Release, event=MixtureOfGaussiansDpEvent):
-    """Gaussian noise around a contribution whose norm has a public law."""
+    """Gaussian noise around a contribution with a norm of public law."""
 
     event: MixtureOfGaussiansDpEvent
     law: Norms
@@ -77,17 +75,19 @@ class Mixture(Release, event=MixtureOfGaussiansDpEvent):
         if relation is Relation.REPLACE_ONE:
             return None
         law, noise = self.law, float(self.event.standard_deviation)
-        told = [(norm, share) for norm, share in law.weights.items() if norm > 0.0 and share > 0.0]
-        if not told or math.isinf(noise):
+        shifted = [
+            (norm, share) for norm, share in law.weights.items() if norm > 0.0 and share > 0.0
+        ]
+        if not shifted or math.isinf(noise):
             return NOTHING, NOTHING
-        largest = max(norm for norm, _ in told)
+        largest = max(norm for norm, _ in shifted)
         if noise * MAX_DISTANCE < largest:
-            share = min(1.0, math.fsum(weight for _, weight in told))
-            seen = Sampled.of(replace(EVERYTHING, exact=law.exact and noise == 0.0), share)
-            return seen, Reversed(seen)
+            share = min(1.0, math.fsum(weight for _, weight in shifted))
+            revealing = Sampled.of(replace(EVERYTHING, exact=law.exact and noise == 0.0), share)
+            return revealing, Reversed(revealing)
         if largest / noise < MIN_DISTANCE:
             return None
-        shifts, weights = zip(*((norm / noise, weight) for norm, weight in told), strict=True)
+        shifts, weights = zip(*((norm / noise, weight) for norm, weight in shifted), strict=True)
         pair = MixturePair.of(shifts, weights, law.weights.get(0.0, 0.0), law.exact)
         return pair, Reversed(pair)
 
@@ -96,17 +96,17 @@ class Mixture(Release, event=MixtureOfGaussiansDpEvent):
 
 
 class Norms(NamedTuple):
-    """The law of a contribution's norm, and whether it is the one that was given."""
+    """The law of the norm of a contribution; ``exact`` if it is the given one."""
 
     weights: dict[float, float]
     exact: bool
 
 
 def norm_distribution(sizes: object, probabilities: object) -> Norms | None:
-    """The law with these ``probabilities`` of ``sizes``; None if there is none.
+    """Return the law with these ``probabilities`` of ``sizes``, or None if it is invalid.
 
-    What lacks one hundred per cent goes to the largest size, what exceeds it is taken from the
-    smallest: larger contributions dominate (the source of ``MixturePair``).
+    Missing mass is added to the largest size, and excess mass is taken from the smallest: larger
+    contributions dominate (the source of ``MixturePair``).
     """
     if not (isinstance(sizes, _ROWS) and isinstance(probabilities, _ROWS)):
         return None
@@ -131,16 +131,16 @@ def norm_distribution(sizes: object, probabilities: object) -> Norms | None:
 class MixturePair(Pair):
     """``P = (1 - w) N(0, 1) + sum_i w_i N(c_i, 1)`` against ``Q = N(0, 1)``, ``w = sum_i w_i``.
 
-    ``c_i = shifts > 0`` and ``w_i = weights > 0``; ``rest = 1 - w``. The loss at ``x``,
+    ``c_i = shifts > 0``, ``w_i = weights > 0`` and ``rest = 1 - w``. The loss at ``x``,
 
         ln [rest + e^g(x)],    g(x) = ln sum_i w_i e^(c_i x - c_i^2 / 2),
 
-    increases with ``x``, and ``g`` is convex: Newton's method finds the ``x`` of a loss, from
-    where the largest summand alone is enough. What it leaves is charged.
+    increases with ``x``, and ``g`` is convex. Newton's method inverts it, from the point at which
+    the largest summand alone has the value. The residual is included in the error.
 
     Formal guarantee
     ----------------
-    Dominates Gaussian noise around vectors of norms ``c_i``, drawn with these probabilities, too.
+    Dominates Gaussian noise around vectors of norms ``c_i`` with these probabilities, too.
     Source: Choquette-Choo, Ganesh, Steinke and Thakurta, "Privacy amplification for matrix
     mechanisms", ICLR 2024 (arXiv:2310.15526), Corollary 4.7.
     """
@@ -154,9 +154,9 @@ class MixturePair(Pair):
     def of(
         cls, shifts: tuple[float, ...], weights: tuple[float, ...], rest: float, exact: bool
     ) -> MixturePair:
-        """At shifts that a mesh can tell from zero: larger ones dominate."""
-        moved = tuple(max(shift, _MIN_SHIFT) for shift in shifts)
-        return cls(moved, weights, rest, exact and moved == shifts)
+        """Return the pair, with shifts raised to the resolution of a mesh; larger ones dominate."""
+        raised = tuple(max(shift, _MIN_SHIFT) for shift in shifts)
+        return cls(raised, weights, rest, exact and raised == shifts)
 
     @property
     def attained(self) -> Pair | None:
@@ -167,30 +167,30 @@ class MixturePair(Pair):
 
     def losses(self, tail: float, count: int) -> Array:
         end = -float(ndtri(tail))
-        told, _ = self._told(np.linspace(-end, max(self.shifts) + end, count))
-        return np.unique(np.logaddexp(self.range()[0], told))
+        values, _ = self._log_sum(np.linspace(-end, max(self.shifts) + end, count))
+        return np.unique(np.logaddexp(self.range()[0], values))
 
     def bins(self, edges: Array) -> Bins:
         smallest = self.range()[0]
         inside = int(np.searchsorted(edges, smallest, side="right"))
-        above = edges[inside:]
-        told = above + np.log(-np.expm1(smallest - above)) if self.rest > 0.0 else above
-        points, residual = self._inverse(told)
+        inner = edges[inside:]
+        values = inner + np.log(-np.expm1(smallest - inner)) if self.rest > 0.0 else inner
+        points, residual = self._inverse(values)
         largest = max(self.shifts)
         size = 1.0 + largest * (_MAX_DEVIATIONS + largest) - math.log(min(self.weights))
         size += float(np.abs(edges).max()) + (-smallest if self.rest > 0.0 else 0.0)
-        moved = 8 * _U * np.abs(points)
-        q, q_error = normal_masses(points, moved)
+        point_error = 8 * _U * np.abs(points)
+        q, q_error = normal_masses(points, point_error)
         p, p_error = self.rest * q, self.rest * q_error
         for shift, weight in zip(self.shifts, self.weights, strict=True):
-            mass, error = normal_masses(points - shift, moved + 8 * _U * shift)
+            mass, error = normal_masses(points - shift, point_error + 8 * _U * shift)
             p, p_error = p + weight * mass, p_error + weight * error
         p_error = p_error + 4 * _U * len(self.shifts) * p
         p, q, p_error, q_error = (np.pad(each, (inside, 0)) for each in (p, q, p_error, q_error))
         return Bins(p, q, p_error, q_error, blur=residual + 32 * _U * size)
 
-    def _told(self, x: Array) -> tuple[Array, Array]:
-        """``g`` and its slope."""
+    def _log_sum(self, x: Array) -> tuple[Array, Array]:
+        """Return ``g`` and its slope."""
         c, weights = np.array(self.shifts)[:, None], np.array(self.weights)[:, None]
         terms = np.log(weights) + c * x - 0.5 * c * c
         top = terms.max(axis=0)
@@ -198,38 +198,38 @@ class MixturePair(Pair):
         total = parts.sum(axis=0)
         return top + np.log(total), (c * parts).sum(axis=0) / total
 
-    def _inverse(self, told: Array) -> tuple[Array, float]:
-        """Outcomes at which ``g`` has these values, and the largest error of the values."""
-        if told.size == 0:
-            return told, 0.0
+    def _inverse(self, values: Array) -> tuple[Array, float]:
+        """Return the outcomes at which ``g`` has these values, and the largest residual."""
+        if values.size == 0:
+            return values, 0.0
         c, weights = np.array(self.shifts)[:, None], np.array(self.weights)[:, None]
         with np.errstate(over="ignore"):
-            x = ((told - np.log(weights) + 0.5 * c * c) / c).min(axis=0)
+            x = ((values - np.log(weights) + 0.5 * c * c) / c).min(axis=0)
         low, high = -_MAX_DEVIATIONS, max(self.shifts) + _MAX_DEVIATIONS
         for _ in range(_MAX_NEWTON_STEPS):
             x = np.clip(x, low, high)
-            value, slope = self._told(x)
-            beyond = ((x <= low) & (value >= told)) | ((x >= high) & (value <= told))
-            wrong = np.where(beyond, 0.0, value - told)
-            if float(np.abs(wrong).max()) <= 1e-14 * (1.0 + float(np.abs(told).max())):
+            value, slope = self._log_sum(x)
+            clipped = ((x <= low) & (value >= values)) | ((x >= high) & (value <= values))
+            residual = np.where(clipped, 0.0, value - values)
+            if float(np.abs(residual).max()) <= 1e-14 * (1.0 + float(np.abs(values).max())):
                 break
-            x = x - wrong / slope
-        return x, float(np.abs(wrong).max())
+            x = x - residual / slope
+        return x, float(np.abs(residual).max())
 
 
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
-_MAX_EXPONENT = 500.0  # larger ones are summed in log space; what exceeds one is then everything
+_MAX_EXPONENT = 500.0  # larger ones are summed in log space, where subtracting one has no effect
 _REVEALED = dp.GaussianDpEvent(0.0)
-_MIN_LOSSES = 40  # of each side, however many sides there are
+_MIN_LOSSES = 40  # of each branch
 
 
 @dataclass(frozen=True)
 class PublicMixture(Release, event=PublicMixtureDpEvent):
     """``events[k]`` with probability ``weights[k] > 0``, and ``k`` itself.
 
-    What is asked of a side is asked of it as a composition; a pair it has if it is one release.
-    ``leaves`` has taken out what the sides share. A sample of a mixture is the mixture of the
-    samples, and is to be said so.
+    A branch is evaluated as a composition. It has a pair if it is one release. ``flatten`` has
+    removed the events that all branches share. A sample of a mixture is not supported; write it as
+    the mixture of the samples.
     """
 
     events: tuple[dp.DpEvent, ...]
@@ -238,24 +238,26 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
 
     @classmethod
     def read(cls, event: PublicMixtureDpEvent) -> PublicMixture | None:
-        events, law = event.events, check_probabilities(event.probabilities)
-        if law is None or not isinstance(events, list | tuple):
+        events, checked = event.events, check_probabilities(event.probabilities)
+        if checked is None or not isinstance(events, list | tuple):
             return None
-        if len(events) != len(law[0]) or not all(isinstance(each, dp.DpEvent) for each in events):
+        if len(events) != len(checked[0]) or not all(
+            isinstance(each, dp.DpEvent) for each in events
+        ):
             return None
-        told = (_REVEALED if _reveals(each) else each for each in events)
-        sides = zip((*told, _REVEALED), (*law[0], law[1]), strict=True)
+        events_or_reveal = (_REVEALED if _reveals(each) else each for each in events)
+        sides = zip((*events_or_reveal, _REVEALED), (*checked[0], checked[1]), strict=True)
         return cls(*zip(*((each, share) for each, share in sides if share > 0.0), strict=True))
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
         releases = all_or_none(map(as_single_release, self.events)) or []
-        found = all_or_none(release.pairs(relation) for release in releases)
-        if not found:
+        pairs = all_or_none(release.pairs(relation) for release in releases)
+        if not pairs:
             return None
-        removed = MixedPair.of([pair for pair, _ in found], self.weights)
-        if all(first is second for first, second in found):
+        removed = MixedPair.of([pair for pair, _ in pairs], self.weights)
+        if all(first is second for first, second in pairs):
             return removed, removed
-        return removed, MixedPair.of([pair for _, pair in found], self.weights)
+        return removed, MixedPair.of([pair for _, pair in pairs], self.weights)
 
     def grouped(self, size: int, relation: Relation) -> PublicMixtureDpEvent | None:
         sides = all_or_none(group_event(each, size, relation) for each in self.events)
@@ -270,18 +272,18 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
 
     def zcdp(self, relation: Relation) -> Concentration | None:
         # D_alpha of the mixture is at most the largest of its sides
-        ask = partial(collect, question=lambda release: release.zcdp(relation))
-        sides = all_or_none(map(ask, self.events))
+        collect_zcdp = partial(collect, question=lambda release: release.zcdp(relation))
+        sides = all_or_none(map(collect_zcdp, self.events))
         if sides is None:
             return None
 
-        def most(cost: Callable[[Concentration], Cost]) -> float:
+        def largest(cost: Callable[[Concentration], Cost]) -> float:
             sums = [
                 weighted_sum((round_up_cost(cost(each)), n) for each, n in side) for side in sides
             ]
             return max(sums) * (1.0 + _ROUNDING)
 
-        return Concentration(most(lambda each: each.rho), most(lambda each: each.xi))
+        return Concentration(largest(lambda each: each.rho), largest(lambda each: each.xi))
 
     def loss(self, relation: Relation) -> Loss | None:
         sides = all_or_none(compose_losses(each, relation) for each in self.events)
@@ -295,14 +297,14 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
 
 
 def _reveals(event: dp.DpEvent) -> bool:
-    """Whether a part of it is not private at all."""
+    """Return True if a part of the event is not private."""
     return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in flatten(event))
 
 
 def mixed_divergence(curves: Sequence[Curve], weights: Sequence[float], orders: Array) -> Array:
-    """``ln [sum_k p_k e^((alpha - 1) D_k)] / (alpha - 1)``, from above.
+    """Return ``ln [sum_k p_k e^((alpha - 1) D_k)] / (alpha - 1)``, rounded up.
 
-    Summed is what exceeds one, so that small divergences keep their digits.
+    The excess over one is summed, so that small divergences are accurate.
     """
     rate = orders - 1.0
     divergences = [curve(orders) for curve in curves]
@@ -316,8 +318,8 @@ def mixed_divergence(curves: Sequence[Curve], weights: Sequence[float], orders: 
         scaled += share * np.exp(exponent - reach, where=np.isfinite(top), out=np.ones_like(top))
     slack = _U * (16.0 + 2.0 * len(weights) + 4.0 * reach)
     moment = np.where(near, np.log1p(above_one * (1.0 + slack)), top + np.log(scaled) + 4.0 * slack)
-    told = np.max(divergences, axis=0) > 0.0
-    return np.asarray(np.where(told, np.maximum(moment * (1.0 + 8 * _U) / rate, SMALLEST), 0.0))
+    positive = np.max(divergences, axis=0) > 0.0
+    return np.asarray(np.where(positive, np.maximum(moment * (1.0 + 8 * _U) / rate, SMALLEST), 0.0))
 
 
 @dataclass(frozen=True)
@@ -326,9 +328,9 @@ class MixedPair(Pair):
 
     Formal guarantee
     ----------------
-    ``H_gamma(P || Q) = sum_k w_k H_gamma(P_k || Q_k)``: dominates a public choice among releases
-    that the pairs ``(P_k, Q_k)`` dominate, and is attained where one pair of neighbours attains
-    them all.
+    ``H_gamma(P || Q) = sum_k w_k H_gamma(P_k || Q_k)``. It dominates a public choice among releases
+    that the pairs ``(P_k, Q_k)`` dominate, and is attained if one pair of neighbours attains them
+    all.
     """
 
     parts: tuple[Pair, ...]
@@ -336,7 +338,7 @@ class MixedPair(Pair):
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], weights: Sequence[float]) -> Pair:
-        """The mixture, with equal pairs taken together."""
+        """Return the mixture, with equal pairs merged."""
         shares: dict[Pair, float] = {}
         for pair, share in zip(pairs, weights, strict=True):
             shares[pair] = shares.get(pair, 0.0) + share

@@ -25,29 +25,29 @@ from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
-_MIN_SPREAD_RATIO = 1e-7  # spread over shift: closer losses float64 does not tell apart
+_MIN_SPREAD_RATIO = 1e-7  # spread over shift; float64 does not resolve closer losses
 
 
 @dataclass(frozen=True)
 class ObjectivePerturbation(
-    Release, event=ObjectivePerturbationDpEvent, numbers=("noise_multiplier", "jacobian")
+    Release, event=ObjectivePerturbationDpEvent, parameters=("noise_multiplier", "jacobian")
 ):
-    """The minimiser of an objective with a random linear term; generalised linear losses."""
+    """The minimiser of an objective with a random linear term, for generalised linear losses."""
 
     noise: float
     jacobian: float
 
     def pair(self, relation: Relation) -> Pair | None:
-        moved = relation.multiple
-        if self.noise * MAX_DISTANCE < moved or self.jacobian > MAX_DISTANCE:
+        shift = relation.multiple
+        if self.noise * MAX_DISTANCE < shift or self.jacobian > MAX_DISTANCE:
             return replace(EVERYTHING, exact=self.noise == 0.0)
         if math.isinf(self.noise):
             rest = math.exp(-self.jacobian)
-            alone = DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False)
-            return alone if self.jacobian else NOTHING
-        if moved / self.noise < MIN_DISTANCE:
+            constant = DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False)
+            return constant if self.jacobian else NOTHING
+        if shift / self.noise < MIN_DISTANCE:
             return None
-        return ObjectivePair(moved / self.noise, self.jacobian)
+        return ObjectivePair(shift / self.noise, self.jacobian)
 
     def renyi(self, relation: Relation) -> Curve:
         s = relation.multiple / self.noise if self.noise > 0.0 else math.inf
@@ -61,48 +61,50 @@ class ObjectivePerturbation(
 class ObjectivePair(Pair):
     """``P`` has the loss ``U = c + s^2 / 2 + s |Z|``, ``Z ~ N(0, 1)``, for ``c >= 0``, ``s > 0``.
 
-    ``Q`` has the mass ``E e^-U`` tilted from it, and the rest where ``P`` has none.
+    ``Q`` has the tilted mass ``E e^-U``, and its remaining mass where ``P`` has none.
 
     Formal guarantee
     ----------------
-    Dominates every mechanism whose loss ``L`` under its first law is at most some ``U`` of this
-    distribution: for every ``gamma > 0``, below one too,
+    Dominates every mechanism with a loss ``L`` under its first law of at most some ``U`` of this
+    distribution: for every ``gamma > 0``, including ``gamma < 1``,
 
         H_gamma(P || Q) = E (1 - gamma e^-U)_+ >= E (1 - gamma e^-L)_+,
 
-    the right side being the mechanism's own divergence. Objective perturbation is one, in both
-    orders of neighbours: ``c`` is the ``jacobian`` of ``ObjectivePerturbationDpEvent``, ``s`` its
-    ``s'``. The proof is in the letters of that event, where ``s`` is the scale of the noise and
+    and the right side is the mechanism's own divergence. Objective perturbation is an example, in
+    both orders of neighbours: ``c`` is the ``jacobian`` of ``ObjectivePerturbationDpEvent``, ``s``
+    its ``s'``. The proof uses the notation of that event, where ``s`` is the scale of the noise and
     ``c`` the length of a gradient.
 
-    *Density.* Take ``W`` the whole space. ``b = -g(w)``, ``g`` the gradient of the rest, is
-    bi-Lipschitz, so the release has density ``phi_s(g(w)) det g'(w)`` almost everywhere.
+    *Density.* Let ``W`` be the whole space. ``b = -g(w)``, with ``g`` the gradient of the objective
+    without the linear term, is bi-Lipschitz. The release has density ``phi_s(g(w)) det g'(w)``
+    almost everywhere.
 
-    *Determinants.* With ``A >= a I`` that of the records both data sets have, the ratio is
-    ``(1 + h_x x^T A^-1 x) / (1 + h_y y^T A^-1 y)``, one factor for each record that only one
-    has: at most ``1 + h / a``. A replaced record costs no more than one removed.
+    *Determinants.* Let ``A >= a I`` belong to the records that both data sets have. The ratio is
+    ``(1 + h_x x^T A^-1 x) / (1 + h_y y^T A^-1 y)``, with one factor for each record that only one
+    data set has: at most ``1 + h / a``. A replaced record costs no more than a removed one.
 
-    *Noise, one record.* The gradients differ by ``c x / |x|``, ``|c| <= C``: a direction that
-    does not depend on ``b``, and the log ratio is at most ``s'^2 / 2 + s' |<b, x>| / (s |x|)``.
+    *Noise, one record.* The gradients differ by ``c x / |x|``, ``|c| <= C``. The direction does not
+    depend on ``b``, and the log ratio is at most ``s'^2 / 2 + s' |<b, x>| / (s |x|)``.
 
-    *Noise, a record replaced.* They differ by ``c x / |x| - c' y / |y|``. The log ratio is convex
-    in ``(c, c')``, so largest at ``+-C``: the difference is then half a diagonal of a rhombus of
-    side ``2 C``, ``+-p e`` or ``+-q e'``, ``e`` and ``e'`` orthonormal, ``p^2 + q^2 = (2 C / s)^2``
-    in units of ``s``. With ``phi_k`` the normal density about the four corners,
+    *Noise, a replaced record.* The gradients differ by ``c x / |x| - c' y / |y|``. The log ratio is
+    convex in ``(c, c')``, so largest at ``+-C``. The difference is then half a diagonal of a
+    rhombus of side ``2 C``, ``+-p e`` or ``+-q e'``, with ``e`` and ``e'`` orthonormal and
+    ``p^2 + q^2 = (2 C / s)^2`` in units of ``s``. With ``phi_k`` the normal density about the four
+    corners,
 
         H_gamma <= 1 - G,    G = int min(phi, gamma min_k phi_k).
 
-    ``G`` is least for the flat rhombus ``q = 0``, which is the claim. Move ``(p, q)`` along its
-    circle, ``q <= p``, and let ``x`` and ``y`` be where the losses reach ``ln gamma``,
-    ``x = ln(gamma)/p - p/2`` and ``y = ln(gamma)/q - q/2``; the edges between two corners cancel,
-    and ``dG`` has the sign of ``q phi(x + p) [Phi(y) - 1/2] - p phi(y + q) [Phi(x) - 1/2]``, or
-    is not negative where ``x <= 0``. It is not negative, since ``p [Phi(x) - 1/2] / phi(x + p)``
-    decreases in ``p``: with ``R(x) = [Phi(x) - 1/2] / phi(x)`` this asks for
+    Claim: ``G`` is smallest for the flat rhombus ``q = 0``. Move ``(p, q)`` along its circle,
+    ``q <= p``, and let ``x`` and ``y`` be the points at which the losses are ``ln gamma``,
+    ``x = ln(gamma)/p - p/2`` and ``y = ln(gamma)/q - q/2``. The edges between two corners cancel,
+    and ``dG`` has the sign of ``q phi(x + p) [Phi(y) - 1/2] - p phi(y + q) [Phi(x) - 1/2]``, or is
+    not negative if ``x <= 0``. It is not negative, since ``p [Phi(x) - 1/2] / phi(x + p)``
+    decreases in ``p``: with ``R(x) = [Phi(x) - 1/2] / phi(x)`` this requires
     ``R(x) (1 / (x + p) - x) <= 1``, which follows from ``R(x) (1 - x^2) <= x``.
 
     *Constraint.* ``W`` is the limit of the public smooth convex terms ``k dist(w, W)^2 / 2``, under
-    which minimisers converge for every ``b``; hockey-stick divergences are lower semicontinuous.
-    Losses count on ``W`` only: beyond, each ``f_i`` may be continued linearly.
+    which minimisers converge for every ``b``. Hockey-stick divergences are lower semicontinuous.
+    Only the losses on ``W`` matter: beyond it, each ``f_i`` may be continued linearly.
 
     Source: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk
     minimization", JMLR 2011; Kifer, Smith and Thakurta, "Private convex empirical risk
@@ -130,17 +132,17 @@ class ObjectivePair(Pair):
         return self.c + s * (0.5 * s + np.linspace(0.0, -float(ndtri(0.5 * tail)), count))
 
     def bins(self, edges: Array) -> Bins:
-        """Twice the normal masses at ``(edges - c) / s -+ s / 2``, right of the peak.
+        """Return twice the normal masses at ``(edges - c) / s -+ s / 2``, right of the peak.
 
         Under ``Q``, ``e^-U phi(z) = e^-c phi(z + s)``.
         """
         s = self._spread
         points = (edges - self.c) / s - 0.5 * s
-        moved = 8 * _U * ((np.abs(edges) + self.c) / s + s)
-        moved[points < -moved] = 0.0
-        points, moved = (np.append(0.0, x) for x in (np.maximum(points, 0.0), moved))
-        p, p_error = normal_masses(points, moved)
-        q, q_error = normal_masses(points + s, moved + 4 * _U * s)
+        point_error = 8 * _U * ((np.abs(edges) + self.c) / s + s)
+        point_error[points < -point_error] = 0.0
+        points, point_error = (np.append(0.0, x) for x in (np.maximum(points, 0.0), point_error))
+        p, p_error = normal_masses(points, point_error)
+        q, q_error = normal_masses(points + s, point_error + 4 * _U * s)
         least = 2.0 * math.exp(-self.c)
         return Bins(
             2.0 * p[1:],
@@ -151,12 +153,12 @@ class ObjectivePair(Pair):
 
     @property
     def _spread(self) -> float:
-        """``s``, or what is safely more: ``U`` increases with it."""
+        """``s``, or a larger value of sufficient accuracy: ``U`` increases with it."""
         return max(self.s, _MIN_SPREAD_RATIO * self.c)
 
 
 def _divergence(s: float, c: float, orders: Array) -> Array:
-    """``ln E e^((alpha - 1) U) / (alpha - 1)``, of which ``E e^(t |Z|) = 2 e^(t^2 / 2) Phi(t)``."""
+    """Return ``ln E e^((alpha - 1) U) / (alpha - 1)``; ``E e^(t |Z|) = 2 e^(t^2 / 2) Phi(t)``."""
     power = orders - 1.0
     folded = np.log1p(erf(power * s / math.sqrt(2.0)) * UP) / power
     return np.asarray((c + 0.5 * s * s * orders + folded) * UP)

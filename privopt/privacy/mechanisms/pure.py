@@ -1,11 +1,9 @@
-"""Releases known by one or two numbers: pure, concentrated, of one Rényi order, one bucket of k.
+"""Releases with one or two parameters: pure, concentrated, of one Rényi order, of bounded range.
 
-``RandomizedResponseDpEvent`` with noise ``p`` and ``k`` buckets names the pair of output
-distributions itself, so that its loss ``ln(1 + (1 - p) k / p)`` holds under every relation.
-(dp-accounting agrees for ``replace_one``; under ``zero_out`` it lets a null record answer
-uniformly, which costs less, and under ``add_or_remove_one`` it does not answer.)
-
-Losses of a bounded range: the exponential mechanism.
+``RandomizedResponseDpEvent`` with noise ``p`` and ``k`` buckets describes the pair of output
+distributions itself. Its loss ``ln(1 + (1 - p) k / p)`` therefore holds under every relation.
+dp-accounting agrees for ``replace_one``. Under ``zero_out`` it lets a null record answer uniformly,
+which costs less, and under ``add_or_remove_one`` it does not support the event.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _MIN_PROBABILITY = 1e-300  # below, floats have fewer digits
 
 
 @dataclass(frozen=True)
-class Concentrated(Release, event=dp.ZCDpEvent, numbers=("rho", "xi")):
+class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
     """``D_alpha <= xi + rho alpha``; with ``rho = 0`` any ``xi``-DP release, ``pure_event``."""
 
     rho: float
@@ -60,7 +58,7 @@ class Concentrated(Release, event=dp.ZCDpEvent, numbers=("rho", "xi")):
         return Concentration(self.rho, self.xi) if self.rho > 0.0 else super().zcdp(relation)
 
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
-        """``(size^2 rho, size (1 + 1/2 + ... + 1/size) xi)`` where ``rho > 0``.
+        """Return ``(size^2 rho, size (1 + 1/2 + ... + 1/size) xi)`` for ``rho > 0``.
 
         Source: Bun and Steinke, TCC 2016 (arXiv:1605.02065), Proposition 27.
         """
@@ -78,7 +76,7 @@ class Concentrated(Release, event=dp.ZCDpEvent, numbers=("rho", "xi")):
 
 @dataclass(frozen=True)
 class NoRelease(Release, event=dp.NoOpDpEvent):
-    """Nothing was released."""
+    """No release."""
 
     def loss(self, relation: Relation) -> Loss:
         return Loss(0.0)
@@ -89,7 +87,7 @@ class NoRelease(Release, event=dp.NoOpDpEvent):
 
 @dataclass(frozen=True)
 class NonPrivate(Release, event=dp.NonPrivateDpEvent):
-    """Everything was released."""
+    """A release that reveals everything."""
 
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
         return dp.NonPrivateDpEvent()
@@ -103,7 +101,7 @@ class NonPrivate(Release, event=dp.NonPrivateDpEvent):
 
 @dataclass(frozen=True)
 class OneOrder(Release, event=RenyiDpEvent):
-    """``D_order <= divergence`` under every relation, and nothing of larger orders."""
+    """``D_order <= divergence`` under every relation; larger orders are unknown."""
 
     order: float
     divergence: float
@@ -132,7 +130,7 @@ def _step(order: float, divergence: float, orders: Array) -> Array:
 
 @dataclass(frozen=True)
 class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
-    """The truth with probability ``1 - noise``, else one of ``buckets`` at random."""
+    """The true bucket with probability ``1 - noise``, otherwise a uniform one of ``buckets``."""
 
     noise: float
     buckets: int
@@ -140,8 +138,8 @@ class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
     @classmethod
     def read(cls, event: dp.RandomizedResponseDpEvent) -> RandomisedResponse | None:
         noise, buckets = event.noise_parameter, event.num_buckets
-        known = is_rate(noise) and is_count(buckets) and buckets >= 2
-        return cls(float(noise), int(buckets)) if known else None
+        valid = is_rate(noise) and is_count(buckets) and buckets >= 2
+        return cls(float(noise), int(buckets)) if valid else None
 
     def loss(self, relation: Relation) -> Loss:
         # ln(1 + (1 - p) k / p), of the true bucket
@@ -159,7 +157,7 @@ class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
 
 
 def response_loss(noise: float, buckets: int) -> float:
-    """The loss ``ln(1 + (1 - p) k / p)`` of randomised response, to a relative ``2^-50``."""
+    """Return the loss ``ln(1 + (1 - p) k / p)`` of randomised response, to a relative ``2^-50``."""
     if noise == 0.0:
         return math.inf
     odds = (1.0 - noise) * (buckets / noise)
@@ -169,10 +167,10 @@ def response_loss(noise: float, buckets: int) -> float:
 
 
 def response_pair(noise: float, buckets: int) -> DiscretePair:
-    """The true bucket and the neighbour's, each kept with probability ``1 - noise``.
+    """Return the pair of the true bucket and the neighbour's, each with probability ``1 - noise``.
 
-    Otherwise one of ``buckets`` is drawn at random; those that are neither have loss zero. Noise
-    that floats hardly describe counts as none.
+    Otherwise one of ``buckets`` is drawn uniformly. The other buckets have loss zero. Noise below
+    the range of floats counts as none.
     """
     other = noise / buckets if noise / buckets > _MIN_PROBABILITY else 0.0
     true = (1.0 - noise) + other
@@ -183,9 +181,9 @@ def response_pair(noise: float, buckets: int) -> DiscretePair:
 
 
 def response_divergence(p: float, k: int, orders: Array) -> Array:
-    """``D_alpha`` of ``k`` buckets and noise ``p`` between two buckets, exact up to rounding.
+    """Return ``D_alpha`` of ``k`` buckets and noise ``p``, exact up to rounding.
 
-    The outcomes ``1 - p + p/k`` and ``p/k`` change places, so both orders agree.
+    The outcomes ``1 - p + p/k`` and ``p/k`` are exchanged, so both orders agree.
     """
     if p in (0.0, 1.0):
         return np.full_like(orders, math.inf if p == 0.0 else 0.0)
@@ -196,12 +194,12 @@ def response_divergence(p: float, k: int, orders: Array) -> Array:
     return swapped_divergence(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)
 
 
-_MIN_SPAN = 1e-12  # spans of less are no finer than a mesh can be
+_MIN_SPAN = 1e-12  # smaller spans are below the resolution of a mesh
 
 
 @dataclass(frozen=True)
-class BoundedRange(Release, event=BoundedRangeDpEvent, numbers=("epsilon",)):
-    """Losses that span at most ``span``, under every relation."""
+class BoundedRange(Release, event=BoundedRangeDpEvent, parameters=("epsilon",)):
+    """Losses that span at most ``span``, under every relation: the exponential mechanism."""
 
     span: float
 
@@ -232,26 +230,26 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, numbers=("epsilon",)):
 class BoundedRangePair(Pair):
     """Losses between ``-r`` and ``r`` with ``P(L > x) = (1 - e^((x - r)/2)) / (1 - e^-r)``.
 
-    ``r = span`` is finite and positive. ``L`` has the law of ``-L`` under ``Q``: the pair is its
-    own reverse, ``e^(x/2)`` being its density under ``P``, and ``e^(-x/2)`` under ``Q``, up to
-    a constant.
+    ``r = span`` is finite and positive. ``L`` has the law of ``-L`` under ``Q``. The pair is its
+    own reverse: its density is ``e^(x/2)`` under ``P`` and ``e^(-x/2)`` under ``Q``, up to a
+    constant.
 
     Formal guarantee
     ----------------
-    Dominates every release whose losses span at most ``r``. If they lie in ``[t - r, t]``, two
-    outcomes with these losses tell as much or more, the ratio having mean one under ``Q``: the
-    larger has probability ``p_t = (1 - e^(t - r)) / (1 - e^-r)`` under ``P``, and
+    Dominates every release with losses that span at most ``r``. If they are in ``[t - r, t]``, two
+    outcomes with the losses ``t`` and ``t - r`` dominate, because the ratio has mean one under
+    ``Q``. The larger loss has probability ``p_t = (1 - e^(t - r)) / (1 - e^-r)`` under ``P``, and
 
         H_gamma = p_t (1 - gamma e^-t),    e^(t - r) <= gamma <= e^t.
 
-    Over ``t`` this is largest at ``t = (r + ln gamma) / 2``, namely
-    ``(1 - sqrt(gamma e^-r))^2 / (1 - e^-r)`` for ``gamma`` in ``[e^-r, e^r]``, of which the pair
-    is the derivative. No one ``t`` is the worst for all ``gamma``, and none is attained in every
-    step but by losses of one ``t``; here ``r / 2``, asymptotically the worst.
+    Over ``t`` this is largest at ``t = (r + ln gamma) / 2``, with the value
+    ``(1 - sqrt(gamma e^-r))^2 / (1 - e^-r)`` for ``gamma`` in ``[e^-r, e^r]``, whose derivative is
+    the pair. No single ``t`` is the worst for all ``gamma``. The lower bound uses losses of one
+    ``t`` in every step, ``t = r / 2``, which is asymptotically the worst.
 
     Source: Dong, Durfee and Rogers, "Optimal differential privacy composition for exponential
-    mechanisms", ICML 2020 (arXiv:1909.13830), for the two outcomes; the envelope over ``t``,
-    which adaptive choices of it need, is derived here.
+    mechanisms", ICML 2020 (arXiv:1909.13830), for the two outcomes. The envelope over ``t``, which
+    adaptive choices of ``t`` require, is derived here.
     """
 
     span: float
@@ -259,7 +257,7 @@ class BoundedRangePair(Pair):
 
     @classmethod
     def of(cls, span: float) -> BoundedRangePair:
-        """At a span that a mesh can tell from zero: a larger one dominates."""
+        """Return the pair at ``span``, or at the smallest span that a mesh resolves."""
         return cls(max(span, _MIN_SPAN))
 
     @property
@@ -278,25 +276,25 @@ class BoundedRangePair(Pair):
         whole = -math.expm1(-self.span)
         p = np.exp(0.5 * (inner[1:] - self.span)) * -np.expm1(-0.5 * gap) / whole
         q = np.exp(-0.5 * (inner[:-1] + self.span)) * -np.expm1(-0.5 * gap) / whole
-        # The distance of two edges is known to a few roundings of the edges themselves.
-        moved = np.where(gap > 0.0, 4 * _U * self.span, 0.0)
-        p_error = 0.5 * np.exp(0.5 * (inner[1:] - self.span)) * moved / whole
-        q_error = 0.5 * np.exp(-0.5 * (inner[:-1] + self.span)) * moved / whole
+        # The distance of two edges has an error of a few roundings of the edges themselves.
+        edge_error = np.where(gap > 0.0, 4 * _U * self.span, 0.0)
+        p_error = 0.5 * np.exp(0.5 * (inner[1:] - self.span)) * edge_error / whole
+        q_error = 0.5 * np.exp(-0.5 * (inner[:-1] + self.span)) * edge_error / whole
         unit = 8 * _U * (2.0 + self.span)
         return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * _U * self.span)
 
 
 def bounded_range_divergence(span: float, orders: Array) -> Array:
-    """``D_alpha`` of any release whose losses span at most ``epsilon``.
+    """Return ``D_alpha`` of any release with losses that span at most ``epsilon``.
 
-    With losses in ``[t - epsilon, t]`` the moment is largest for two outcomes. Over ``t``,
-    ``e^t = (alpha - 1) A / (alpha B)`` is the worst, of ``A = 1 - e^(-alpha epsilon)`` and
+    For losses in ``[t - epsilon, t]`` the moment is largest for two outcomes. Over ``t``, the worst
+    case is ``e^t = (alpha - 1) A / (alpha B)`` with ``A = 1 - e^(-alpha epsilon)`` and
     ``B = e^-epsilon - e^(-alpha epsilon)``, where
 
         D = t + ln[A / (alpha (1 - e^-epsilon))] / (alpha - 1).
 
     It is at most ``epsilon``, and at most ``alpha epsilon^2 / 8``: ``ln E_Q e^(alpha L)`` is zero
-    at ``alpha = 0`` and ``1``, and its second derivative, a variance, at most ``epsilon^2 / 4``.
+    at ``alpha = 0`` and ``1``, and its second derivative, a variance, is at most ``epsilon^2 / 4``.
 
     Source: Cesar and Rogers, "Bounding, concentrating, and truncating", ALT 2021
     (arXiv:2004.07223), for the second bound; Dong, Durfee and Rogers, ICML 2020

@@ -1,10 +1,9 @@
-"""Poisson sampling: each record takes part by itself with a public probability.
+"""Random batches: Poisson sampling, batches of bounded size, and batches of fixed size.
 
-Several releases from the *same* sample are one release, if they are Gaussian; a sample of a
-sample is one at the product of the rates. A batch may be of bounded size: a sampled record may
-find it full.
-
-A batch of fixed size, drawn without replacement: the theorem speaks of a replaced record.
+Under Poisson sampling each record is included independently with a public probability. Several
+Gaussian releases on the *same* sample are one release. A sample of a sample is a sample at the
+product of the rates. In a batch of bounded size, a sampled record may be dropped if the batch is
+full. For batches of fixed size, drawn without replacement, the theorem covers a replaced record.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from privopt.privacy.renyi_moments import fixed_size_gaussian, poisson_gaussian
 from privopt.spec import Relation
 
 _U = 2.0**-53  # unit roundoff of float64
-_BETA_ROUNDING = 1e-9  # relative; more than the incomplete beta function is wrong by
-_MAX_GROUP = 500  # records, whose sample is a mixture of as many normal laws
-_MIN_RATE = 1e-12  # losses of less drown in the rounding of their exponentials
+_BETA_ROUNDING = 1e-9  # relative; above the error of the incomplete beta function
+_MAX_GROUP = 500  # records; the sample of a group is a mixture of as many normal laws
+_MIN_RATE = 1e-12  # smaller losses are below the rounding of their exponentials
 
 
 @dataclass(frozen=True)
 class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
-    """``inner`` on a sample that holds each record with probability ``rate``.
+    """``inner`` on a sample that contains each record with probability ``rate``.
 
-    Amplified is whatever has a pair under ``add_or_remove_one`` and ``zero_out`` (a null record
-    being as good as none), and Gaussian noise under ``replace_one``.
+    Amplification applies to releases with a pair under ``add_or_remove_one`` and ``zero_out`` (a
+    null record is equivalent to none), and to Gaussian noise under ``replace_one``.
     """
 
     rate: float
@@ -52,17 +51,17 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         return cls(float(rate), event.event) if is_rate(rate) else None
 
     def shifts(self, relation: Relation) -> tuple[Shift, ...] | None:
-        # At rate exactly one, which is no sampling, or zero, which is no release
+        # Rate one means no sampling, and rate zero no release
         if self.rate not in (0.0, 1.0):
             return None
-        found: list[Shift] = []
+        result: list[Shift] = []
         for leaf, count in flatten(self.inner):
             inner = release_of(leaf)
             shifts = None if inner is None else inner.shifts(relation)
             if shifts is None:
                 return None
-            found += [each._replace(times=each.times * count) for each in shifts]
-        return tuple(found) if self.rate == 1.0 else ()
+            result += [each._replace(times=each.times * count) for each in shifts]
+        return tuple(result) if self.rate == 1.0 else ()
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
         inner = as_single_release(self.inner)
@@ -73,11 +72,12 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         return sampled_curve(self.rate, self.inner, partial(poisson_gaussian, replace=replace))
 
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
-        """Of a group that comes, goes or is zeroed, ``Binomial(size, rate)`` records take part.
+        """Return the mixture for a group that is added, removed or zeroed.
 
-        Given who does, the sum moves by as many contributions at most, and more take part of a
-        larger group: dominated by the mixture in which all contributions are equal (the source
-        of ``MixturePair``), which equal records attain.
+        ``Binomial(size, rate)`` records of the group are sampled. Given these, the sum changes by
+        as many contributions at most, and larger groups have more sampled records. The mixture in
+        which all contributions are equal dominates (the source of ``MixturePair``), and equal
+        records attain it.
         """
         inner, same = as_single_release(self.inner), super().grouped(size, relation)
         if same is not None or relation is Relation.REPLACE_ONE or size > _MAX_GROUP:
@@ -96,26 +96,26 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
 
 
 def _binomial(count: int, rate: float) -> list[float]:
-    """The law of ``Binomial(count, rate)``, every probability rounded once, and none to zero."""
+    """Return the law of ``Binomial(count, rate)``, each probability rounded once and positive."""
     p = Fraction(rate)
     exact = (math.comb(count, i) * p**i * (1 - p) ** (count - i) for i in range(count + 1))
     return [max(float(each), math.ulp(0.0)) for each in exact]
 
 
 def sampled_pairs(rate: float, inner: Release, relation: Relation) -> tuple[Pair, Pair] | None:
-    """The pairs of a release from a Poisson sample."""
+    """Return the pairs of a release on a Poisson sample."""
     if isinstance(inner, PoissonSampled):
-        both = rate * inner.rate
+        product = rate * inner.rate
         least = math.ulp(0.0) if rate > 0.0 < inner.rate else 0.0
-        return PoissonSampled(max(both, least), inner.inner).pairs(relation)
+        return PoissonSampled(max(product, least), inner.inner).pairs(relation)
     whole = inner.pairs(relation) if inner.samples else None
     if whole is None or rate == 1.0 or whole[0] is NOTHING:
         return whole
     if rate == 0.0:
         return NOTHING, NOTHING
     if relation is Relation.REPLACE_ONE:
-        told = whole[0] == EVERYTHING
-        replaced = revealing_pair(rate, exact=True) if told else inner.replaced(rate)
+        revealed = whole[0] == EVERYTHING
+        replaced = revealing_pair(rate, exact=True) if revealed else inner.replaced(rate)
         return None if replaced is None else (replaced, replaced)
     removed, added = whole
     return Sampled.of(removed, rate), Reversed(Sampled.of(added.reverse(), rate))
@@ -124,9 +124,9 @@ def sampled_pairs(rate: float, inner: Release, relation: Relation) -> tuple[Pair
 def sampled_curve(
     rate: float, event: dp.DpEvent, gaussian: Callable[[float, float, tuple[float, ...]], Array]
 ) -> Curve | None:
-    """Rényi divergences of Gaussian releases from one sample, by those of a single one.
+    """Return the Rényi divergences of Gaussian releases on one sample, as those of one release.
 
-    ``gaussian(rate, shift, orders)`` has the shift of one contribution over the noise.
+    ``gaussian(rate, shift, orders)`` takes the shift of one contribution divided by the noise.
     """
     inner = as_single_release(event)
     if not isinstance(inner, Gaussian):
@@ -140,9 +140,9 @@ def sampled_curve(
 class Sampled(Pair):
     """``(1 - rate) Q + rate P`` against ``Q``, for a pair ``(P, Q)`` and ``rate`` in ``(0, 1]``.
 
-    If ``(P, Q)`` dominates a mechanism when a record is removed, this pair dominates the
-    mechanism run on a Poisson sample; its reverse does so when a record is added. The loss
-    ``l`` of the pair becomes ``ln(1 - rate + rate e^l)``, which ends at ``ln(1 - rate)``.
+    If ``(P, Q)`` dominates a mechanism when a record is removed, this pair dominates the mechanism
+    on a Poisson sample. Its reverse does so when a record is added. The loss ``l`` of the pair
+    becomes ``ln(1 - rate + rate e^l)``, which is at least ``ln(1 - rate)``.
 
     Source: Zhu, Dong and Wang (arXiv:2106.08567), Theorem 11.
     """
@@ -153,7 +153,7 @@ class Sampled(Pair):
 
     @classmethod
     def of(cls, pair: Pair, rate: float) -> Sampled:
-        """At a rate that floats can tell from zero: a larger one dominates."""
+        """Return the pair at ``rate``, or at the smallest rate that floats resolve."""
         return cls(pair, max(rate, _MIN_RATE), exact=rate >= _MIN_RATE)
 
     @property
@@ -162,7 +162,7 @@ class Sampled(Pair):
         return None if attained is None or not self.exact else Sampled(attained, self.rate)
 
     def infinite(self) -> tuple[float, float]:
-        # What is impossible under Q, if the record takes part; nothing is under P
+        # Outcomes that are impossible under Q if the record is sampled; none are under P
         p, q = self.pair.infinite()
         return self.rate * p, q if self.rate == 1.0 else 0.0
 
@@ -182,15 +182,15 @@ class Sampled(Pair):
             return self.pair.bins(edges)
         smallest, log_rate = math.log1p(-self.rate), math.log(self.rate)
         inside = int(np.searchsorted(edges, smallest, side="right"))
-        above = edges[inside:]
-        base = self.pair.bins(above + np.log(-np.expm1(smallest - above)) - log_rate)
+        inner = edges[inside:]
+        base = self.pair.bins(inner + np.log(-np.expm1(smallest - inner)) - log_rate)
         q, q_error, of_p, p_error = (
             np.concatenate([np.zeros(inside), each])
             for each in (base.q, base.q_error, base.p, base.p_error)
         )
         p = self.rate * of_p + (1.0 - self.rate) * q
         p_error = self.rate * p_error + (1.0 - self.rate) * q_error
-        # What is impossible under P is seen when the record was left out.
+        # Outcomes that are impossible under P occur if the record is not sampled.
         at_smallest = int(np.searchsorted(edges, smallest, side="left"))
         certain = self.pair.infinite()[1]
         q[at_smallest] += certain
@@ -205,7 +205,7 @@ class Sampled(Pair):
         )
 
     def _sample(self, loss: Array | float) -> Array:
-        """Accurate beside the loss itself, however small."""
+        """Return the loss on a sample, accurate relative to the loss for every size."""
         with np.errstate(over="ignore", divide="ignore"):
             gain = self.rate * np.expm1(loss)
             large = np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + loss)
@@ -214,21 +214,20 @@ class Sampled(Pair):
 
 @dataclass(frozen=True)
 class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
-    """Gaussian noise on a Poisson sample that is cut at a capacity."""
+    """Gaussian noise on a Poisson sample that is truncated at a capacity."""
 
     event: dp.TruncatedSubsampledGaussianDpEvent
 
     @classmethod
     def read(cls, event: dp.TruncatedSubsampledGaussianDpEvent) -> TruncatedGaussian | None:
         counts = is_count(event.dataset_size) and is_count(event.truncated_batch_size)
-        known = counts and event.truncated_batch_size >= 1 and is_rate(event.sampling_probability)
-        return cls(event) if known and is_noise(event.noise_multiplier) else None
+        valid = counts and event.truncated_batch_size >= 1 and is_rate(event.sampling_probability)
+        return cls(event) if valid and is_noise(event.noise_multiplier) else None
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
-        """Those of the sample, and what is lost where the batch may be full.
+        """Return the pairs of the sample, with everything revealed if the batch may be full.
 
-        A subset that keeps a record with probability ``1 - lost`` is at least what truncation
-        leaves.
+        Truncation keeps at least a subset that contains a record with probability ``1 - lost``.
         """
         event, rate = self.event, float(self.event.sampling_probability)
         gaussian = Gaussian(float(event.noise_multiplier))
@@ -244,15 +243,15 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
         return removed, added
 
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
-        """As without a limit, unless the others alone leave no room for the whole group."""
+        """Return the event without a limit, or reveal if the others leave no room for the group."""
         event, rate = self.event, float(self.event.sampling_probability)
         room = int(event.truncated_batch_size) - size + 1
         whole = PoissonSampled(rate, dp.GaussianDpEvent(event.noise_multiplier))
-        found = whole.grouped(size, relation) if room >= 1 else None
-        if found is None:
+        group = whole.grouped(size, relation) if room >= 1 else None
+        if group is None:
             return None
         lost = chance_of_overflow(int(event.dataset_size) - 1, rate, room)
-        return PublicMixtureDpEvent((dp.NonPrivateDpEvent(), found), (lost, 1.0 - lost))
+        return PublicMixtureDpEvent((dp.NonPrivateDpEvent(), group), (lost, 1.0 - lost))
 
     def exported(self, relation: Relation) -> dp.DpEvent:
         return self.event
@@ -260,12 +259,11 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
 
 @dataclass(frozen=True)
 class Truncated(Pair):
-    """``pair`` with probability ``1 - lost``, outcomes that tell everything otherwise.
+    """``pair`` with probability ``1 - lost``, otherwise fully revealing outcomes.
 
-    Draw the other records first: their number does not depend on the record in question, nor
-    on its presence. Unless they alone fill the batch, which has the same probability ``lost`` on
-    both data sets, the record takes part as if there were no limit. Given that they do, nothing
-    is claimed.
+    Draw the other records first. Their number does not depend on the record in question, nor on its
+    presence. They fill the batch with the same probability ``lost`` on both data sets. If they do
+    not, the record is sampled as without a limit. If they do, everything counts as revealed.
     """
 
     pair: Pair
@@ -274,7 +272,7 @@ class Truncated(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        # least: what neighbours have if all other records contribute nothing
+        # The pair of neighbours whose other records contribute nothing
         return self.least
 
     def infinite(self) -> tuple[float, float]:
@@ -289,10 +287,10 @@ class Truncated(Pair):
 
     def bins(self, edges: Array) -> Bins:
         bins = self.pair.bins(edges)
-        kept = 1.0 - self.lost
+        weight = 1.0 - self.lost
         return Bins(
-            kept * bins.p,
-            kept * bins.q,
+            weight * bins.p,
+            weight * bins.q,
             bins.p_error + 2.0**-52 * bins.p,
             bins.q_error + 2.0**-52 * bins.q,
             blur=bins.blur,
@@ -300,7 +298,7 @@ class Truncated(Pair):
 
 
 def chance_of_overflow(others: int, rate: float, capacity: int) -> float:
-    """``P(Binomial(others, rate) >= capacity)``, rounded up."""
+    """Return ``P(Binomial(others, rate) >= capacity)``, rounded up."""
     if capacity > others:
         return 0.0
     return min(1.0, float(betainc(capacity, others - capacity + 1, rate)) * (1.0 + _BETA_ROUNDING))
@@ -310,7 +308,8 @@ def chance_of_overflow(others: int, rate: float, capacity: int) -> float:
 class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
     """``inner`` on ``batch`` of ``size`` records, under ``replace_one``.
 
-    Whatever has a pair, but a sample; what is known from below is known of additive noise alone.
+    It supports every release with a pair, except samples. Lower bounds are known for additive noise
+    only.
     """
 
     size: int
@@ -347,11 +346,11 @@ class FixedSize(Release, event=dp.SampledWithoutReplacementDpEvent):
 
 @dataclass(frozen=True)
 class SampledWithoutReplacement(Pair):
-    """The pair whose curve is that of ``sampled`` for positive losses, and mirrored for others.
+    """The pair with the curve of ``sampled`` for positive losses, and its mirror image for others.
 
-    ``sampled`` is ``((1 - rate) Q + rate P, Q)`` with ``(P, Q)`` dominating the mechanism on a
+    ``sampled`` is ``((1 - rate) Q + rate P, Q)``, where ``(P, Q)`` dominates the mechanism on a
     batch when one record of the batch is *replaced*. Orders ``gamma >= 1`` are covered by
-    ``sampled``, those below one by its mirror image. Mass that is left over has loss zero. It is
+    ``sampled``, those below one by its mirror image. The remaining mass has loss zero. The pair is
     its own reverse.
 
     Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling: tight analyses via
@@ -366,8 +365,8 @@ class SampledWithoutReplacement(Pair):
     def attained(self) -> Pair | None:
         """``sampled``, without its mirror image.
 
-        All other records pull one way with their full norm, one record turns from that way to
-        the other.
+        All other records contribute the full norm in one direction. One record changes from this
+        direction to the opposite one.
         """
         return self.sampled.attained
 
@@ -386,24 +385,24 @@ class SampledWithoutReplacement(Pair):
 
     def bins(self, edges: Array) -> Bins:
         zero = int(np.searchsorted(edges, 0.0, side="left"))
-        above = self.sampled.bins(np.concatenate([[0.0], edges[zero:]]))
-        below = self.sampled.bins(np.concatenate([[0.0], -edges[:zero][::-1]]))
+        positive = self.sampled.bins(np.concatenate([[0.0], edges[zero:]]))
+        negative = self.sampled.bins(np.concatenate([[0.0], -edges[:zero][::-1]]))
 
-        def joined(up: Array, down: Array) -> Array:
+        def combine(up: Array, down: Array) -> Array:
             whole = np.zeros(edges.size + 1)
             whole[zero:] += up[1:]
             whole[: zero + 1] += down[:0:-1]
             return whole
 
-        p, q = joined(above.p, below.q), joined(above.q, below.p)
-        p_error = joined(above.p_error, below.q_error)
-        q_error = joined(above.q_error, below.p_error)
+        p, q = combine(positive.p, negative.q), combine(positive.q, negative.p)
+        p_error = combine(positive.p_error, negative.q_error)
+        q_error = combine(positive.q_error, negative.p_error)
         for mass, error in ((p, p_error), (q, q_error)):
             error[zero] += float(error.sum()) + 8 * _U
             mass[zero] += max(0.0, 1.0 - float(mass.sum()))
-        return Bins(p, q, p_error, q_error, blur=above.blur + below.blur)
+        return Bins(p, q, p_error, q_error, blur=positive.blur + negative.blur)
 
 
 def _replaced(rate: float, shift: float, orders: tuple[float, ...]) -> Array:
-    """Neighbouring samples lie two contributions apart."""
+    """Return the divergence for neighbouring samples, which differ by two contributions."""
     return fixed_size_gaussian(rate, 2.0 * shift, orders)

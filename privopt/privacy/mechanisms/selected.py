@@ -1,4 +1,4 @@
-"""The best of a random number of runs, each a composition of releases.
+"""The best of a random number of runs, each of which is a composition of releases.
 
 Source: Papernot and Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022
 (arXiv:2110.03620), Theorems 2 and 6.
@@ -36,7 +36,7 @@ _SLACK = 2.0**-50
 
 @dataclass(frozen=True)
 class Selected(Release, event=RepeatAndSelectDpEvent):
-    """The best of ``repetitions`` runs of ``inner``, and nothing else."""
+    """The best of ``repetitions`` runs of ``inner``; only the best output is released."""
 
     inner: DpEvent
     repetitions: Repetitions
@@ -68,7 +68,7 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
 def selection_divergence(
     one_run: Curve, repetitions: Repetitions, orders: Array, also: Sequence[float] = ()
 ) -> Array:
-    """``D_alpha`` of the selection, from the divergences of ``one_run``.
+    """Return ``D_alpha`` of the selection, from the divergences of ``one_run``.
 
     With ``rho`` the divergence of one run, truncated negative binomial repetitions cost
 
@@ -77,7 +77,7 @@ def selection_divergence(
 
     and Poisson repetitions ``rho(alpha) + E[K] delta + ln E[K] / (alpha - 1)``, where one run is
     ``(ln(1 + 1/(alpha - 1)), delta)``-DP. A divergence increases with its order, so higher orders
-    may serve lower ones; tried are ``ORDERS``, the given ones and those that stand in ``also``.
+    bound lower ones. The grid consists of ``ORDERS``, the given orders and ``also``.
     """
     grid = np.union1d(orders, (*ORDERS, *also))
     rho, log_mean = one_run(grid), math.log(repetitions.mean)
