@@ -20,9 +20,8 @@ change of the likelihood ratio by one record:
 For finite ``T`` the error has either sign. For the settings of published experiments the limit is
 mostly too small, by up to 17 % of ``epsilon``.
 
-Source: Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", HDSR 2020
-(arXiv:1911.11607), for Poisson sampling; Dong, Roth and Su, "Gaussian differential privacy",
-JRSS-B 2022 (arXiv:1905.02383, Section 5), for sampling without replacement.
+Source: Bu, Dong, Long and Su 2020 (arXiv:1911.11607), for Poisson sampling; Dong, Roth and Su 2022
+(arXiv:1905.02383, Section 5), for sampling without replacement.
 """
 
 from __future__ import annotations
@@ -33,14 +32,13 @@ from typing import NamedTuple, NoReturn, Protocol
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 from scipy.special import erf, ndtr
 
 from privopt.arguments import shown
 from privopt.privacy import GaussianDP, Respondent
 from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.numbers import is_batch, is_rate, real, real_array
+from privopt.privacy.numbers import Array, is_batch, is_rate, real, real_array
 from privopt.spec import Relation
 
 
@@ -103,7 +101,7 @@ class ApproximateCurve(_Estimate):
     [1.0, 0.5]
     """
 
-    values: npt.NDArray[np.float64]
+    values: Array
     method: str
 
     def __post_init__(self) -> None:
@@ -179,9 +177,7 @@ class CLT:
         mu = self.mu(event, relation).value
         return Approximation(gaussian_delta(epsilon, mu=mu).upper, self.name)
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> ApproximateCurve:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> ApproximateCurve:
         return ApproximateCurve(gaussian_trade_off(alphas, self.mu(event, relation).value), "CLT")
 
 

@@ -26,11 +26,10 @@ converted by Markov's inequality on the moments of the privacy loss,
 which refines the orders and has a better conversion. The literature calls its results "MA".
 
 Sources: Dwork and Roth, "The algorithmic foundations of differential privacy", 2014, Theorems 3.16
-and 3.20 (after Dwork, Rothblum and Vadhan, FOCS 2010); Kairouz, Oh and Viswanath, "The composition
-theorem for differential privacy", IEEE Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3;
-Abadi et al., "Deep learning with differential privacy", CCS 2016 (arXiv:1607.00133), Theorem 2;
-Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 3. Prints with the
-drift inside the root, or with ``e^(epsilon + 1)`` for ``e^epsilon + 1``, are wrong.
+and 3.20 (after Dwork, Rothblum and Vadhan, FOCS 2010); Kairouz, Oh and Viswanath 2017
+(arXiv:1311.0776), Theorem 3.3; Abadi et al. 2016 (arXiv:1607.00133), Theorem 2; Mironov 2017
+(arXiv:1702.07476), Proposition 3. Prints with the drift inside the root, or with
+``e^(epsilon + 1)`` for ``e^epsilon + 1``, are wrong.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ from typing import ClassVar
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 
 from privopt import privacy
 from privopt.accounting.clt import CLT, Estimator
@@ -53,6 +51,7 @@ from privopt.privacy.flatten import flatten
 from privopt.privacy.guarantee import find_accountant
 from privopt.privacy.numbers import (
     SMALLEST,
+    Array,
     check_count,
     check_epsilon,
     false_position,
@@ -113,9 +112,7 @@ class Basic:
         bound = partial(self._bound_delta, epsilon=epsilon)
         return _evaluate(event, relation, lambda one: one.delta(epsilon), bound)
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         losses = [self.epsilon(event, relation, float(delta)).upper for delta in _DELTAS]
         return envelope(np.array(losses), _DELTAS, alphas)
 

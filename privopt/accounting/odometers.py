@@ -25,10 +25,9 @@ before ``B_t`` exceeds a *constant* ``epsilon``, by any rule that depends on the
 ``(epsilon, delta)``-DP. If the stopping rule makes ``B`` random, the statement concerns the loss
 with probability ``1 - delta``. It is not ``(B, delta)``-DP for a random ``B``.
 
-Sources: Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters", NeurIPS 2016
-(arXiv:1605.08294); Whitehouse, Ramdas, Rogers and Wu, "Fully-adaptive composition in
-differential privacy", ICML 2023 (arXiv:2203.05481); Howard, Ramdas, McAuliffe and Sekhon,
-"Time-uniform Chernoff bounds via nonnegative supermartingales", Probability Surveys 2020.
+Sources: Rogers, Roth, Ullman and Vadhan 2016 (arXiv:1605.08294); Whitehouse, Ramdas, Rogers and Wu
+2023 (arXiv:2203.05481); Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform Chernoff bounds via
+nonnegative supermartingales", Probability Surveys 2020.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ For many sampled steps, take the tensor product of ``f_q`` and symmetrise at the
 ``C_q(f)`` are valid as well, and looser. ``Guarantee.trade_off`` is tighter and faster; this
 calculus shows the derivation.
 
-Source: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383).
+Source: Dong, Roth and Su 2022 (arXiv:1905.02383).
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import bisect, check_alpha, check_delta, real, real_array
-
-Array = npt.NDArray[np.float64]
+from privopt.privacy.numbers import Array, bisect, check_alpha, check_delta, real, real_array
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_LOSS = 700.0

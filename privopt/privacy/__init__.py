@@ -46,11 +46,7 @@ from privopt.privacy.guarantee import (
 )
 from privopt.privacy.mechanisms import Release, renyi_divergence
 from privopt.privacy.numbers import Interval, round_down, round_up
-from privopt.privacy.selection import (
-    Repetitions,
-    select_best,
-    selection_epsilon,
-)
+from privopt.privacy.selection import Repetitions, select_best, selection_epsilon
 
 __all__ = [
     "ACCOUNTANTS",

@@ -2,9 +2,9 @@
 
 For compositions of many releases, dominating pairs give smaller bounds than these pairs.
 
-Sources: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018
-(arXiv:1807.01647); for groups, Dwork and Roth, "The algorithmic foundations of differential
-privacy", 2014, Theorem 2.2, and Vadhan, "The complexity of differential privacy", 2017, Lemma 2.2.
+Sources: Balle, Barthe and Gaboardi 2018 (arXiv:1807.01647); for groups, Dwork and Roth, "The
+algorithmic foundations of differential privacy", 2014, Theorem 2.2, and Vadhan, "The complexity of
+differential privacy", 2017, Lemma 2.2.
 """
 
 from __future__ import annotations

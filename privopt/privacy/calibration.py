@@ -307,9 +307,8 @@ def compressed_noise_multiplier(
     calibration : str
         One of the four names above.
 
-    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially private optimization with
-    sparse gradients", NeurIPS 2024 (arXiv:2404.10881), for the published calibration; the others
-    are derived here.
+    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), for the published
+    calibration; the others are derived here.
 
     Examples
     --------

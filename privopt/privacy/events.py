@@ -40,8 +40,7 @@ def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
     odds ``e^epsilon``. Every ``(epsilon, delta)``-DP release is a post-processing of this one, for
     each pair of neighbours.
 
-    Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE
-    Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
+    Source: Kairouz, Oh and Viswanath 2017 (arXiv:1311.0776), Theorem 3.3.
 
     Examples
     --------
@@ -62,8 +61,7 @@ class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
     neighbours and on earlier releases. The exponential mechanism is an example: it is
     ``epsilon``-DP, and composes better than ``epsilon``-DP implies.
 
-    Source: Durfee and Rogers, "Practical differentially private top-k selection with pay-what-
-    you-get composition", NeurIPS 2019 (arXiv:1905.04273).
+    Source: Durfee and Rogers 2019 (arXiv:1905.04273).
 
     Examples
     --------

@@ -19,9 +19,8 @@ the composition of the curves or loss distributions of adaptively chosen release
 Costs are integer multiples of equal shares of the budget, rounded up. Sums are therefore exact in
 int32 on every device, and the rule is ``spent + cost <= units``.
 
-Sources: Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters", NeurIPS 2016
-(arXiv:1605.08294); Smith and Thakurta, "Fully adaptive composition for Gaussian differential
-privacy", 2022 (arXiv:2210.17520).
+Sources: Rogers, Roth, Ullman and Vadhan 2016 (arXiv:1605.08294); Smith and Thakurta 2022
+(arXiv:2210.17520).
 """
 
 from __future__ import annotations

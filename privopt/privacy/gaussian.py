@@ -15,8 +15,7 @@ a product of positive numbers. The integral (Gauss-Legendre) is used for small `
 the difference would cancel.
 
 Sources: Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
-Theorem 8; Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383,
-Corollary 2.13).
+Theorem 8; Dong, Roth and Su 2022 (arXiv:1905.02383, Corollary 2.13).
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from scipy.special import erfcx, ndtr, ndtri
 
 from privopt.arguments import checked
 from privopt.privacy.numbers import (
+    Array,
     Interval,
     bisect,
     check_alpha,
@@ -171,7 +171,7 @@ def _largest_mu(epsilon: float, delta: float) -> float:
 
 
 @checked
-def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
+def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> Array:
     """Return ``G_mu(alpha) = Phi(Phi^{-1}(1 - alpha) - mu)``, rounded down.
 
     It is the smallest type-II error of a test of ``N(0, 1)`` against ``N(mu, 1)`` with type-I error
@@ -306,6 +306,6 @@ def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     return value - error, min(0.0, value + error)
 
 
-def _mills_ratio(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _mills_ratio(x: npt.ArrayLike) -> Array:
     """Return ``R(x) = Phi(-x) / phi(x)``, positive and decreasing, for ``x > -37``."""
     return np.asarray(math.sqrt(0.5 * math.pi) * erfcx(np.asarray(x) / math.sqrt(2.0)))

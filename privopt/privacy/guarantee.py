@@ -44,6 +44,7 @@ from privopt.privacy.flatten import bounding_events, combine_bounds, first_unsup
 from privopt.privacy.gaussian import covering_mu, gaussian_mu
 from privopt.privacy.mechanisms import group_event, release_of, unsampled_mu
 from privopt.privacy.numbers import (
+    Array,
     Interval,
     check_alpha,
     check_count,
@@ -148,7 +149,7 @@ class Guarantee:
         at = check_epsilon(epsilon)
         return self._proved(lambda each, event: each.delta(event, self.relation, at), 1.0)
 
-    def trade_off(self, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def trade_off(self, alpha: npt.ArrayLike) -> Array:
         """Return a lower bound of the type-II error of every test of neighbours at level ``alpha``.
 
         It is the pointwise maximum over all accountants, an array of the shape of ``alpha``, and
@@ -194,11 +195,9 @@ class Guarantee:
         under ``relation``, for all ``epsilon >= 0``. For no
         ``m < g.mu(delta).lower`` they are.
 
-        Source: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383),
-        Proposition 2.12, for the duality of profile and trade-off curve; Gomez, Kulynych, Kaissis,
-        Calmon, Hayes, Balle and Honkela, "Gaussian DP for reporting differential privacy guarantees
-        in machine learning", 2025 (arXiv:2503.10945). The bounds are those of
-        ``privopt.privacy.gaussian.covering_mu``.
+        Source: Dong, Roth and Su 2022 (arXiv:1905.02383), Proposition 2.12, for the duality of
+        profile and trade-off curve; Gomez, Kulynych, Kaissis, Calmon, Hayes, Balle and Honkela 2025
+        (arXiv:2503.10945). The bounds are those of ``privopt.privacy.gaussian.covering_mu``.
 
         Examples
         --------
@@ -583,7 +582,7 @@ def trade_off(
     *,
     relation: Relation | str,
     accountant: str | None = None,
-) -> npt.NDArray[np.float64]: ...
+) -> Array: ...
 @overload
 def trade_off(
     event: dp.DpEvent,

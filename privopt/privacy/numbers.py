@@ -12,13 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import checked, shown
 
+Array: TypeAlias = npt.NDArray[np.float64]
 _MIN_DELTA = 1e-300
 _SMALLEST_NOISE = 2.0**-80  # such noise is a subnormal float32 with probability 2^-46
 SMALLEST = 2.0**-960
@@ -73,7 +74,7 @@ def check_mu(mu: object) -> float:
     return value
 
 
-def real_array(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def real_array(name: str, values: npt.ArrayLike) -> Array:
     """Return real numbers as a float64 array of any shape."""
     try:
         array = np.asarray(values)
@@ -86,7 +87,7 @@ def real_array(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return numbers
 
 
-def check_alpha(alpha: npt.ArrayLike, name: str = "alpha") -> npt.NDArray[np.float64]:
+def check_alpha(alpha: npt.ArrayLike, name: str = "alpha") -> Array:
     """Return type-I errors in ``[0, 1]`` as a float64 array of any shape."""
     values = real_array(name, alpha)
     if not np.all((values >= 0.0) & (values <= 1.0)):

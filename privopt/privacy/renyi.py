@@ -22,10 +22,9 @@ The lossless conversion of one order also uses ``E_Q dP/dQ = 1``. For every ``be
 By convex duality, the minimum over ``beta`` is the exact maximum. A slope ``beta < 0`` helps if
 ``rho - epsilon >= ln(alpha / (alpha - 1))``, and gives ``delta <= 1 - e^(epsilon - rho)``.
 
-Sources: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 3;
-Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020
-(arXiv:2004.00010), Proposition 12; Asoodeh, Liao, Calmon, Kosut and Sankar, "A better bound
-gives a hundred rounds", ISIT 2020 (arXiv:2001.05990), Theorem 2, for the lossless one.
+Sources: Mironov 2017 (arXiv:1702.07476), Proposition 3; Canonne, Kamath and Steinke 2020
+(arXiv:2004.00010), Proposition 12; Asoodeh, Liao, Calmon, Kosut and Sankar 2020 (arXiv:2001.05990),
+Theorem 2, for the lossless one.
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import check_delta, check_epsilon, real, real_array
-
-Array = npt.NDArray[np.float64]
+from privopt.privacy.numbers import Array, check_delta, check_epsilon, real, real_array
 
 _LARGEST = 700.0  # largest epsilon whose exponential is a float
 _SLACK = 2.0**-50  # relative, of every term of a sum: each is within four units of 2^-53
@@ -138,8 +135,7 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
     conversion of Rényi divergences, and at most Mironov's
     ``xi + rho + 2 sqrt(rho ln(1/delta))``. For ``rho = 0`` it is ``xi``.
 
-    Source: Bun and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065),
-    Proposition 1.3, for the second form.
+    Source: Bun and Steinke 2016 (arXiv:1605.02065), Proposition 1.3, for the second form.
     """
     rho, xi, delta = _non_negative("rho", rho), _non_negative("xi", xi), check_delta(delta)
     if rho == 0.0 or math.isinf(rho + xi):
@@ -270,7 +266,7 @@ ORDERS: tuple[float, ...] = (
 much noise. Minima over these orders are refined between them."""
 
 
-def check_orders(orders: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def check_orders(orders: npt.ArrayLike) -> Array:
     """Return finite real orders above one, increasing, as a float64 vector."""
     values = real_array("orders", orders)
     if values.ndim != 1 or values.size == 0:
@@ -281,9 +277,7 @@ def check_orders(orders: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def minimise_over_orders(
-    objective: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
-    orders: npt.NDArray[np.float64],
-    rounds: int = 3,
+    objective: Callable[[Array], Array], orders: Array, rounds: int = 3
 ) -> float:
     """Return the minimum of ``objective`` on ``orders`` and on finer grids around the minimiser.
 

@@ -38,9 +38,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.numbers import SMALLEST
-
-Array = npt.NDArray[np.float64]
+from privopt.privacy.numbers import SMALLEST, Array
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_EXPONENT = 500.0  # larger ones are summed in log space, where subtracting one has no effect
@@ -143,8 +141,7 @@ def pure_divergence(epsilon: float, orders: Array) -> Array:
     ``(alpha - 1) D = ln[(e^(alpha epsilon) + e^((1-alpha) epsilon)) / (1 + e^epsilon)]``, below
     both ``epsilon`` and ``alpha epsilon^2 / 2``.
 
-    Source: domination by randomised response, Kairouz, Oh and Viswanath, "The composition theorem
-    for differential privacy", IEEE Trans. Inf. Theory 2017 (arXiv:1311.0776).
+    Source: domination by randomised response, Kairouz, Oh and Viswanath 2017 (arXiv:1311.0776).
     """
     if epsilon == 0.0 or epsilon > 1e100:
         return np.full_like(orders, epsilon)
@@ -345,11 +342,7 @@ def _doubled(q: float, s: float, alphas: Array) -> Array:
     return np.where(moment > 30.0, moment + math.log(2.0), near) * (1.0 + 32 * _U)
 
 
-_CLOSED: dict[Method, Method] = {
-    one_sided: _minkowski,
-    mirrored: _beyond,
-    half_line: _doubled,
-}
+_CLOSED: dict[Method, Method] = {one_sided: _minkowski, mirrored: _beyond, half_line: _doubled}
 
 
 _UP = 1.0 + 2.0**-51
@@ -377,9 +370,8 @@ def poisson_gaussian(q: float, s: float, orders: tuple[float, ...], *, replace: 
     order. For a replaced record the mirrored pair dominates (``ReplacedGaussian``). Relative slack:
     1e-8 in the worst case, for orders up to a million; 1e-12 for orders below a hundred.
 
-    Source: Mironov, Talwar and Zhang, "Rényi differential privacy of the sampled Gaussian
-    mechanism", 2019 (arXiv:1908.10530), for the reduction to one dimension and the worse order
-    of the first pair.
+    Source: Mironov, Talwar and Zhang 2019 (arXiv:1908.10530), for the reduction to one dimension
+    and the worse order of the first pair.
     """
     alphas = np.asarray(orders)
     whole = _whole((2.0 if replace else 1.0) * s, alphas)

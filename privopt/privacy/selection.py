@@ -5,9 +5,7 @@ and neither ``K`` nor any output except the best is released, the selection cost
 one run, for every realised ``K``. A *fixed* number of runs has no such guarantee: it costs as much
 as releasing the outputs of all runs.
 
-Sources: Liu and Talwar, "Private selection from private candidates", STOC 2019
-(arXiv:1811.07971); Papernot and Steinke, "Hyperparameter tuning with Rényi differential privacy",
-ICLR 2022 (arXiv:2110.03620).
+Sources: Liu and Talwar 2019 (arXiv:1811.07971); Papernot and Steinke 2022 (arXiv:2110.03620).
 """
 
 from __future__ import annotations

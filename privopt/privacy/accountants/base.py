@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Protocol, TypeVar
 
 import dp_accounting as dp
-import numpy as np
-import numpy.typing as npt
 
-from privopt.privacy.numbers import Interval
+from privopt.privacy.numbers import Array, Interval
 from privopt.spec import Relation
 
 Number = TypeVar("Number", covariant=True)
@@ -35,13 +33,11 @@ class Respondent(Protocol[Number, Curve]):
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Number:
         """Return the smallest ``delta`` for which ``event`` is ``(epsilon, delta)``-DP."""
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> Curve:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Curve:
         """Return the smallest type-II error of a test with type-I error ``alphas``."""
 
 
-class Accountant(Respondent[Interval, npt.NDArray[np.float64]], Protocol):
+class Accountant(Respondent[Interval, Array], Protocol):
     """Certified bounds of the privacy of the supported events.
 
     Formal guarantee

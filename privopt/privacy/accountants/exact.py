@@ -16,12 +16,10 @@ does with probability ``h``, the product of the single probabilities, and its lo
 *Concentrated.* A release is ``(xi, rho)``-zCDP if ``D_alpha <= xi + rho alpha`` at every order
 ``alpha > 1``. Both numbers add under adaptive composition.
 
-Sources: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383, Theorem
-2.7 and Corollary 3.3); Kairouz, Oh and Viswanath, "The composition theorem for differential
-privacy", IEEE Trans. Inf. Theory 2017 (arXiv:1311.0776, proof of Theorem 3.3, for domination);
-Dwork and Roth, "The algorithmic foundations of differential privacy", 2014, Theorems 3.6 and 3.16;
-Bun and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065), Propositions 1.4
-(pure) and 1.6 (Gaussian), Lemma 1.7 (composition).
+Sources: Dong, Roth and Su 2022 (arXiv:1905.02383, Theorem 2.7 and Corollary 3.3); Kairouz, Oh and
+Viswanath 2017 (arXiv:1311.0776, proof of Theorem 3.3, for domination); Dwork and Roth, "The
+algorithmic foundations of differential privacy", 2014, Theorems 3.6 and 3.16; Bun and Steinke 2016
+(arXiv:1605.02065), Propositions 1.4 (pure) and 1.6 (Gaussian), Lemma 1.7 (composition).
 """
 
 from __future__ import annotations
@@ -31,13 +29,12 @@ from dataclasses import dataclass
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 
 from privopt.arguments import shown
 from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.mechanisms import Shift, collect, compose_losses, round_up_cost
-from privopt.privacy.numbers import SMALLEST, Interval, multiply
+from privopt.privacy.numbers import SMALLEST, Array, Interval, multiply
 from privopt.privacy.renyi import envelope, zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation
 
@@ -64,9 +61,7 @@ class NonPrivate:
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
         return Interval(1.0, 1.0)
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         return np.zeros_like(alphas)
 
 
@@ -116,9 +111,7 @@ class GaussianDP:
             gaussian_delta(epsilon, mu=mu.lower).lower, gaussian_delta(epsilon, mu=mu.upper).upper
         )
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         return gaussian_trade_off(alphas, self.distance(event, relation).upper)
 
 
@@ -179,9 +172,7 @@ class PureDP:
             upper = -math.expm1(epsilon - loss.upper) / (1.0 + math.exp(-loss.upper))
         return Interval(lower * (1.0 - _ROUNDING), min(1.0, upper * (1.0 + _ROUNDING)))
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         loss = _compose(event, relation)[0].upper
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             steep = np.where(alphas > 0.0, 1.0 - np.exp(loss) * alphas - _ROUNDING, 1.0)
@@ -231,9 +222,7 @@ class ZCDP:
         rho, xi = self.concentration(event, relation)
         return Interval(0.0, zcdp_delta(rho, epsilon, xi))
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         rho, xi = self.concentration(event, relation)
         if rho == 0.0:
             return envelope(np.array([xi]), np.zeros(1), alphas)

@@ -4,11 +4,10 @@ The privacy-loss distribution of each release is discretised from above and from
 composed by the fast Fourier transform. All errors are included in the bounds: discretisation,
 truncation, wrap-around, rounding.
 
-Sources: Koskela, Jälkö and Honkela, "Computing tight differential privacy guarantees using FFT",
-AISTATS 2020 (arXiv:1906.03049), for the method; Gopi, Lee and Wutschitz, "Numerical composition
-of differential privacy", NeurIPS 2021 (arXiv:2106.02848), for two-sided bounds; Doroshenko et
-al., PoPETs 2022 (arXiv:2207.04380), for the lattice from above. The lattice from below and the
-certificates are derived in ``privopt.privacy.fourier``.
+Sources: Koskela, Jälkö and Honkela 2020 (arXiv:1906.03049), for the method; Gopi, Lee and Wutschitz
+2021 (arXiv:2106.02848), for two-sided bounds; Doroshenko et al., PoPETs 2022 (arXiv:2207.04380),
+for the lattice from above. The lattice from below and the certificates are derived in
+``privopt.privacy.fourier``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from functools import lru_cache
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 
 from privopt.arguments import shown
 from privopt.privacy.flatten import bounding_events, combine_bounds
@@ -36,7 +34,7 @@ from privopt.privacy.fourier import (
     upper_curve,
 )
 from privopt.privacy.mechanisms import collect
-from privopt.privacy.numbers import Interval, real, square_root
+from privopt.privacy.numbers import Array, Interval, real, square_root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
 from privopt.spec import Relation
 
@@ -141,9 +139,7 @@ class Fourier:
             tuple(order for order in orders if order not in bounded), AtEpsilon(epsilon)
         )
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         event = bounding_events(event)[0]
         orders = _orders(event, relation)
         if not orders:

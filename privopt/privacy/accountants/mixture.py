@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 
 from privopt.privacy.accountants.base import Accountant
 from privopt.privacy.accountants.exact import GaussianDP, NonPrivate, PureDP
@@ -21,7 +20,7 @@ from privopt.privacy.amplification import group_privacy
 from privopt.privacy.events import GroupDpEvent
 from privopt.privacy.mechanisms import release_of
 from privopt.privacy.mechanisms.mixtures import PublicMixture
-from privopt.privacy.numbers import Interval, bisect, next_up
+from privopt.privacy.numbers import Array, Interval, bisect, next_up
 from privopt.privacy.renyi import envelope
 from privopt.spec import Relation
 
@@ -87,9 +86,7 @@ class Mixture:
         upper = math.fsum(share * each.upper for each, share in bounds)
         return Interval(lower * (1.0 - _ROUNDING), min(1.0, upper * (1.0 + _ROUNDING)))
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         revealed = math.fsum(share for side, share in _branches(event) if side == _REVEALED)
         largest = self.epsilon(event, relation, min(revealed + _BEYOND, 1.0 - _BEYOND)).upper
         epsilons = np.linspace(0.0, largest if largest < math.inf else _MAX_LINE, _LINES)
@@ -157,9 +154,7 @@ class Group:
             self._bound_one_record(event, relation, "delta", epsilon).lower, next_up(upper)
         )
 
-    def trade_off(
-        self, event: GroupDpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def trade_off(self, event: GroupDpEvent, relation: Relation, alphas: Array) -> Array:
         """Compose the trade-off curve of one record ``size`` times.
 
         Source: Dong, Roth and Su, JRSS-B 2022 (arXiv:1905.02383), Theorem 2.14.

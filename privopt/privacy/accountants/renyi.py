@@ -13,11 +13,10 @@ from typing import ClassVar
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 
 from privopt.arguments import shown
 from privopt.privacy.mechanisms import Curve, renyi_curve, renyi_orders
-from privopt.privacy.numbers import Interval
+from privopt.privacy.numbers import Array, Interval
 from privopt.privacy.renyi import (
     ORDERS,
     check_orders,
@@ -30,8 +29,6 @@ from privopt.privacy.renyi import (
     round_delta,
 )
 from privopt.spec import Relation
-
-Array = npt.NDArray[np.float64]
 
 _DELTAS = np.concatenate([np.geomspace(1e-12, 0.1, 34), np.linspace(0.15, 0.95, 17)])
 

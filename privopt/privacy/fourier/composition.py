@@ -30,7 +30,7 @@ from privopt.privacy.fourier.transform import (
     multiply_powers,
 )
 from privopt.privacy.fourier.window import Window
-from privopt.privacy.pairs.pair import Array
+from privopt.privacy.numbers import Array
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_LOG_WEIGHT = 30.0  # sums with a weight above e^30 are omitted

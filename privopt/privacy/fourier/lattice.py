@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.pairs.pair import Array, Bins
+from privopt.privacy.numbers import Array
+from privopt.privacy.pairs.pair import Bins
 
 _U = 2.0**-53  # unit roundoff of float64
 _SNAP = 1e-6  # of a spacing: losses may be lowered by it
@@ -54,8 +55,7 @@ def discretise_above(
     with chords between lattice points. It is nowhere below the true curve, for any order. Mass
     above the lattice becomes infinite loss. Mass below it moves up to the first point.
     Probabilities are taken at the unfavourable end of their errors. Source: Doroshenko, Ghazi,
-    Kamath, Kumar and Manurangsi, "Connect the dots: tighter discrete approximations of privacy loss
-    distributions", PoPETs 2022 (arXiv:2207.04380).
+    Kamath, Kumar and Manurangsi 2022 (arXiv:2207.04380).
 
     The ``bins`` are between the increasing edges ``edges * spacing``. ``infinite`` is the mass of
     infinite loss.

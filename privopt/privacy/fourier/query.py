@@ -15,8 +15,8 @@ import numpy as np
 
 from privopt.privacy.fourier.composition import Composition
 from privopt.privacy.fourier.window import Saddle, Sketch
+from privopt.privacy.numbers import Array
 from privopt.privacy.pairs import Pair
-from privopt.privacy.pairs.pair import Array
 
 _ROUNDING = 2.0**-40  # relative; sums of a few products
 

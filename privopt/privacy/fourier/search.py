@@ -22,8 +22,8 @@ from privopt.privacy.fourier.query import (
     single_release_curve,
 )
 from privopt.privacy.fourier.window import Place, Sketch
+from privopt.privacy.numbers import Array
 from privopt.privacy.pairs import Pair
-from privopt.privacy.pairs.pair import Array
 
 Parts = tuple[tuple[Pair, int], ...]
 

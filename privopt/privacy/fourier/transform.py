@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.signal import lfilter
 
-from privopt.privacy.pairs.pair import Array
+from privopt.privacy.numbers import Array
 
 Complex = npt.NDArray[np.complex128]
 Points = npt.NDArray[np.int64]

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx
 
+from privopt.privacy.numbers import Array
 from privopt.privacy.pairs import Pair
-from privopt.privacy.pairs.pair import Array
 
 _POINTS = 200
 _FEW, _FEWER_POINTS = 8, 80  # points of each release if there are more releases
@@ -282,8 +282,7 @@ class Sketch:
         high = self.at(1.0 / low.deviation)
         high_value = excess(high)
         while high_value < 0.0 and high.tilt < min(
-            _MAX_DEVIATION_TILT / high.deviation,
-            _MAX_EPSILON_TILT / max(abs(high.mean), 1e-300),
+            _MAX_DEVIATION_TILT / high.deviation, _MAX_EPSILON_TILT / max(abs(high.mean), 1e-300)
         ):
             low, low_value = high, high_value
             high = self.at(2.0 * high.tilt)

@@ -4,8 +4,7 @@
 quantities of their releases. Filters and odometers add costs: ``mu^2`` of Gaussian DP, or ``rho``
 of zero-concentrated DP. A cost is known before the release is run and bounds it for all data.
 
-Sources: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383); Bun
-and Steinke, "Concentrated differential privacy", TCC 2016 (arXiv:1605.02065).
+Sources: Dong, Roth and Su 2022 (arXiv:1905.02383); Bun and Steinke 2016 (arXiv:1605.02065).
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from privopt.privacy.events import pure_event
 from privopt.privacy.flatten import flatten, repeat
 from privopt.privacy.numbers import (
     SMALLEST,
+    Array,
     Interval,
     check_delta,
     check_epsilon,
@@ -41,7 +41,6 @@ from privopt.privacy.renyi import check_orders
 from privopt.privacy.renyi_moments import pure_divergence
 from privopt.spec import Relation
 
-Array = npt.NDArray[np.float64]
 Curve: TypeAlias = Callable[[Array], Array]
 """Upper bounds of the Rényi divergences at an array of orders."""
 Answer = TypeVar("Answer")
@@ -352,9 +351,7 @@ def compose_losses(event: dp.DpEvent, relation: Relation) -> tuple[Interval, flo
 
 
 @checked
-def renyi_divergence(
-    event: dp.DpEvent, relation: Relation, orders: npt.ArrayLike
-) -> npt.NDArray[np.float64] | None:
+def renyi_divergence(event: dp.DpEvent, relation: Relation, orders: npt.ArrayLike) -> Array | None:
     """Return upper bounds of the Rényi divergences of ``event``, in either order of neighbours.
 
     ``orders`` are real, increasing and above one. Return None if no theorem covers a part of the
@@ -364,8 +361,8 @@ def renyi_divergence(
     ----------------
     Every mechanism that ``event`` describes has at most these divergences under ``relation``.
 
-    Source: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 1, for
-    composition; the theorem of each release is cited in its file.
+    Source: Mironov 2017 (arXiv:1702.07476), Proposition 1, for composition; the theorem of each
+    release is cited in its file.
 
     Examples
     --------
@@ -389,7 +386,7 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
         return None
     parts = [(curve, multiply(count, UP)) for curve, count in curves]
 
-    def composition(orders: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def composition(orders: Array) -> Array:
         whole = np.zeros_like(orders)
         with np.errstate(over="ignore"):
             for curve, count in parts:

@@ -33,8 +33,8 @@ from scipy.special import gammainc, gammaincc, ndtr
 
 from privopt.privacy.events import CompressedGaussianDpEvent
 from privopt.privacy.mechanisms.base import MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.numbers import SMALLEST, bisect, is_count, is_noise
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
+from privopt.privacy.numbers import SMALLEST, Array, bisect, is_count, is_noise
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair
 from privopt.privacy.pairs.gaussian import masses_between
 from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation

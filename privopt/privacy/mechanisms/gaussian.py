@@ -6,10 +6,8 @@ replaced record changes a sum by twice the bound. In a binary tree over ``T`` st
 of at most ``floor(log2 T) + 1`` completed nodes, and the first record of exactly that many. The
 tree is equivalent to that number of Gaussian releases.
 
-Sources: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383,
-Theorem 2.7 and Corollary 3.3); for trees, Kairouz, McMahan, Song, Thakkar, Thakurta and Xu,
-"Practical and private (deep) learning without sampling or shuffling", ICML 2021
-(arXiv:2103.00039).
+Sources: Dong, Roth and Su 2022 (arXiv:1905.02383, Theorem 2.7 and Corollary 3.3); for trees,
+Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021 (arXiv:2103.00039).
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from privopt.privacy.mechanisms.base import (
     Release,
     round_up_cost,
 )
-from privopt.privacy.numbers import SMALLEST
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair
+from privopt.privacy.numbers import SMALLEST, Array
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair
 from privopt.privacy.pairs.pair import add_atoms
 from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation
@@ -130,7 +130,7 @@ def laplace_divergence(t: float, orders: Array) -> Array:
     zero it is computed without cancellation, with ``psi(x) = e^x - 1 - x``, as
     ``ln(1 + [alpha psi((alpha-1)t) + (alpha-1) psi(-alpha t)] / (2 alpha - 1))``.
 
-    Source: Mironov, "Rényi differential privacy", CSF 2017 (arXiv:1702.07476), Proposition 6.
+    Source: Mironov 2017 (arXiv:1702.07476), Proposition 6.
     """
     if t == 0.0 or math.isinf(t):
         return np.full_like(orders, t)

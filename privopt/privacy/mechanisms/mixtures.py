@@ -42,12 +42,13 @@ from privopt.privacy.mechanisms.sampling import Sampled
 from privopt.privacy.numbers import (
     SMALLEST,
     SUM_TOLERANCE,
+    Array,
     check_probabilities,
     is_noise,
     is_rate,
     weighted_sum,
 )
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, Reversed
 from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.spec import Relation
 
@@ -140,9 +141,8 @@ class MixturePair(Pair):
 
     Formal guarantee
     ----------------
-    Dominates Gaussian noise around vectors of norms ``c_i`` with these probabilities, too.
-    Source: Choquette-Choo, Ganesh, Steinke and Thakurta, "Privacy amplification for matrix
-    mechanisms", ICLR 2024 (arXiv:2310.15526), Corollary 4.7.
+    Dominates Gaussian noise around vectors of norms ``c_i`` with these probabilities, too. Source:
+    Choquette-Choo, Ganesh, Steinke and Thakurta 2024 (arXiv:2310.15526), Corollary 4.7.
     """
 
     shifts: tuple[float, ...]

@@ -12,15 +12,8 @@ from scipy.special import erf, log_ndtr, ndtri
 
 from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.mechanisms.base import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.pairs import (
-    EVERYTHING,
-    NOTHING,
-    Array,
-    Bins,
-    DiscretePair,
-    GaussianPair,
-    Pair,
-)
+from privopt.privacy.numbers import Array
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, GaussianPair, Pair
 from privopt.privacy.pairs.gaussian import normal_masses
 from privopt.spec import Relation
 

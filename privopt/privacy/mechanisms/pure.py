@@ -27,8 +27,8 @@ from privopt.privacy.mechanisms.base import (
     Release,
     pure_pair,
 )
-from privopt.privacy.numbers import SMALLEST, half_square, is_count, is_noise, is_rate
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, DiscretePair, Pair, PurePair
+from privopt.privacy.numbers import SMALLEST, Array, half_square, is_count, is_noise, is_rate
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, Pair, PurePair
 from privopt.privacy.renyi_moments import swapped_divergence
 from privopt.spec import Relation
 
@@ -247,9 +247,8 @@ class BoundedRangePair(Pair):
     the pair. No single ``t`` is the worst for all ``gamma``. The lower bound uses losses of one
     ``t`` in every step, ``t = r / 2``, which is asymptotically the worst.
 
-    Source: Dong, Durfee and Rogers, "Optimal differential privacy composition for exponential
-    mechanisms", ICML 2020 (arXiv:1909.13830), for the two outcomes. The envelope over ``t``, which
-    adaptive choices of ``t`` require, is derived here.
+    Source: Dong, Durfee and Rogers 2020 (arXiv:1909.13830), for the two outcomes. The envelope over
+    ``t``, which adaptive choices of ``t`` require, is derived here.
     """
 
     span: float
@@ -296,9 +295,8 @@ def bounded_range_divergence(span: float, orders: Array) -> Array:
     It is at most ``epsilon``, and at most ``alpha epsilon^2 / 8``: ``ln E_Q e^(alpha L)`` is zero
     at ``alpha = 0`` and ``1``, and its second derivative, a variance, is at most ``epsilon^2 / 4``.
 
-    Source: Cesar and Rogers, "Bounding, concentrating, and truncating", ALT 2021
-    (arXiv:2004.07223), for the second bound; Dong, Durfee and Rogers, ICML 2020
-    (arXiv:1909.13830), for the worst two outcomes.
+    Source: Cesar and Rogers 2021 (arXiv:2004.07223), for the second bound; Dong, Durfee and Rogers,
+    ICML 2020 (arXiv:1909.13830), for the worst two outcomes.
     """
     if span == 0.0 or span > 1e100:
         return np.full_like(orders, span)

@@ -23,8 +23,8 @@ from privopt.privacy.events import PublicMixtureDpEvent
 from privopt.privacy.flatten import flatten
 from privopt.privacy.mechanisms.base import UP, Curve, Release, Shift, release_of, revealing_pair
 from privopt.privacy.mechanisms.gaussian import Gaussian, as_single_release
-from privopt.privacy.numbers import SMALLEST, is_batch, is_count, is_noise, is_rate
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Array, Bins, Pair, Reversed
+from privopt.privacy.numbers import SMALLEST, Array, is_batch, is_count, is_noise, is_rate
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, Reversed
 from privopt.privacy.renyi_moments import fixed_size_gaussian, poisson_gaussian
 from privopt.spec import Relation
 
@@ -197,11 +197,7 @@ class Sampled(Pair):
         p[at_smallest] += (1.0 - self.rate) * certain
         size = 1.0 + float(np.abs(edges[[0, -1]]).max()) - smallest - log_rate
         return Bins(
-            p,
-            q,
-            p_error + 4 * _U * p,
-            q_error + 4 * _U * q,
-            blur=base.blur + 16 * _U * size,
+            p, q, p_error + 4 * _U * p, q_error + 4 * _U * q, blur=base.blur + 16 * _U * size
         )
 
     def _sample(self, loss: Array | float) -> Array:
@@ -353,9 +349,8 @@ class SampledWithoutReplacement(Pair):
     ``sampled``, those below one by its mirror image. The remaining mass has loss zero. The pair is
     its own reverse.
 
-    Source: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling: tight analyses via
-    couplings and divergences", NeurIPS 2018 (arXiv:1807.01647), Theorem 9, for ``gamma >= 1``;
-    Zhu, Dong and Wang (arXiv:2106.08567), Proposition 30, for the mirrored orders.
+    Source: Balle, Barthe and Gaboardi 2018 (arXiv:1807.01647), Theorem 9, for ``gamma >= 1``; Zhu,
+    Dong and Wang (arXiv:2106.08567), Proposition 30, for the mirrored orders.
     """
 
     sampled: Sampled

@@ -1,7 +1,6 @@
 """The best of a random number of runs, each of which is a composition of releases.
 
-Source: Papernot and Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022
-(arXiv:2110.03620), Theorems 2 and 6.
+Source: Papernot and Steinke 2022 (arXiv:2110.03620), Theorems 2 and 6.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
@@ -25,11 +23,10 @@ from privopt.privacy.mechanisms.base import (
     renyi_curve,
     renyi_orders,
 )
+from privopt.privacy.numbers import Array
 from privopt.privacy.renyi import ORDERS, renyi_log_deltas
 from privopt.privacy.selection import Repetitions, selection_epsilon
 from privopt.spec import Relation
-
-Array = npt.NDArray[np.float64]
 
 _SLACK = 2.0**-50
 

@@ -6,7 +6,6 @@ from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
 from privopt.privacy.pairs.pair import (
     EVERYTHING,
     NOTHING,
-    Array,
     Bins,
     DiscretePair,
     Pair,
@@ -17,7 +16,6 @@ from privopt.privacy.pairs.pair import (
 __all__ = [
     "EVERYTHING",
     "NOTHING",
-    "Array",
     "Bins",
     "DiscretePair",
     "GaussianPair",

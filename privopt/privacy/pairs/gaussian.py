@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from privopt.privacy.pairs.pair import Array, Bins, Pair
+from privopt.privacy.numbers import Array
+from privopt.privacy.pairs.pair import Bins, Pair
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 _U = 2.0**-53  # unit roundoff of float64

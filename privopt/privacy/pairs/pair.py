@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from privopt.privacy.numbers import Array
 
 
 class Bins(NamedTuple):
@@ -40,10 +39,9 @@ class Pair(ABC):
     """An ordered pair ``(P, Q)`` of distributions, represented by its privacy loss.
 
     The loss of an outcome ``o`` is ``ln P(o) / Q(o)``. The pair *dominates* a mechanism in one
-    order of neighbours if ``H_gamma(M(D) || M(D')) <= H_gamma(P || Q)`` for every ``gamma > 0``
-    and all such ``D, D'``. Products of dominating pairs dominate adaptive composition: Zhu, Dong
-    and Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS
-    2022 (arXiv:2106.08567), Theorem 10.
+    order of neighbours if ``H_gamma(M(D) || M(D')) <= H_gamma(P || Q)`` for every ``gamma > 0`` and
+    all such ``D, D'``. Products of dominating pairs dominate adaptive composition: Zhu, Dong and
+    Wang 2022 (arXiv:2106.08567), Theorem 10.
     """
 
     symmetric: ClassVar[bool] = False  # True if the pair is its own reverse
@@ -181,8 +179,7 @@ class PurePair(Pair):
 
     Formal guarantee
     ----------------
-    Dominates every ``loss``-DP release, and is one. Source: Kairouz, Oh and Viswanath, "The
-    composition theorem for differential privacy", IEEE Trans. Inf. Theory 2017
+    Dominates every ``loss``-DP release, and is one. Source: Kairouz, Oh and Viswanath 2017
     (arXiv:1311.0776), proof of Theorem 3.3.
     """
 
