@@ -220,7 +220,7 @@ def advanced_epsilon(
 
 @checked
 def optimal_epsilon(epsilon: float, delta: float, k: int, total_delta: float) -> Interval:
-    """Return the smallest ``epsilon_k`` at which ``k`` releases have ``total_delta``.
+    """Return the smallest ``epsilon_k`` of ``k`` releases at ``total_delta``.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def optimal_epsilon(epsilon: float, delta: float, k: int, total_delta: float) ->
 
 @checked
 def optimal_delta(epsilon: float, delta: float, k: int, total_epsilon: float) -> Interval:
-    """Return the smallest ``delta_k`` at which ``k`` releases have ``total_epsilon``.
+    """Return the smallest ``delta_k`` of ``k`` releases at ``total_epsilon``.
 
     It is the inverse of ``optimal_epsilon``, with the same guarantee.
 

@@ -134,7 +134,7 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     Returns
     -------
     float
-        Noise standard deviation divided by the norm bound of one record's contribution. It exceeds
+        Noise standard deviation divided by the per-record sensitivity. It exceeds
         the real optimum by a relative 1e-9 at most, for budgets with ``epsilon <= 1e5`` and
         ``delta >= 1e-300``.
 
@@ -179,8 +179,8 @@ def pure_noise_multiplier(budget: Budget) -> float:
     """Return the smallest Laplace-like noise that is ``budget.epsilon``-DP.
 
     It is ``b = budget.relation.multiple / budget.epsilon``: the scale of noise with density
-    proportional to ``exp(-||z|| / b)``, divided by the bound of one record's contribution in the
-    same norm. ``budget.delta`` is not used.
+    proportional to ``exp(-||z|| / b)``, divided by the per-record sensitivity in the same
+    norm. ``budget.delta`` is not used.
 
     Formal guarantee
     ----------------
@@ -265,7 +265,7 @@ def _bracket(
             raise ValueError(
                 f"budget cannot be met by any noise up to 2^64: at {shown(outside)} epsilon is "
                 "still "
-                f"e^{value:.3g} times what it may be"
+                f"e^{value:.3g} times the budget"
             )
         if noise < 1.0 / _MAX_NOISE:
             return (inside or noise), 0.0
@@ -278,9 +278,8 @@ def compressed_noise_multiplier(
 ) -> float:
     """Return a noise multiplier for which ``CompressedGaussianDpEvent`` meets ``budget``.
 
-    Let ``m`` be the number of measurements, ``k = budget.relation.multiple`` the number of
-    contributions of a record, and ``kappa(delta)`` the exact Gaussian multiplier at
-    ``budget.epsilon``.
+    Let ``m`` be the number of measurements, ``k = budget.relation.multiple``, and ``kappa(delta)``
+    the exact Gaussian multiplier at ``budget.epsilon``.
 
     ``"mixture"``
         The smallest multiplier, from the law of the distance.

@@ -87,8 +87,8 @@ class Guarantee:
     ----------
     event : dp_accounting.DpEvent
         The releases. Noise multipliers are noise standard deviations (scales for Laplace noise)
-        divided by the norm bound of *one record's* contribution. The accountants apply the
-        relation, so that a replaced record counts twice.
+        divided by the norm bound of *one record*. The accountants apply the relation, so that a
+        replaced record counts twice.
     relation : Relation or str
         The neighbouring relation.
     assumptions : iterable of str
@@ -174,8 +174,7 @@ class Guarantee:
         For ``delta = 0`` this is ``mu``-Gaussian DP: no test of neighbours has a smaller type-II
         error than the best test of ``N(0, 1)`` against ``N(mu, 1)``. It depends on events of
         arbitrarily small probability. Poisson-sampled Gaussian steps have the ``mu`` of the steps
-        without sampling, for any sampling rate. A ``delta`` such as 1e-10 excludes these events;
-        Gomez et al. 2025 report such a ``mu`` for DP-SGD.
+        without sampling, for any sampling rate. A ``delta`` such as 1e-10 excludes these events.
 
         Parameters
         ----------
@@ -187,7 +186,8 @@ class Guarantee:
         Interval
             Certified bounds. Both ends agree up to rounding if the event is exactly Gaussian and
             ``delta`` is 0. Both are infinite if everything is revealed with a probability above
-            ``delta``. Otherwise the ends are within a factor 1.001 if ``epsilon(delta)`` is finite.
+            ``delta``. Otherwise the ends are within a factor 1.002 if ``epsilon(delta)`` is finite
+            and the bounds of the profile are tight; ``reason`` states an exception.
 
         Formal guarantee
         ----------------
@@ -197,7 +197,8 @@ class Guarantee:
 
         Source: Dong, Roth and Su 2022 (arXiv:1905.02383), Proposition 2.12, for the duality of
         profile and trade-off curve; Gomez, Kulynych, Kaissis, Calmon, Hayes, Balle and Honkela 2025
-        (arXiv:2503.10945). The bounds are those of ``privopt.privacy.gaussian.covering_mu``.
+        (arXiv:2503.10945), for ``mu`` in reports. The bounds are those of
+        ``privopt.privacy.gaussian.covering_mu``.
 
         Examples
         --------
@@ -289,7 +290,7 @@ class Guarantee:
         zeroed, or replaced by as many others: for example the records of a user with at most ``k``
         records.
 
-        The result is exact for Gaussian and Laplace noise, whose noise multiplier is divided by
+        The result is exact for Gaussian and Laplace noise, with the noise multiplier divided by
         ``k``. It is also exact for Gaussian noise on Poisson samples of up to 500 records, except
         under ``replace_one``: a mixture of normal laws with binomial weights. Losses of pure
         releases and of bounded range add up. A composition with any other release has the general
@@ -358,12 +359,12 @@ def _translate_event(
 
     Events have the same meaning in both libraries, but in two cases dp-accounting charges less:
 
-    - under ``REPLACE_ONE`` its Rényi accountant assumes that a sum changes by *one* contribution,
-      but a replaced record changes it by two;
+    - under ``REPLACE_ONE`` its Rényi accountant assumes that a sum changes by the norm bound of
+      *one* record, but a replaced record changes it by two;
     - under ``REPLACE_SPECIAL`` it lets a null record answer a randomised response uniformly.
 
     Therefore noise is halved under ``replace_one`` and passed under ``REPLACE_SPECIAL``, for which
-    both libraries count one contribution. A randomised response is passed as a pure event. A public
+    both libraries count one record. A randomised response is passed as a pure event. A public
     mixture is passed with its branches translated; dp-accounting does not support it. Halving is
     not valid for a Poisson sample under ``replace_one``. Its event is unchanged: the loss
     distributions of dp-accounting support it, and its Rényi accountant does not.
@@ -503,7 +504,7 @@ def epsilon(
     Parameters
     ----------
     event : dp_accounting.DpEvent
-        The releases. Noise multipliers are relative to the bound of one record's contribution.
+        The releases. Noise multipliers are relative to the norm bound of one record.
     delta : float
         In ``[0, 1)``: zero, or at least 1e-300, the range of float64.
     relation : Relation or str

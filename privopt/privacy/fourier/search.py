@@ -362,7 +362,7 @@ class _Search:
 
 
 def _centred(edges: Array, centre: float, atoms: Array) -> Array:
-    """Return edges between lattice points, one of which is ``centre``; atoms have own bins."""
+    """Return edges between lattice points, including ``centre``, with own bins for atoms."""
     middles = edges + centre % 1.0 - 0.5
     middles = middles[(np.abs(middles[:, None] - atoms) >= 1.0).all(axis=1)]
     return np.union1d(middles, np.concatenate([atoms - _ALONE, atoms + _ALONE]))

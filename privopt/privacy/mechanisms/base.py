@@ -54,31 +54,29 @@ _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
 
 class Shift(NamedTuple):
-    """``times`` Gaussian releases, each with a shift of ``moved / noise`` standard deviations."""
+    """``times`` Gaussian releases, each with a shift of ``multiple / noise`` standard deviations."""
 
-    contributions: int
+    multiple: int
     noise: float
     times: int = 1
 
     @property
     def distance(self) -> float:
-        """``sqrt(times) moved / noise``, to a relative ``2^-51``."""
+        """``sqrt(times) multiple / noise``, to a relative ``2^-51``."""
         if self.times == 0 or math.isinf(self.noise):
             return 0.0
         return (
-            self.contributions / self.noise * square_root(self.times)
-            if self.noise > 0.0
-            else math.inf
+            self.multiple / self.noise * square_root(self.times) if self.noise > 0.0 else math.inf
         )
 
     @property
     def square(self) -> Cost:
-        """``times (moved / noise)^2``, exactly."""
+        """``times (multiple / noise)^2``, exactly."""
         if self.times == 0 or math.isinf(self.noise):
             return 0.0
         if self.noise == 0.0:
             return math.inf
-        return self.times * (Fraction(self.contributions) / Fraction(self.noise)) ** 2
+        return self.times * (Fraction(self.multiple) / Fraction(self.noise)) ** 2
 
 
 class Loss(NamedTuple):
@@ -127,7 +125,7 @@ class Release:
 
     # True if the release may be run on a random sample, whose records have no fixed position.
     samples: ClassVar[bool] = True
-    # True if noise is added to a sum: opposite contributions of full norm then attain the pairs.
+    # True if noise is added to a sum: opposite records of full norm then attain the pairs.
     additive: ClassVar[bool] = False
 
     _parameters: ClassVar[tuple[str, ...]] = ()
@@ -225,7 +223,7 @@ class Release:
         return None
 
     def exported(self, relation: Relation) -> dp.DpEvent | None:
-        """Return an equivalent event of dp-accounting in which a record has one contribution.
+        """Return an equivalent event of dp-accounting, which counts a record once.
 
         It is valid under the relation itself or, for a replaced record, under ``REPLACE_SPECIAL``
         with half the noise.

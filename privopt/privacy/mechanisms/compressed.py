@@ -56,7 +56,7 @@ _SHARES = np.concatenate([np.geomspace(1e-6, 0.5, 120), 1.0 - np.geomspace(0.4, 
 
 @dataclass(frozen=True)
 class Compressed(Release, event=CompressedGaussianDpEvent):
-    """Noise of standard deviation ``noise``, divided by the bound of one contribution."""
+    """Noise of standard deviation ``noise``, divided by the per-record sensitivity."""
 
     noise: float
     measurements: int
@@ -216,7 +216,7 @@ class _Rule(NamedTuple):
     ----------
     nodes, weights, rounding : ndarray
         ``v``; weights with sum one; the relative error of each weight.
-    left : float
+    mass_below : float
         Mass below the first node.
     falls, log_rates : ndarray
         ``1 - theta`` and ``ln [2 theta^(-m/2) / (e^(2 pi b / h) - 1)]`` of every strip.

@@ -1,6 +1,6 @@
 """Gaussian noise, once or along a binary tree.
 
-If the noise standard deviation is ``z`` times the norm bound of one record's contribution, the
+If the noise standard deviation is ``z`` times the norm bound of one record, the
 release is ``mu``-GDP with ``mu = m / z``, in any dimension. Here ``m`` is ``relation.multiple``: a
 replaced record changes a sum by twice the bound. In a binary tree over ``T`` steps a record is part
 of at most ``floor(log2 T) + 1`` completed nodes, and the first record of exactly that many. The
@@ -34,7 +34,7 @@ from privopt.spec import Relation
 
 @dataclass(frozen=True)
 class Gaussian(Release, event=dp.GaussianDpEvent, parameters=("noise_multiplier",)):
-    """Noise of standard deviation ``noise``, divided by the bound of one contribution."""
+    """Noise of standard deviation ``noise``, divided by the per-record sensitivity."""
 
     noise: float
     additive = True
@@ -58,8 +58,8 @@ class Gaussian(Release, event=dp.GaussianDpEvent, parameters=("noise_multiplier"
 class Tree(Release, event=dp.SingleEpochTreeAggregationDpEvent):
     """Trees in which each record is part of one step of one tree; the largest tree counts, once.
 
-    Under ``add_or_remove_one`` the records after the removed one move to other steps, and nothing
-    is proved. A sampled record has no public position in a tree.
+    Under ``add_or_remove_one`` the records after the removed one move to other steps, and no bound
+    is known. A sampled record has no public position in a tree.
     """
 
     event: dp.SingleEpochTreeAggregationDpEvent

@@ -32,7 +32,7 @@ _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
 @dataclass(frozen=True)
 class Laplace(Release, event=dp.LaplaceDpEvent, parameters=("noise_multiplier",)):
-    """Noise of scale ``b``, divided by the l1 bound of one record's contribution."""
+    """Noise of scale ``b``, divided by the l1 norm bound of one record."""
 
     noise: float
     additive = True

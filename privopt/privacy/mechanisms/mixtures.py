@@ -1,4 +1,4 @@
-"""Mixtures: Gaussian noise around a random contribution, and public choices among releases.
+"""Mixtures: Gaussian noise for records of random norm, and public choices among releases.
 
 The loss of a public mixture has the mixture of the laws of the losses (``PublicMixtureDpEvent``).
 Hence, with ``D_k`` the divergences of order ``alpha`` of the events,
@@ -62,7 +62,7 @@ _MIN_SHIFT = 1e-12  # smaller shifts are below the resolution of a mesh
 
 @dataclass(frozen=True)
 class Mixture(Release, event=MixtureOfGaussiansDpEvent):
-    """Gaussian noise around a contribution with a norm of public law."""
+    """Gaussian noise for records with a norm of public law."""
 
     event: MixtureOfGaussiansDpEvent
     law: Norms
@@ -97,7 +97,7 @@ class Mixture(Release, event=MixtureOfGaussiansDpEvent):
 
 
 class Norms(NamedTuple):
-    """The law of the norm of a contribution; ``exact`` if it is the given one."""
+    """The law of the norm of a record; ``exact`` if it is the given one."""
 
     weights: dict[float, float]
     exact: bool
@@ -107,7 +107,7 @@ def norm_distribution(sizes: object, probabilities: object) -> Norms | None:
     """Return the law with these ``probabilities`` of ``sizes``, or None if it is invalid.
 
     Missing mass is added to the largest size, and excess mass is taken from the smallest: larger
-    contributions dominate (the source of ``MixturePair``).
+    norms dominate (the source of ``MixturePair``).
     """
     if not (isinstance(sizes, _ROWS) and isinstance(probabilities, _ROWS)):
         return None
@@ -271,7 +271,7 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
         return None if curves is None else partial(mixed_divergence, curves, self.weights)
 
     def zcdp(self, relation: Relation) -> Concentration | None:
-        # D_alpha of the mixture is at most the largest of its sides
+        # D_alpha of the mixture is at most the largest of its branches
         collect_zcdp = partial(collect, question=lambda release: release.zcdp(relation))
         sides = all_or_none(map(collect_zcdp, self.events))
         if sides is None:

@@ -54,7 +54,7 @@ class ObjectivePerturbation(
 class ObjectivePair(Pair):
     """``P`` has the loss ``U = c + s^2 / 2 + s |Z|``, ``Z ~ N(0, 1)``, for ``c >= 0``, ``s > 0``.
 
-    ``Q`` has the tilted mass ``E e^-U``, and its remaining mass where ``P`` has none.
+    ``Q`` has the mass ``E e^-U``, tilted from ``P``, and its remaining mass where ``P`` has none.
 
     Formal guarantee
     ----------------

@@ -243,9 +243,9 @@ class BoundedRangePair(Pair):
         H_gamma = p_t (1 - gamma e^-t),    e^(t - r) <= gamma <= e^t.
 
     Over ``t`` this is largest at ``t = (r + ln gamma) / 2``, with the value
-    ``(1 - sqrt(gamma e^-r))^2 / (1 - e^-r)`` for ``gamma`` in ``[e^-r, e^r]``, whose derivative is
-    the pair. No single ``t`` is the worst for all ``gamma``. The lower bound uses losses of one
-    ``t`` in every step, ``t = r / 2``, which is asymptotically the worst.
+    ``(1 - sqrt(gamma e^-r))^2 / (1 - e^-r)`` for ``gamma`` in ``[e^-r, e^r]``. The derivative of
+    this function is the pair. No single ``t`` is the worst for all ``gamma``. The lower bound uses
+    losses of one ``t`` in every step, ``t = r / 2``, which is asymptotically the worst.
 
     Source: Dong, Durfee and Rogers 2020 (arXiv:1909.13830), for the two outcomes. The envelope over
     ``t``, which adaptive choices of ``t`` require, is derived here.

@@ -75,8 +75,8 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         """Return the mixture for a group that is added, removed or zeroed.
 
         ``Binomial(size, rate)`` records of the group are sampled. Given these, the sum changes by
-        as many contributions at most, and larger groups have more sampled records. The mixture in
-        which all contributions are equal dominates (the source of ``MixturePair``), and equal
+        as many norm bounds at most, and larger groups have more sampled records. The mixture in
+        which all of them are equal dominates (the source of ``MixturePair``), and equal
         records attain it.
         """
         inner, same = as_single_release(self.inner), super().grouped(size, relation)
@@ -126,7 +126,7 @@ def sampled_curve(
 ) -> Curve | None:
     """Return the Rényi divergences of Gaussian releases on one sample, as those of one release.
 
-    ``gaussian(rate, shift, orders)`` takes the shift of one contribution divided by the noise.
+    ``gaussian(rate, shift, orders)`` takes the norm bound of one record divided by the noise.
     """
     inner = as_single_release(event)
     if not isinstance(inner, Gaussian):
@@ -239,7 +239,7 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
         return removed, added
 
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
-        """Return the event without a limit, or reveal if the others leave no room for the group."""
+        """Return the event without a limit, unless the other records may fill the batch."""
         event, rate = self.event, float(self.event.sampling_probability)
         room = int(event.truncated_batch_size) - size + 1
         whole = PoissonSampled(rate, dp.GaussianDpEvent(event.noise_multiplier))
@@ -268,7 +268,7 @@ class Truncated(Pair):
 
     @property
     def attained(self) -> Pair | None:
-        # The pair of neighbours whose other records contribute nothing
+        # The pair of neighbours with other records of norm zero
         return self.least
 
     def infinite(self) -> tuple[float, float]:
@@ -399,5 +399,5 @@ class SampledWithoutReplacement(Pair):
 
 
 def _replaced(rate: float, shift: float, orders: tuple[float, ...]) -> Array:
-    """Return the divergence for neighbouring samples, which differ by two contributions."""
+    """Return the divergence for neighbouring samples, with a distance of two norm bounds."""
     return fixed_size_gaussian(rate, 2.0 * shift, orders)

@@ -1,4 +1,4 @@
-"""The best of a random number of runs, each of which is a composition of releases.
+"""The best of a random number of runs of a composition.
 
 Source: Papernot and Steinke 2022 (arXiv:2110.03620), Theorems 2 and 6.
 """
