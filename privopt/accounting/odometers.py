@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from scipy.special import log_ndtr
 
 from privopt.arguments import shown
-from privopt.privacy.mechanisms import Priced, round_up_cost, zcdp_cost
+from privopt.privacy.mechanisms.base import Priced, round_up_cost, zcdp_cost
 from privopt.privacy.numbers import bisect, check_count, check_delta, multiply, real
 from privopt.spec import Relation
 

@@ -44,7 +44,7 @@ from privopt.privacy.guarantee import (
     supports,
     trade_off,
 )
-from privopt.privacy.mechanisms import Release, renyi_divergence
+from privopt.privacy.mechanisms.base import Release, renyi_divergence
 from privopt.privacy.numbers import Interval, round_down, round_up
 from privopt.privacy.selection import Repetitions, select_best, selection_epsilon
 

@@ -40,7 +40,7 @@ import numpy.typing as npt
 from privopt.arguments import check_fields, shown
 from privopt.privacy.calibration import gaussian_noise_multiplier
 from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.mechanisms import Priced, gaussian_cost
+from privopt.privacy.mechanisms.base import Priced, gaussian_cost
 from privopt.spec import Budget
 
 _UNITS = 756_000_000  # = 2^8 3^3 5^6 7: an even share (a tenth, a millionth) is a whole number

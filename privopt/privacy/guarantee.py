@@ -42,7 +42,7 @@ from privopt.privacy.accountants import (
 from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, freeze
 from privopt.privacy.flatten import bounding_events, combine_bounds, first_unsupported
 from privopt.privacy.gaussian import covering_mu, gaussian_mu
-from privopt.privacy.mechanisms import group_event, release_of, unsampled_mu
+from privopt.privacy.mechanisms.base import group_event, release_of, unsampled_mu
 from privopt.privacy.numbers import (
     Array,
     Interval,

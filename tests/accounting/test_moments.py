@@ -8,7 +8,7 @@ from events import ADD, Gaussian, sgd
 
 from privopt.accounting.compared import Moments
 from privopt.privacy import Renyi
-from privopt.privacy.mechanisms import renyi_divergence
+from privopt.privacy.mechanisms.base import renyi_divergence
 
 MOMENTS = Moments()
 

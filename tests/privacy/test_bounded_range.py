@@ -16,7 +16,7 @@ from privopt.privacy import (
     pure_event,
     renyi_divergence,
 )
-from privopt.privacy.mechanisms import zcdp_cost
+from privopt.privacy.mechanisms.base import zcdp_cost
 from privopt.privacy.mechanisms.pure import BoundedRangePair
 from privopt.spec import Relation
 

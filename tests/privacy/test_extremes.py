@@ -33,7 +33,7 @@ from privopt.privacy import (
     trade_off,
 )
 from privopt.privacy.flatten import flatten
-from privopt.privacy.mechanisms import gaussian_cost, zcdp_cost
+from privopt.privacy.mechanisms.base import gaussian_cost, zcdp_cost
 from privopt.privacy.numbers import half_square, multiply, square_root, weighted_sum
 from privopt.spec import Budget, Relation
 

@@ -22,7 +22,7 @@ from privopt.privacy.calibration import gaussian_noise_multiplier
 from privopt.privacy.filters import GaussianFilter
 from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
 from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.mechanisms import gaussian_cost, zcdp_cost
+from privopt.privacy.mechanisms.base import gaussian_cost, zcdp_cost
 from privopt.spec import Budget
 
 

@@ -21,7 +21,7 @@ from privopt.privacy import (
     Renyi,
     renyi_divergence,
 )
-from privopt.privacy.mechanisms import Loss, Shift
+from privopt.privacy.mechanisms.base import Loss, Shift
 from privopt.spec import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation=ADD)

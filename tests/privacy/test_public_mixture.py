@@ -29,7 +29,7 @@ from privopt.privacy import (
 )
 from privopt.privacy.accountants import Mixture
 from privopt.privacy.flatten import flatten
-from privopt.privacy.mechanisms import zcdp_cost
+from privopt.privacy.mechanisms.base import zcdp_cost
 from privopt.privacy.mechanisms.mixtures import MixedPair
 from privopt.spec import Budget, Relation
 

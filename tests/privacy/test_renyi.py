@@ -28,7 +28,7 @@ from scipy.special import gammaln, logsumexp
 
 from privopt.privacy import GaussianDP, Renyi
 from privopt.privacy.gaussian import gaussian_delta
-from privopt.privacy.mechanisms import renyi_divergence
+from privopt.privacy.mechanisms.base import renyi_divergence
 from privopt.privacy.mechanisms.laplace import laplace_divergence
 from privopt.privacy.mechanisms.pure import response_divergence as randomised_response
 from privopt.privacy.renyi import (

@@ -33,7 +33,7 @@ import numpy as np
 from privopt.arguments import shown
 from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.mechanisms import Shift, collect, compose_losses, round_up_cost
+from privopt.privacy.mechanisms.base import Shift, collect, compose_losses, round_up_cost
 from privopt.privacy.numbers import SMALLEST, Array, Interval, multiply
 from privopt.privacy.renyi import envelope, zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation

@@ -23,9 +23,8 @@ import numpy as np
 
 from privopt.arguments import shown
 from privopt.privacy.flatten import bounding_events, combine_bounds
-from privopt.privacy.fourier import (
-    AtDelta,
-    AtEpsilon,
+from privopt.privacy.fourier.query import AtDelta, AtEpsilon
+from privopt.privacy.fourier.search import (
     Order,
     Parts,
     bounds,
@@ -33,7 +32,7 @@ from privopt.privacy.fourier import (
     infinite_mass,
     upper_curve,
 )
-from privopt.privacy.mechanisms import collect
+from privopt.privacy.mechanisms.base import collect
 from privopt.privacy.numbers import Array, Interval, real, square_root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
 from privopt.spec import Relation

@@ -18,7 +18,7 @@ from privopt.privacy.accountants.exact import GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.amplification import group_privacy
 from privopt.privacy.events import GroupDpEvent
-from privopt.privacy.mechanisms import release_of
+from privopt.privacy.mechanisms.base import release_of
 from privopt.privacy.mechanisms.mixtures import PublicMixture
 from privopt.privacy.numbers import Array, Interval, bisect, next_up
 from privopt.privacy.renyi import envelope

@@ -15,7 +15,7 @@ import dp_accounting as dp
 import numpy as np
 
 from privopt.arguments import shown
-from privopt.privacy.mechanisms import Curve, renyi_curve, renyi_orders
+from privopt.privacy.mechanisms.base import Curve, renyi_curve, renyi_orders
 from privopt.privacy.numbers import Array, Interval
 from privopt.privacy.renyi import (
     ORDERS,

@@ -2,23 +2,6 @@
 
 from __future__ import annotations
 
-from privopt.privacy.fourier.query import AtDelta, AtEpsilon
-from privopt.privacy.fourier.search import (
-    Order,
-    Parts,
-    bounds,
-    estimate,
-    infinite_mass,
-    upper_curve,
-)
+from privopt.privacy.fourier import query, search
 
-__all__ = [
-    "AtDelta",
-    "AtEpsilon",
-    "Order",
-    "Parts",
-    "bounds",
-    "estimate",
-    "infinite_mass",
-    "upper_curve",
-]
+__all__ = ["query", "search"]

@@ -54,7 +54,7 @@ _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
 
 class Shift(NamedTuple):
-    """``times`` Gaussian releases, each with a shift of ``multiple / noise`` standard deviations."""
+    """``times`` Gaussian releases with a shift of ``multiple / noise`` standard deviations each."""
 
     multiple: int
     noise: float
