@@ -1,4 +1,4 @@
-"""Close steps taken together: bounds of both sides, and the work they save."""
+"""Compositions with many distinct steps: bounds by groups of equal steps, and their cost."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from privopt.spec import Relation
 
 
 def ramp(kind, count):
-    """Steps that all differ."""
+    """Return a composition of distinct steps."""
     steps = {
         "gaussian": lambda x: Poisson(0.02, Gaussian(1.0 + x)),
         "rates": lambda x: Poisson(0.01 + 0.02 * x, Gaussian(2.0 - x)),
