@@ -1,7 +1,6 @@
-"""The best of a random number of runs, each a composition of releases.
+"""The best of a random number of runs of a composition.
 
-Source: Papernot and Steinke, "Hyperparameter tuning with Rényi differential privacy", ICLR 2022
-(arXiv:2110.03620), Theorems 2 and 6.
+Source: Papernot and Steinke 2022 (arXiv:2110.03620), Theorems 2 and 6.
 """
 
 from __future__ import annotations
@@ -13,25 +12,28 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
-from privopt.privacy.releases.composition import composed_loss, renyi_curve, renyi_orders
-from privopt.privacy.releases.release import Curve, Loss, Release
-from privopt.privacy.renyi.conversion import log_deltas
-from privopt.privacy.renyi.orders import ORDERS
+from privopt.privacy.mechanisms.base import (
+    Curve,
+    Loss,
+    Release,
+    compose_losses,
+    renyi_curve,
+    renyi_orders,
+)
+from privopt.privacy.numbers import Array
+from privopt.privacy.renyi import ORDERS, renyi_log_deltas
 from privopt.privacy.selection import Repetitions, selection_epsilon
 from privopt.spec import Relation
-
-Array = npt.NDArray[np.float64]
 
 _SLACK = 2.0**-50
 
 
 @dataclass(frozen=True)
 class Selected(Release, event=RepeatAndSelectDpEvent):
-    """The best of ``repetitions`` runs of ``inner``, and nothing else."""
+    """The best of ``repetitions`` runs of ``inner``; only the best output is released."""
 
     inner: DpEvent
     repetitions: Repetitions
@@ -44,7 +46,7 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
 
     def loss(self, relation: Relation) -> Loss | None:
         # selection_epsilon of one run, known from above alone
-        run = composed_loss(self.inner, relation)
+        run = compose_losses(self.inner, relation)
         if run is None or math.isinf(self.repetitions.shape):
             return None
         most = run[0].upper
@@ -57,13 +59,13 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
         run = renyi_curve(self.inner, relation)
         if run is None:
             return None
-        return partial(best_of_many, run, self.repetitions, also=self.orders())
+        return partial(selection_divergence, run, self.repetitions, also=self.orders())
 
 
-def best_of_many(
+def selection_divergence(
     one_run: Curve, repetitions: Repetitions, orders: Array, also: Sequence[float] = ()
 ) -> Array:
-    """``D_alpha`` of the selection, from the divergences of ``one_run``.
+    """Return ``D_alpha`` of the selection, from the divergences of ``one_run``.
 
     With ``rho`` the divergence of one run, truncated negative binomial repetitions cost
 
@@ -72,14 +74,14 @@ def best_of_many(
 
     and Poisson repetitions ``rho(alpha) + E[K] delta + ln E[K] / (alpha - 1)``, where one run is
     ``(ln(1 + 1/(alpha - 1)), delta)``-DP. A divergence increases with its order, so higher orders
-    may serve lower ones; tried are ``ORDERS``, the given ones and those that stand in ``also``.
+    bound lower ones. The grid consists of ``ORDERS``, the given orders and ``also``.
     """
     grid = np.union1d(orders, (*ORDERS, *also))
     rho, log_mean = one_run(grid), math.log(repetitions.mean)
     cost = rho + log_mean * (1.0 + _SLACK) / (grid - 1.0)
     if math.isinf(repetitions.shape):
         allowed = np.log1p(1.0 / (grid - 1.0)) * (1.0 - _SLACK)
-        log_delta = np.min(log_deltas(grid, rho, allowed[:, None]), axis=1)
+        log_delta = np.min(renyi_log_deltas(grid, rho, allowed[:, None]), axis=1)
         cost += repetitions.mean * np.exp(np.minimum(log_delta, 0.0)) * (1.0 + _SLACK) + 1e-300
     else:
         rate = repetitions.log_inverse_gamma
