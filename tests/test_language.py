@@ -43,7 +43,8 @@ PARTICIPLES = words(
 CODE = re.compile(r"``[^`]*``|`[^`]*`|>>>.*|\$[^$]*\$")
 GLOSSARY = words(
     """
-    noised coins leader premises Premises obstacle obstacles unmoving horizon Powers floors bracket asked Plate Study Listing Trial Piece Kept Job Bench begin Memory turns
+    noised coins leader premises Premises obstacle obstacles unmoving horizon Powers floors
+    bracket asked Plate Study Listing Trial Piece Kept Job Bench begin Memory turns
     """
 )
 VERBS = words(
@@ -83,7 +84,7 @@ class Measure(NamedTuple):
 FINAL = Measure(1.0, 1.5, 0.3)
 CEILINGS: dict[str, Measure] = {
     "privopt": Measure(16.5, 17.5, 8.5, 52, 5),
-    "accounting": Measure(10.5, 20.0, 2.0, 36, 0),
+    "accounting": Measure(1.0, 1.5, 0.5, 0, 0),
     "algorithms": Measure(33.5, 16.0, 6.0, 82, 9),
     "audit": Measure(12.0, 13.0, 4.0, 23, 1),
     "cli": Measure(32.0, 35.0, 10.0, 34, 2),
@@ -93,7 +94,7 @@ CEILINGS: dict[str, Measure] = {
     "estimators": Measure(1.0, 2.0, 0.5, 1, 0),
     "lab": Measure(37.5, 30.5, 7.5, 292, 19),
     "mechanisms": Measure(20.5, 15.0, 6.0, 223, 38),
-    "privacy": Measure(17.5, 21.0, 6.0, 310, 6),
+    "privacy": Measure(1.0, 1.5, 0.3, 2, 0),
     "recommendation": Measure(41.0, 31.5, 7.0, 25, 3),
     "statistics": Measure(1.0, 1.5, 1.0, 0, 3),
     "tables": Measure(1.0, 5.0, 0.5, 0, 0),
