@@ -188,6 +188,7 @@ def test_the_first_stream_is_the_key_itself():
     where, key = problem(), jax.random.key(9)
     first = core.run(toy(), where, key)
     np.testing.assert_array_equal(first.released, core.run(toy(), where, key, stream=0).released)
+    assert replicates.key_of_stream(key, 0) == key
     other = core.run(toy(), where, key, stream=1).released
     assert not np.any(first.released == other)
     common = core.run_many([toy()] * 3, where, keys(2), common_random_numbers=True).released

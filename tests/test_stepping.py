@@ -113,11 +113,17 @@ def test_a_state_belongs_to_its_plan_and_stream(name):
     looser = privopt.Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
     others = [
         privopt.stepper(privopt.ALGORITHMS[name].plan(FACTS, looser, **CHOICES[name]), where),
+        privopt.stepper(dataclasses.replace(planned, budget=looser), where),
         privopt.stepper(planned.with_noise(0.5), where),
+        privopt.stepper(planned.with_noise(1.0), where),
         privopt.stepper(planned, where, stream=1),
     ]
     if name == "dp_sgd":
         others.append(privopt.stepper(plan(name, steps=7), where))
+
+    def read(rows):
+        pytest.fail("records were read for a state of another plan")
+
     for other in others:
         for use in (other.step, other.released, other.ends, other.rows):
             with pytest.raises(ValueError, match="state must be of a run of this plan in this str"):
@@ -130,7 +136,7 @@ def test_a_state_belongs_to_its_plan_and_stream(name):
             privopt.run_stream(
                 other.plan if other.stream == 0 else plan(name, step_size=0.5),
                 LOSS,
-                lambda rows: tuple(leaf[rows] for leaf in records()),
+                read,
                 KEY,
                 state=state,
             )
