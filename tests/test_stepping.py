@@ -12,7 +12,7 @@ import pytest
 
 import privopt
 from privopt import problems
-from privopt.core.digest import plan_digest
+from privopt.core.parameters import plan_digest
 from privopt.problems import GeneralisedLinear, Logistic
 
 N, DIM = 60, 3
