@@ -55,7 +55,6 @@ class Algorithm:
         ``run(static, params, objective, key, execution[, coins]) -> Run`` on the device; pure.
     rate : callable
         ``rate(plan) -> Rate``, the bound for the parameters of a plan. Default: no bound.
-        ``rate(plan) -> Rate``: what a theorem says of the numbers in a plan. Default: nothing.
     mechanism : type
         Type of ``plan.params.mechanism``, such as ``GaussianMechanism[OnePass]``. Plans with
         another mechanism or query are refused.
@@ -240,9 +239,9 @@ class Plan:
         """Return a control: the same run with its noise multiplied by ``factor >= 0``.
 
         A claim about noise must fail if the noise is off or different. A control runs the program
-        of its plan with other numbers. Its ``guarantee`` and ``rate`` are those of its own noise,
-        and ``private`` is false even for ``factor = 1``. Factors of repeated calls multiply. A
-        Gibbs law does not accept 0. Controls are for experiments only.
+        of its plan with other numbers. Its ``guarantee`` and ``rate`` are for the scaled
+        noise, and ``private`` is false even for ``factor = 1``. Factors of repeated calls multiply.
+        A Gibbs law does not accept 0. Controls are for experiments only.
         """
         params: Any = self.params
         changed = params._replace(mechanism=scaled(params.mechanism, factor))
