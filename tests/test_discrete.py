@@ -65,7 +65,7 @@ def test_rounding_moves_neighbours_no_further_than_is_charged(kind, size):
     order = 1 if kind is DiscreteLaplaceMechanism else 2
     moved = getattr(query, "l1_sensitivity" if order == 1 else "sensitivity")(REPLACE)
     mechanism = kind.calibrated(query, KINDS[kind], dim=dim, spacing=2.0 ** math.frexp(moved)[1])
-    charged = mechanism._moved(REPLACE)
+    charged = mechanism._lattice_sensitivity(REPLACE)
     quiet = mechanism._replace(scale=0.0)
     furthest = 0.0
     for _ in range(300):
@@ -125,7 +125,9 @@ def test_what_no_record_moves_needs_no_noise():
     mechanism = DiscreteLaplaceMechanism.calibrated(still, PURE, dim=1)
     assert Guarantee(mechanism.event(relation), relation).epsilon(0.0).upper == 0.0
     counted = DiscreteLaplaceMechanism.calibrated(bins, PURE, dim=2, spacing=1.0)
-    assert counted._moved(relation) == pytest.approx(bins.l1_sensitivity(relation) + 2.0)
+    assert counted._lattice_sensitivity(relation) == pytest.approx(
+        bins.l1_sensitivity(relation) + 2.0
+    )
 
 
 @pytest.mark.parametrize(

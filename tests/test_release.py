@@ -129,7 +129,7 @@ def test_a_replay_that_does_not_fit_is_refused(values, message):
 
 
 def test_traced_values_are_refused():
-    with pytest.raises(ValueError, match="a tape must hear numbers, got traced values"), Tape():
+    with pytest.raises(ValueError, match="a tape must record numbers, got traced values"), Tape():
         jax.vmap(partial(release, "answer"))(jnp.ones(2))
 
 
@@ -198,5 +198,5 @@ def test_a_tape_does_not_hear_a_run_of_many():
     planned = plan("dp_gd")
     algorithm = dataclasses.replace(planned.algorithm, run=answering)
     planned = dataclasses.replace(planned, algorithm=algorithm)
-    with pytest.raises(ValueError, match="a tape must hear numbers"), Tape():
+    with pytest.raises(ValueError, match="a tape must record numbers"), Tape():
         core.run_many([planned], problem(), jax.random.split(KEY, 2))

@@ -203,7 +203,7 @@ class Plan:
         """Guarantee of a run, from the privacy event of its mechanism."""
         params: Parameters = self.params
         relation = self.budget.relation
-        assumptions = self.premises.told(self.problem_class, relation)
+        assumptions = self.premises.assumptions(self.problem_class, relation)
         return Guarantee(params.mechanism.event(relation), relation, assumptions)
 
     @cached_property

@@ -352,7 +352,9 @@ def test_more_records_than_a_guarantee_speaks_of_are_refused(name):
     assumed = f"at most {N} records" in planned.guarantee.assumptions
     assert planned.premises.n == N or not assumed
     if assumed:
-        with pytest.raises(ValueError, match=f"at most {N}, on which the plan rests, got {N + 1}"):
+        with pytest.raises(
+            ValueError, match=f"at most {N}, an assumption of the plan, got {N + 1}"
+        ):
             privopt.run(planned, problem(name, n=N + 1), jax.random.key(0))
 
 
@@ -508,7 +510,7 @@ def test_the_guarantee_is_that_of_the_numbers(name):
         algorithm = dataclasses.replace(planned.algorithm, private=False)  # whatever it spends
         params = planned.params._replace(mechanism=changed)
         if told := refusal(planned, params=params, algorithm=algorithm):
-            assert "on which the guarantee rests" in told
+            assert "an assumption of the guarantee" in told
             continue
         other = dataclasses.replace(planned, params=params, algorithm=algorithm)
         assert other.guarantee.event == changed.event(relation)
