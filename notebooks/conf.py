@@ -25,7 +25,7 @@ nitpicky = True  # a reference that leads nowhere is a warning, and a warning st
 
 # Notebooks are shown as they were committed. A page's own cells are quick, and run.
 nb_execution_mode = "off"
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 
 bibtex_bibfiles = ["../privopt/references.bib"]

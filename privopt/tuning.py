@@ -27,7 +27,7 @@ from privopt.privacy import calibrate
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 from privopt.statistics import ExponentialMechanism
 from privopt.streams import stream
-from privopt.theory import Powers, Quantity, Rate, Term, no_rate
+from privopt.theory import Exponents, Quantity, Rate, Term, no_rate
 
 __all__ = ["tuned"]
 
@@ -280,7 +280,7 @@ def rate(plan: Plan) -> Rate:
         best,
         theorem=f"{best.theorem}, of the best of K candidates, + b ln K",
         source=f"{best.source}; McSherry and Talwar 2007",
-        terms=(*best.terms, Term("selection", cost, Powers(n=-1.0, epsilon=-1.0))),
+        terms=(*best.terms, Term("selection", cost, Exponents(n=-1.0, epsilon=-1.0))),
         combine=lambda *values: best.made(values[:-1]) + values[-1],
         lower=(),
         tight_on=None,

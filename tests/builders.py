@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from privopt.convex import Oracle
-from privopt.privacy.releases import release_of
+from privopt.privacy.mechanisms.base import release_of
 
 DECLARED = {
     "name": "demo",

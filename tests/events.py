@@ -4,14 +4,13 @@ import math
 
 import dp_accounting as dp
 import pytest
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from privopt.spec import Relation
 
 ADD, OUT, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
 EVERY_RELATION = pytest.mark.parametrize("relation", list(Relation))
 
-Gaussian, Laplace, DiscreteLaplace = dp.GaussianDpEvent, dp.LaplaceDpEvent, DiscreteLaplaceDpEvent
+Gaussian, Laplace = dp.GaussianDpEvent, dp.LaplaceDpEvent
 Poisson, FixedSize = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
 Response, Tree = dp.RandomizedResponseDpEvent, dp.SingleEpochTreeAggregationDpEvent
 Times, Together = dp.SelfComposedDpEvent, dp.ComposedDpEvent

@@ -205,7 +205,7 @@ def test_batches_of_fixed_size_are_amplified_where_a_record_is_replaced():
     assert lower == pytest.approx(proved.lower, rel=1e-8)
     assert upper == pytest.approx(proved.upper, rel=1e-8)
     for section, moves, words in (
-        (added, 2, "drives another one out"),
+        (added, 2, "removes another one"),
         (zeroed, 1, "no theorem amplifies without_replacement sampling under zero_out"),
     ):
         assert "No amplification claimed: " in section

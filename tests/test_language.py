@@ -43,8 +43,7 @@ PARTICIPLES = words(
 CODE = re.compile(r"``[^`]*``|`[^`]*`|>>>.*|\$[^$]*\$")
 GLOSSARY = words(
     """
-    noised coins leader premises Premises obstacle obstacles unmoving horizon Powers floors leaves
-    bracket asked Plate Study Listing Trial Piece Kept Job Bench begin Memory turns
+    noised coins leader premises Premises obstacle obstacles unmoving horizon Powers floors bracket asked Plate Study Listing Trial Piece Kept Job Bench begin Memory turns
     """
 )
 VERBS = words(
@@ -83,24 +82,22 @@ class Measure(NamedTuple):
 
 FINAL = Measure(1.0, 1.5, 0.3)
 CEILINGS: dict[str, Measure] = {
-    "privopt": Measure(16.5, 17.5, 8.5, 52, 11),
+    "privopt": Measure(16.5, 17.5, 8.5, 52, 5),
     "accounting": Measure(10.5, 20.0, 2.0, 36, 0),
     "algorithms": Measure(33.5, 16.0, 6.0, 82, 9),
     "audit": Measure(12.0, 13.0, 4.0, 23, 1),
     "cli": Measure(32.0, 35.0, 10.0, 34, 2),
     "comparison": Measure(38.0, 31.0, 12.5, 26, 0),
-    "convex": Measure(13.0, 15.0, 4.5, 162, 6),
-    "core": Measure(31.0, 15.5, 9.5, 30, 8),
+    "convex": Measure(1.0, 1.5, 0.3, 0, 2),
+    "core": Measure(31.0, 15.5, 9.5, 29, 5),
     "estimators": Measure(1.0, 2.0, 0.5, 1, 0),
-    "factorisations": Measure(11.5, 8.5, 6.0, 54, 0),
     "lab": Measure(37.5, 30.5, 7.5, 292, 19),
     "mechanisms": Measure(20.5, 15.0, 6.0, 223, 38),
     "privacy": Measure(17.5, 21.0, 6.0, 310, 6),
-    "problems": Measure(12.5, 8.0, 8.0, 124, 4),
     "recommendation": Measure(41.0, 31.5, 7.0, 25, 3),
-    "statistics": Measure(9.5, 13.0, 13.5, 38, 3),
+    "statistics": Measure(1.0, 1.5, 1.0, 0, 3),
     "tables": Measure(1.0, 5.0, 0.5, 0, 0),
-    "theory": Measure(23.0, 14.0, 6.0, 155, 3),
+    "theory": Measure(1.0, 1.5, 0.3, 0, 1),
 }
 REPEATED_CLASSES = 24  # public names of classes that are defined more than once
 
@@ -222,7 +219,7 @@ SUBJECT = re.compile(r"[a-z][\w`/ ,.-]*: [a-z`A-Z]")
 def test_commit_messages_have_a_scope():
     """Of the commits since the rule: ``scope: imperative``, at most 100 characters."""
     log = subprocess.run(
-        ["git", "log", "--no-merges", "--since=2026-11-26T21:00", "--format=%s"],
+        ["git", "log", "--no-merges", "--since=2026-11-26T21:50", "--format=%s"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -4,13 +4,15 @@ import json
 import re
 import runpy
 import tomllib
+from pathlib import Path
 
 import pytest
 from docutils.utils.math.latex2mathml import tex2mathml
 from pages import ROOT, blocks, printed, text_of
 
 FOLDER = ROOT / "notebooks"
-PAGES = sorted(str(path.relative_to(ROOT)) for path in FOLDER.glob("*.md"))
+THEORY = sorted(str(path.relative_to(ROOT)) for path in (FOLDER / "theory").glob("*.md"))
+PAGES = sorted([*(str(path.relative_to(ROOT)) for path in FOLDER.glob("*.md")), *THEORY])
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\$)\$([^$\n]+)\$(?!\$)", re.DOTALL)
 WITH_CODE = [page for page in PAGES if blocks(page)]
 
@@ -60,7 +62,29 @@ def test_the_book_holds_every_page_and_notebook_once():
     trees = re.findall(r"```\{toctree\}\n(.*?)```", text_of("notebooks/index.md"), re.DOTALL)
     listed = re.findall(r"^[\w/]+$", "\n".join(trees), re.MULTILINE)
     files = {path.stem for pattern in ("*.md", "*.ipynb") for path in FOLDER.glob(pattern)}
-    assert sorted(listed) == sorted({*files, "api/index", "plates/index"} - {"index"})
+    indices = {"api/index", "plates/index", "theory/index"}
+    assert sorted(listed) == sorted({*files, *indices} - {"index"})
+    (tree,) = re.findall(
+        r"```\{toctree\}\n(.*?)```", text_of("notebooks/theory/index.md"), re.DOTALL
+    )
+    theory = re.findall(r"^\w+$", tree, re.MULTILINE)
+    assert sorted([*theory, "index"]) == [Path(page).stem for page in THEORY]
+
+
+def test_theorems_and_docstrings_refer_to_each_other():
+    """Every reference of a docstring has its theorem, and every theorem names existing tests."""
+    text = "".join(map(text_of, THEORY))
+    labels = re.findall(r"^\((theory-\w+-\d+)\)=$", text, re.MULTILINE)
+    assert len(labels) == len(set(labels)) > 30
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "privopt").rglob("*.py"))
+    assert set(re.findall(r"<(theory-[\w-]+)>", sources)) <= set(labels)
+    tests = set(re.findall(r"`tests/([\w/]+\.py)::(\w+)`", text))
+    assert len(tests) > 50
+    assert [
+        (file, name)
+        for file, name in sorted(tests)
+        if f"def {name}(" not in (ROOT / "tests" / file).read_text(encoding="utf-8")
+    ] == []
 
 
 def test_every_plate_has_its_page_and_links_to_none_that_is_not_there():

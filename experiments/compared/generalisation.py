@@ -58,7 +58,8 @@ def gap(profile, n, epsilon):
     )
     keys = replicate_keys(stream(0, n=n, epsilon=epsilon), RUNS[profile])
     points = np.asarray(privopt.run_many([plan], problem, keys).released[0], np.float64)
-    counts = np.asarray(jax.vmap(lambda key: problem.source.sample(key)[0].counts)(keys))
+    source = problem.source
+    counts = np.asarray(jax.vmap(lambda key: source.sample(source.keys(key)[0]).counts)(keys))
     features, labels = (np.asarray(each) for each in problem.data)
     known = optimum()  # its own gap has mean 0, and varies alike
     rows = [points, np.broadcast_to(known, points.shape)]

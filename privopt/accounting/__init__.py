@@ -1,27 +1,28 @@
-"""Accounting for comparison: what the literature answers beside what a plan is certified with.
+"""Accountants for comparison with the certified ones of ``privopt.privacy``.
 
-``ACCOUNTANTS`` prove; ``ESTIMATORS`` prove nothing and answer in a type of their own. The
-questions of ``privopt.privacy`` (``epsilon``, ``delta``, ``trade_off``) take any of them, and
-``named`` finds one. Beside them stand an odometer, which says what an
-adaptive run has spent so far, the calculus of trade-off functions, and an adapter by which
-dp-accounting's own tools can ask an accountant of ours. Everything is on the host, never JAX.
+``ACCOUNTANTS`` return certified bounds. ``ESTIMATORS`` return values of another type, without
+a certificate. ``privopt.privacy.epsilon``, ``delta`` and ``trade_off`` take any of them,
+and ``named`` returns one by name. The package also contains an odometer, which bounds the privacy
+loss of an adaptive run at any time, the calculus of trade-off functions, and an adapter for
+dp-accounting's tools. It runs on the host and never imports JAX.
 """
 
 from __future__ import annotations
 
 from privopt.accounting import trade_off
-from privopt.accounting.accountants import ACCOUNTANTS, ESTIMATORS, named
 from privopt.accounting.adapter import DpAccountant
-from privopt.accounting.approximation import ApproximateCurve, Approximation, Estimator
-from privopt.accounting.clt import CLT
-from privopt.accounting.composition import (
+from privopt.accounting.clt import CLT, ApproximateCurve, Approximation, Estimator
+from privopt.accounting.compared import (
+    ACCOUNTANTS,
+    ESTIMATORS,
     Advanced,
     Basic,
+    Moments,
     advanced_epsilon,
+    named,
     optimal_delta,
     optimal_epsilon,
 )
-from privopt.accounting.moments import Moments
 from privopt.accounting.odometers import ZCDPOdometer
 
 __all__ = [

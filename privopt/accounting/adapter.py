@@ -1,4 +1,4 @@
-"""An accountant of ours where one of dp-accounting's is expected."""
+"""Adapter: an accountant of privopt with the interface of dp-accounting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dp_accounting as dp
 
 from privopt.arguments import shown
 from privopt.privacy.accountants import Accountant, Fourier, NonPrivate
-from privopt.privacy.leaves import first_unsupported, leaves
+from privopt.privacy.flatten import first_unsupported, flatten
 from privopt.privacy.numbers import check_epsilon, check_target_delta, real
 from privopt.spec import Relation
 
@@ -21,18 +21,17 @@ _MAX_EPSILON = 1e300  # stands for an infinite epsilon: delta decreases
 
 
 class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
-    """``dp_accounting.PrivacyAccountant`` on top of one of ``ACCOUNTANTS``.
+    """``dp_accounting.PrivacyAccountant`` based on one of ``ACCOUNTANTS``.
 
-    ``get_epsilon`` and ``get_delta`` are the certified *upper* ends. As that interface demands,
-    non-private events are supported by every accountant, and the end points ``delta = 1`` and
-    ``epsilon = inf`` have answers.
+    ``get_epsilon`` and ``get_delta`` return the certified *upper* ends. The interface requires that
+    every accountant supports non-private events, ``delta = 1`` and ``epsilon = inf``.
 
     Parameters
     ----------
     neighboring_relation : dp_accounting.NeighboringRelation
         No default.
     accountant : Accountant
-        By default the Fourier accountant.
+        Default: the Fourier accountant.
 
     Examples
     --------
@@ -57,19 +56,19 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         self, event: dp.DpEvent, count: int, do_compose: bool
     ) -> dp.PrivacyAccountant.CompositionErrorDetails | None:
         if do_compose or self._supports(event):
-            return None  # the ledger, which the base class keeps, is all the state there is
+            return None  # the state is the ledger of the base class
         return self.CompositionErrorDetails(
             invalid_event=first_unsupported(event, self._supports),
             error_message=f"{self._accountant.name}: not supported under {self._relation.value}",
         )
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The smallest epsilon proved at ``target_delta`` in ``[0, 1]``.
+        """Return the smallest epsilon proved at ``target_delta`` in ``[0, 1]``.
 
-        ``UnsupportedEventError`` if the accountant understands each event that was composed, but
-        not all together.
+        Raise ``UnsupportedEventError`` if the accountant supports each composed event, but not all
+        of them together.
         """
-        ledger = self._ledger_understood()
+        ledger = self._supported_ledger()
         if ledger is None:
             return math.inf
         if target_delta == 1.0:
@@ -78,24 +77,24 @@ class DpAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         return self._accountant.epsilon(ledger, self._relation, delta).upper
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The smallest delta proved at ``target_epsilon`` in ``[0, inf]``, likewise."""
-        ledger = self._ledger_understood()
+        """Return the smallest delta proved at ``target_epsilon`` in ``[0, inf]``."""
+        ledger = self._supported_ledger()
         if ledger is None:
             return 1.0
         epsilon = check_epsilon(min(real("epsilon", target_epsilon), _MAX_EPSILON))
         return self._accountant.delta(ledger, self._relation, epsilon).upper
 
     def _supports(self, event: dp.DpEvent) -> bool:
-        """Whether the accountant understands what is left without the non-private releases."""
+        """Return True if the accountant supports the event without its non-private releases."""
         rest = [
             dp.SelfComposedDpEvent(leaf, count)
-            for leaf, count in leaves(event)
+            for leaf, count in flatten(event)
             if not isinstance(leaf, dp.NonPrivateDpEvent)
         ]
         return self._accountant.supports(dp.ComposedDpEvent(rest), self._relation)
 
-    def _ledger_understood(self) -> dp.DpEvent | None:
-        """What was composed; ``None`` if one release was non-private, which spoils all."""
+    def _supported_ledger(self) -> dp.DpEvent | None:
+        """Return the composed event, or None if it contains a non-private release."""
         ledger = self.ledger
         if NonPrivate().supports(ledger, self._relation):
             return None

@@ -1,8 +1,8 @@
-"""The central limit theorem of privacy: an estimate for many steps on small random batches.
+"""The central limit theorem of privacy, and types for estimates without an error bound.
 
-As ``T -> inf`` with ``q sqrt(T) -> nu``, the composition of ``T`` subsampled Gaussian steps
-approaches ``G_mu``. Per step, ``mu^2`` is ``q^2`` times the variance, under noise alone, of what
-one record adds to the likelihood ratio:
+For ``T -> inf`` and ``q sqrt(T) -> nu``, the composition of ``T`` subsampled Gaussian steps
+approaches ``G_mu``. Per step, ``mu^2`` is ``q^2`` times the variance, under the noise alone, of the
+change of the likelihood ratio by one record:
 
 - Poisson sampling, a record added, removed or zeroed: ``q^2 (e^(1/z^2) - 1)``.
 - Poisson sampling, a record replaced: ``4 q^2 sinh(1/z^2)``. Derivation: the worst pair is
@@ -10,48 +10,140 @@ one record adds to the likelihood ratio:
   ``N(0, z^2)``, where ``A, B = e^((+-2x - 1) / (2 z^2)) - 1``. The loss
   ``ln(1 + q A) - ln(1 + q B)`` has, to second order in ``q``, mean ``0`` under ``N(0, z^2)``, mean
   ``+-v/2`` under the two, and variance ``v = q^2 E(A - B)^2`` under all three. The moments are
-  bounded, so that the sum is normal in the limit (Lindeberg), with mean half its variance: that
+  bounded, so that the sum is normal in the limit (Lindeberg), with mean half its variance: this
   is ``G_mu`` with ``mu^2 = T v``. From ``E A^2 = E B^2 = e^(1/z^2) - 1`` and
   ``E A B = e^(-1/z^2) - 1`` follows ``v = 2 q^2 (e^(1/z^2) - e^(-1/z^2))``.
 - ``q n`` of ``n`` records without replacement, a record replaced:
   ``2 q^2 (e^(m^2) Phi(3m/2) + 3 Phi(-m/2) - 2)`` with ``m = 2/z``, the limit of the trade-off
-  function that the subsampling theorem proves.
+  function of the subsampling theorem.
 
-For finite ``T`` the error has either sign. At the settings of published experiments the limit
-reports an ``epsilon`` mostly too small, by up to 17 %.
+For finite ``T`` the error has either sign. For the settings of published experiments the limit is
+mostly too small, by up to 17 % of ``epsilon``.
 
-Source: Bu, Dong, Long and Su, "Deep learning with Gaussian differential privacy", HDSR 2020
-(arXiv:1911.11607), for Poisson sampling; Dong, Roth and Su, "Gaussian differential privacy",
-JRSS-B 2022 (arXiv:1905.02383, Section 5), for sampling without replacement.
+Source: Bu, Dong, Long and Su 2020 (arXiv:1911.11607), for Poisson sampling; Dong, Roth and Su 2022
+(arXiv:1905.02383, Section 5), for sampling without replacement.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, Protocol
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 from scipy.special import erf, ndtr
 
-from privopt.accounting.approximation import ApproximateCurve, Approximation
-from privopt.privacy import GaussianDP
+from privopt.arguments import shown
+from privopt.privacy import GaussianDP, Respondent
+from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.leaves import leaves
-from privopt.privacy.parameters import is_batch, is_rate
+from privopt.privacy.numbers import Array, is_batch, is_rate, real, real_array
 from privopt.spec import Relation
+
+
+class _Estimate:
+    """Base class of estimates, which cannot be compared or used in arithmetic."""
+
+    __array_ufunc__ = None  # NumPy then defers comparisons with its numbers to this class
+
+    method: str
+
+    def _refuse(self, other: object) -> NoReturn:
+        raise TypeError(
+            f"cannot compare an estimate ({self.method}) with {shown(other)}: it has no error "
+            "bound, "
+            "so an inequality with it proves nothing; use its value explicitly"
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+@dataclass(frozen=True)
+class Approximation(_Estimate):
+    """An estimate of a number, without any guarantee.
+
+    Methods without an error bound return it instead of an ``Interval``. It has no ``upper``, is not
+    a number and has no order (``TypeError``). ``value`` is the estimate, ``method`` its source. It
+    prints as ``about 2.32 (CLT)``, with three digits by default (``f"{estimate:.5f}"`` for more).
+
+    Examples
+    --------
+    >>> print(Approximation(2.3195, "CLT"))
+    about 2.32 (CLT)
+    >>> f"{Approximation(2.3195, 'CLT'):.4f}"
+    'about 2.3195 (CLT)'
+    """
+
+    value: float
+    method: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", real("value", self.value))
+        _check_method(self.method)
+
+    def __str__(self) -> str:
+        return format(self, "")
+
+    def __format__(self, spec: str) -> str:
+        return f"about {self.value:{spec or '.3g'}} ({self.method})"
+
+
+@dataclass(frozen=True, eq=False)
+class ApproximateCurve(_Estimate):
+    """An estimate of a curve at some points: an ``Approximation`` with an array.
+
+    NumPy does not compute with it. ``values`` of any shape are stored as a read-only float64 array.
+
+    Examples
+    --------
+    >>> ApproximateCurve([1.0, 0.5], "CLT").values.tolist()
+    [1.0, 0.5]
+    """
+
+    values: Array
+    method: str
+
+    def __post_init__(self) -> None:
+        values = real_array("values", self.values).copy()
+        if np.isnan(values).any():
+            raise ValueError(f"values must be real numbers, got {shown(self.values)}")
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+        _check_method(self.method)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError(
+            f"an estimated curve ({self.method}) is not an array: it has no error bound; "
+            "use its values explicitly"
+        )
+
+    def __str__(self) -> str:
+        return f"about {np.array2string(self.values, precision=3)} ({self.method})"
+
+
+class Estimator(Respondent[Approximation, ApproximateCurve], Protocol):
+    """Estimates of the privacy of the supported events, without any guarantee.
+
+    Its methods are those of ``Accountant``, with results of another type, so that no estimate is
+    used as a bound. ``name`` is also the ``method`` of its results.
+    """
+
+
+def _check_method(method: object) -> None:
+    if not isinstance(method, str) or not method:
+        raise ValueError(f"method must be a non-empty string, got {shown(method)}")
+
 
 _ROOT_HALF = math.sqrt(0.5)
 
 
 @dataclass(frozen=True)
 class CLT:
-    """Estimates by the limit ``G_mu``, ``mu^2`` being the sum over all steps.
+    """Estimates by the limit ``G_mu``, where ``mu^2`` is the sum over all steps.
 
-    Supports compositions of what ``GaussianDP`` supports, which is exact and needs no limit; of
-    Poisson-sampled Gaussian releases, under every relation; and of Gaussian releases on batches
+    Supports compositions of events that ``GaussianDP`` supports, which are exact and need no limit;
+    of Poisson-sampled Gaussian releases, under every relation; and of Gaussian releases on batches
     drawn without replacement, under ``replace_one``.
 
     Examples
@@ -67,13 +159,13 @@ class CLT:
     cites = ("bu2020", "dong2022")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        return sampled_gaussians(event, relation) is not None
+        return as_sampled_gaussians(event, relation) is not None
 
     def mu(self, event: dp.DpEvent, relation: Relation) -> Approximation:
-        """``mu`` of the limit."""
+        """Return ``mu`` of the limit."""
         square = sum(
             times * _variance_per_step(rate, mu, poisson, relation)
-            for rate, mu, times, poisson in sampled_gaussians(event, relation) or []
+            for rate, mu, times, poisson in as_sampled_gaussians(event, relation) or []
         )
         return Approximation(math.sqrt(square), self.name)
 
@@ -85,14 +177,12 @@ class CLT:
         mu = self.mu(event, relation).value
         return Approximation(gaussian_delta(epsilon, mu=mu).upper, self.name)
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> ApproximateCurve:
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> ApproximateCurve:
         return ApproximateCurve(gaussian_trade_off(alphas, self.mu(event, relation).value), "CLT")
 
 
 class SampledGaussian(NamedTuple):
-    """``times`` Gaussian releases on random batches, each ``mu``-GDP if all records were used."""
+    """``times`` Gaussian releases on random batches, each ``mu``-GDP without sampling."""
 
     rate: float
     mu: float
@@ -100,13 +190,13 @@ class SampledGaussian(NamedTuple):
     poisson: bool
 
 
-def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaussian] | None:
-    """The leaves of a composition as sampled Gaussian releases; None if one is anything else.
+def as_sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaussian] | None:
+    """Return a composition as sampled Gaussian releases, or None if it contains another release.
 
-    What is Gaussian without sampling has rate one.
+    A Gaussian release without sampling has rate one.
     """
     gaussian, steps = GaussianDP(), []
-    for leaf, count in leaves(event):
+    for leaf, count in flatten(event):
         times = float(min(count, 10**300))
         if gaussian.supports(leaf, relation):
             mu = gaussian.distance(leaf, relation).upper
@@ -121,7 +211,7 @@ def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaus
                 rate, poisson = int(m) / int(n), False
             case _:
                 return None
-        if not all(isinstance(part, dp.GaussianDpEvent) for part, _ in leaves(inner)):
+        if not all(isinstance(part, dp.GaussianDpEvent) for part, _ in flatten(inner)):
             return None
         if not gaussian.supports(inner, relation):
             return None
@@ -131,7 +221,7 @@ def sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledGaus
 
 
 def _variance_per_step(rate: float, mu: float, poisson: bool, relation: Relation) -> float:
-    """What one step adds to ``mu^2``; ``mu`` is that of the step without sampling."""
+    """Return the contribution of one step to ``mu^2``; ``mu`` is the value without sampling."""
     square = mu * mu
     if rate == 1.0:
         return square
@@ -145,7 +235,7 @@ def _variance_per_step(rate: float, mu: float, poisson: bool, relation: Relation
 
 
 def _diluted(rate: float, x: float) -> float:
-    """``rate^2 (e^x - 1)`` for ``rate > 0``, where one factor may leave float64 and not both."""
+    """Return ``rate^2 (e^x - 1)`` for ``rate > 0``, without overflow of one factor."""
     if x < 700.0:
         return rate * (rate * math.expm1(x))
     exponent = x + 2.0 * math.log(rate)

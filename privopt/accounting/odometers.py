@@ -1,9 +1,9 @@
-"""A privacy odometer: a bound of the privacy loss that holds at all times at once.
+"""A privacy odometer: a bound of the privacy loss that holds at all times simultaneously.
 
-A filter fixes the budget; an odometer runs along and says what has been spent, for a user who
-decides afterwards when to stop. Fix neighbouring data sets, ``P`` and ``Q`` the laws of all
-outputs on them, ``L_t = ln dP/dQ`` of the outputs so far, and ``rho_s(alpha)`` a bound, known
-before release ``s`` is run, of its Renyi divergence of order ``alpha``. Given the past,
+A filter fixes the budget. An odometer reports the budget spent so far, and the user may decide
+later when to stop. Fix neighbouring data sets. Let ``P`` and ``Q`` be the laws of all outputs on
+them, ``L_t = ln dP/dQ`` of the outputs up to ``t``, and ``rho_s(alpha)`` a bound, known before
+release ``s``, of its Rényi divergence of order ``alpha``. Given the past,
 
     E_P exp((alpha - 1) l_s) = exp((alpha - 1) D_alpha) <= exp((alpha - 1) rho_s(alpha)),
 
@@ -11,24 +11,23 @@ so for every fixed ``alpha > 1``
 
     M_t(alpha) = exp((alpha - 1) (L_t - S_t(alpha))),    S_t = sum_{s <= t} rho_s,
 
-is a non-negative supermartingale under ``P`` that starts at 1. So is any mixture over ``alpha``
-with weights fixed in advance, and by Ville's inequality
+is a non-negative supermartingale under ``P`` with initial value 1. So is any mixture over ``alpha``
+with weights fixed in advance. By Ville's inequality
 
     P(sup_t sum_i w_i M_t(alpha_i) >= 1 / delta) <= delta.
 
-Solved for ``L_t`` this bounds the loss at all times. The other order of the pair, with ``P`` and
-``Q`` exchanged, has a bound of its own that holds with probability ``1 - delta`` under ``Q``; it is
-the same number, since ``rho`` bounds both.
+Solved for ``L_t``, this bounds the loss at all times. The other order of the pair, with ``P`` and
+``Q`` exchanged, has the same bound with probability ``1 - delta`` under ``Q``, since ``rho`` bounds
+both orders.
 
-What it means: with ``B_t`` the bound, ``P(L_t > B_t for some t) <= delta``. Therefore
-stopping, by whatever rule that looks at the outputs, before ``B_t`` exceeds a *constant*
-``epsilon`` is ``(epsilon, delta)``-DP. If the stopping rule leaves ``B`` random, the statement
-is about the loss with probability ``1 - delta``, and not ``(B, delta)``-DP for a random ``B``.
+Interpretation: with ``B_t`` the bound, ``P(L_t > B_t for some t) <= delta``. Therefore stopping
+before ``B_t`` exceeds a *constant* ``epsilon``, by any rule that depends on the outputs, is
+``(epsilon, delta)``-DP. If the stopping rule makes ``B`` random, the statement concerns the loss
+with probability ``1 - delta``. It is not ``(B, delta)``-DP for a random ``B``.
 
-Sources: Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters", NeurIPS 2016
-(arXiv:1605.08294); Whitehouse, Ramdas, Rogers and Wu, "Fully-adaptive composition in
-differential privacy", ICML 2023 (arXiv:2203.05481); Howard, Ramdas, McAuliffe and Sekhon,
-"Time-uniform Chernoff bounds via nonnegative supermartingales", Probability Surveys 2020.
+Sources: Rogers, Roth, Ullman and Vadhan 2016 (arXiv:1605.08294); Whitehouse, Ramdas, Rogers and Wu
+2023 (arXiv:2203.05481); Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform Chernoff bounds via
+nonnegative supermartingales", Probability Surveys 2020.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ from dataclasses import dataclass
 from scipy.special import log_ndtr
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import bisect, check_count, check_delta, real, times
-from privopt.privacy.releases import Priced, round_up_cost, zcdp_cost
+from privopt.privacy.mechanisms.base import Priced, round_up_cost, zcdp_cost
+from privopt.privacy.numbers import bisect, check_count, check_delta, multiply, real
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-48  # relative, for a handful of float operations
@@ -52,8 +51,8 @@ _ROUNDING = 2.0**-48  # relative, for a handful of float operations
 class ZCDPOdometer:
     """The running bound for Gaussian, Laplace, pure and zCDP releases, from all orders at once.
 
-    Immutable: ``after`` returns the odometer that has seen more. A compiled loop need only count
-    how often it has made each kind of release; ``after(release, count)`` reads the counts.
+    An odometer is immutable: ``after`` returns a new one. A compiled loop only counts the releases
+    of each kind, and ``after(release, count)`` takes the counts.
 
     With ``rho_s(alpha) = alpha rho_s``, ``V = 2 sum rho_s`` and ``lambda = alpha - 1``,
 
@@ -69,18 +68,18 @@ class ZCDPOdometer:
     Parameters
     ----------
     delta : float
-        In ``(0, 1)``: the probability with which the bound may ever fail.
+        In ``(0, 1)``: the probability that the bound ever fails.
     planned : float
-        Positive: the ``sum rho_s`` at which the bound is about as tight as one of this kind can
-        be. It holds at all others too.
+        Positive: the ``sum rho_s`` at which the bound is about as tight as possible. The bound is
+        valid for all other sums, too.
     spent : float
         ``sum rho_s`` so far.
 
     Formal guarantee
     ----------------
     With probability at least ``1 - delta`` the privacy loss never exceeds ``epsilon`` after any
-    release, for each pair of neighbours and either of its orders; see the head of this file for
-    what follows at a stopping time.
+    release, for each pair of neighbours and either of its orders. For stopping times, see the
+    docstring of this module.
 
     Examples
     --------
@@ -105,7 +104,7 @@ class ZCDPOdometer:
         object.__setattr__(self, "spent", _check_spent(self.spent))
 
     def after(self, release: Priced, count: int = 1) -> ZCDPOdometer:
-        """The odometer when ``release`` has been made ``count`` more times; itself unchanged."""
+        """Return the odometer after ``count`` more releases; this odometer is unchanged."""
         if check_count("count", count) == 0:
             return self
         cost = zcdp_cost(release, self.relation)
@@ -115,7 +114,7 @@ class ZCDPOdometer:
 
     @property
     def epsilon(self) -> float:
-        """The bound after what has been released so far, rounded up."""
+        """The bound after all releases so far, rounded up."""
         if self.spent in (0.0, math.inf):
             return self.spent
         log_delta = math.log(self.delta)
@@ -133,7 +132,7 @@ class ZCDPOdometer:
 
 
 def _smallest(excluded: Callable[[float], bool], start: float) -> float:
-    """The smallest positive float with ``excluded``, which is monotone; found near ``start``."""
+    """Return the smallest positive float with ``excluded``, which is monotone, near ``start``."""
     inside = max(start, 1e-300)
     while not excluded(inside):
         inside *= 2.0
@@ -141,9 +140,9 @@ def _smallest(excluded: Callable[[float], bool], start: float) -> float:
 
 
 def _add(spent: float, cost: float, count: int) -> float:
-    """``spent + count * cost``, rounded up."""
-    total = spent + times(count, cost)
-    return total * (1.0 + 2.0**-51) if cost > 0.0 else spent
+    """Return ``spent + count * cost``, rounded up."""
+    result = spent + multiply(count, cost)
+    return result * (1.0 + 2.0**-51) if cost > 0.0 else spent
 
 
 def _check_spent(spent: object) -> float:

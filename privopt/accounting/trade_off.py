@@ -1,19 +1,19 @@
-"""The calculus of trade-off functions, the language of ``f``-differential privacy.
+"""The calculus of trade-off functions of ``f``-differential privacy.
 
-``f = T(P, Q)`` gives the smallest type-II error of a test of ``P`` against ``Q`` by its type-I
-error. Here ``P`` and ``Q`` are finite laws, so that operations on curves are operations on laws.
+``f = T(P, Q)`` maps the type-I error of a test of ``P`` against ``Q`` to the smallest type-II
+error. ``P`` and ``Q`` are finite laws here, and operations on curves are operations on laws.
 
-    f (x) g                 ``tensor``      two releases, the second perhaps after the first
-    f_q = q f + (1 - q) Id  ``sample``      a release that sees a record with probability q
+    f (x) g                 ``tensor``      two releases, the second one chosen adaptively
+    f_q = q f + (1 - q) Id  ``sample``      a release on a sample with inclusion probability q
     min{f, f^-1}**          ``symmetrise``  both orders of the neighbours
     C_q(f)                  ``subsample``   one sampled step, in both orders
     1 + f*(-e^epsilon)      ``f.delta``     the privacy profile, dual to f
 
-To account for many sampled steps, take the tensor product of ``f_q`` and symmetrise at the end;
-products of ``C_q(f)`` hold as well and give away more. ``Guarantee.trade_off`` proves what a run
-satisfies, closer and faster; this calculus shows why.
+For many sampled steps, take the tensor product of ``f_q`` and symmetrise at the end. Products of
+``C_q(f)`` are valid as well, and looser. ``Guarantee.trade_off`` is tighter and faster; this
+calculus shows the derivation.
 
-Source: Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383).
+Source: Dong, Roth and Su 2022 (arXiv:1905.02383).
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import bisect, check_alpha, check_delta, real, real_array
-
-Array = npt.NDArray[np.float64]
+from privopt.privacy.numbers import Array, bisect, check_alpha, check_delta, real, real_array
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_LOSS = 700.0
@@ -42,14 +40,15 @@ class TradeOff:
     Parameters
     ----------
     p, q : array_like, shape (k,)
-        Probabilities under ``P`` and ``Q``; an outcome may be impossible under one of them.
+        Probabilities under ``P`` and ``Q``. An outcome may be impossible under one of them.
     slack : float
-        What rounding may have cost: all profiles are raised by it, and the curve is lowered.
+        A bound of rounding errors. It is added to all profiles and subtracted from the curve.
 
     Formal guarantee
     ----------------
-    A call gives numbers not above ``f``; ``profile``, ``delta`` and ``epsilon`` give numbers not
-    below those of ``f``. What is ``f``-DP in this order of neighbours satisfies all of them.
+    A call returns lower bounds of ``f``. ``profile``, ``delta`` and ``epsilon`` return upper bounds
+    of those of ``f``. Every mechanism that is ``f``-DP in this order of neighbours satisfies all of
+    them.
 
     Examples
     --------
@@ -71,48 +70,48 @@ class TradeOff:
         missing = abs(float(p.sum()) - 1.0) + abs(float(q.sum()) - 1.0)
         if not missing <= 1e-8 + 2.0 * self.slack:
             raise ValueError(f"p and q must each add up to 1, got {p.sum()} and {q.sum()}")
-        order = np.argsort(-_ratio(p, q), kind="stable")  # what is most telling of Q comes first
+        order = np.argsort(-_ratio(p, q), kind="stable")  # the largest likelihood ratio first
         object.__setattr__(self, "p", p[order])
         object.__setattr__(self, "q", q[order])
         object.__setattr__(self, "slack", self.slack + missing)
 
     def __call__(self, alpha: npt.ArrayLike) -> Array:
-        """``f(alpha)`` in the shape of ``alpha``, by Neyman and Pearson's tests."""
+        """Return ``f(alpha)`` in the shape of ``alpha``, by Neyman and Pearson's tests."""
         power = np.interp(check_alpha(alpha), *self._tests())
         rounding = 4.0 * (self.p.size + 8) * _U
         return np.asarray(np.maximum(1.0 - power * (1.0 + rounding) - self.slack - _U, 0.0))
 
     def profile(self, gammas: Array) -> Array:
-        """``H_gamma(Q || P) = sum (q - gamma p)_+`` at each of ``gammas >= 0``."""
+        """Return ``H_gamma(Q || P) = sum (q - gamma p)_+`` at each of ``gammas >= 0``."""
         rejected = np.searchsorted(-_ratio(self.p, self.q), -gammas)
         alpha, power = (each[rejected] for each in self._tests())
         rounding = 8.0 * (self.p.size + 8) * _U * power
         return np.asarray(np.clip(power - gammas * alpha + rounding + self.slack, 0.0, 1.0))
 
     def delta(self, epsilon: float) -> float:
-        """``1 + f*(-e^epsilon)``, the dual of the curve."""
+        """Return ``1 + f*(-e^epsilon)``, the dual of the curve."""
         loss = np.clip(real("epsilon", epsilon), -_MAX_LOSS, _MAX_LOSS)
         return float(self.profile(np.exp([loss]) * (1.0 - 4.0 * _U))[0])
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ``epsilon >= 0`` with ``self.delta(epsilon) <= delta``; else infinity."""
+        """Return the smallest ``epsilon >= 0`` with ``self.delta(epsilon) <= delta``, or inf."""
         if self.delta(_MAX_LOSS) > check_delta(delta):
             return math.inf
-        found = bisect(lambda epsilon: self.delta(epsilon) <= delta, _MAX_LOSS, -_MAX_LOSS)
-        return max(found, 0.0)
+        result = bisect(lambda epsilon: self.delta(epsilon) <= delta, _MAX_LOSS, -_MAX_LOSS)
+        return max(result, 0.0)
 
     def inverse(self) -> TradeOff:
-        """``f^{-1} = T(Q, P)``, the other order of neighbours."""
+        """Return ``f^{-1} = T(Q, P)``, the other order of neighbours."""
         return TradeOff(self.q[::-1], self.p[::-1], self.slack)
 
     def _tests(self) -> tuple[Array, Array]:
-        """Type-I error and power of the tests that reject the first outcomes."""
+        """Return the type-I errors and powers of the tests that reject the first outcomes."""
         alpha, power = (np.concatenate([[0.0], np.cumsum(each)]) for each in (self.p, self.q))
         return alpha, power
 
 
 def from_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> TradeOff:
-    """The symmetric curve that ``(epsilon_i, delta_i)``-DP for all ``i`` proves, and no more.
+    """Return the symmetric curve implied by ``(epsilon_i, delta_i)``-DP for all ``i``.
 
     ``f(alpha) = max_i max(0, 1 - delta_i - e^epsilon_i alpha, e^-epsilon_i (1 - delta_i - alpha))``
 
@@ -139,7 +138,7 @@ def from_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> TradeOff:
 
 
 def symmetric(curve: Callable[[Array], Array]) -> TradeOff:
-    """A polygon just below a convex symmetric curve that is known by its values.
+    """Return a polygon slightly below a convex symmetric curve given by its values.
 
     Parameters
     ----------
@@ -154,27 +153,29 @@ def symmetric(curve: Callable[[Array], Array]) -> TradeOff:
     0.127
     """
     x, y = _ALPHAS, np.asarray(curve(_ALPHAS), np.float64)
-    # Between two points the curve lies above its neighbouring chords, which meet at a corner.
+    # Between two points the curve is above its neighbouring chords, which meet at a corner.
     slope = np.diff(y) / np.diff(x)
-    left, middle, right = slope[:-2], slope[1:-1], slope[2:]
-    meet = np.divide(middle - right, left - right, where=left < right, out=np.zeros_like(left))
+    before, middle, after = slope[:-2], slope[1:-1], slope[2:]
+    meet = np.divide(
+        middle - after, before - after, where=before < after, out=np.zeros_like(before)
+    )
     run = np.clip(meet, 0.0, 1.0) * np.diff(x)[1:-1]
     alpha = np.concatenate([[0.0], x[1:-2] + run, x[-2:]])
-    beta = np.concatenate([y[1:2] - slope[1] * x[1], y[1:-2] + left * run, [y[-1], y[-1]]])
+    beta = np.concatenate([y[1:2] - slope[1] * x[1], y[1:-2] + before * run, [y[-1], y[-1]]])
     gammas = np.unique(np.append(1.0, -slope[(slope < -1.0) & (slope > -1e300)]))
     deltas = np.max(1.0 - beta - gammas[:, None] * alpha, axis=1) + 64.0 * _U
     return _polygon(gammas, deltas, deltas)
 
 
 def tensor(f: TradeOff, g: TradeOff, size: int = 400) -> TradeOff:
-    """``f (x) g = T(P x P', Q x Q')``, both releases together.
+    """Return ``f (x) g = T(P x P', Q x Q')``, both releases together.
 
     Parameters
     ----------
     f, g : TradeOff
-        In the same order of the same neighbours.
+        Curves in the same order of the same neighbours.
     size : int
-        Losses, in each order, between which the profile is replaced by its larger chords.
+        Number of losses in each order between which the profile is replaced by its chords.
     """
     f, g = _coarse(f, size), _coarse(g, size)
     p, q = np.outer(f.p, g.p).ravel(), np.outer(f.q, g.q).ravel()
@@ -182,14 +183,14 @@ def tensor(f: TradeOff, g: TradeOff, size: int = 400) -> TradeOff:
 
 
 def sample(f: TradeOff, rate: float) -> TradeOff:
-    """``f_q = q f + (1 - q) Id = T(P, (1 - q) P + q Q)``: data without a record, and with it."""
+    """Return ``f_q = q f + (1 - q) Id = T(P, (1 - q) P + q Q)``: without a record, and with it."""
     if not 0.0 <= real("rate", rate) <= 1.0:
         raise ValueError(f"rate must lie in [0, 1], got {shown(rate)}")
     return TradeOff(f.p, (1.0 - rate) * f.p + rate * f.q, f.slack + 8.0 * _U)
 
 
 def symmetrise(f: TradeOff) -> TradeOff:
-    """``min{f, f^{-1}}**``, of which the profile is the larger of the two."""
+    """Return ``min{f, f^{-1}}**``; its profile is the larger one of the two."""
     ratio = _ratio(f.p, f.q)
     ratio = np.append(1.0, ratio[(ratio > 1e-300) & (ratio < 1e300)])
     gammas = np.unique(np.maximum(ratio, 1.0 / ratio))
@@ -198,12 +199,12 @@ def symmetrise(f: TradeOff) -> TradeOff:
 
 
 def subsample(f: TradeOff, rate: float) -> TradeOff:
-    """``C_q(f)`` of a symmetric ``f``: one Poisson-sampled step, in both orders."""
+    """Return ``C_q(f)`` of a symmetric ``f``: one Poisson-sampled step, in both orders."""
     return symmetrise(sample(f, rate))
 
 
 def _coarse(f: TradeOff, size: int) -> TradeOff:
-    """A curve below, of at most ``size`` losses in each order; beyond 1e-15 all is revealed."""
+    """Return a lower curve with at most ``size`` losses per order; 1e-15 of mass is revealed."""
     if f.p.size <= 2 * size + 3:
         return f
     other, ends = f.inverse(), [1.0]
@@ -215,7 +216,7 @@ def _coarse(f: TradeOff, size: int) -> TradeOff:
 
 
 def _polygon(gammas: Array, deltas: Array, reversed_deltas: Array) -> TradeOff:
-    """The laws that have the lower hulls of two profiles, one in each order; ``gammas >= 1``."""
+    """Return the laws with the lower hulls of two profiles, one per order; ``gammas >= 1``."""
     distances = (gammas - 1.0 + deltas + reversed_deltas) / (gammas + 1.0)
     distance = min(1.0, float(distances.min()) * (1.0 + 8.0 * _U))
     p, q, q_only, error = _hull(gammas, deltas, distance)
@@ -229,7 +230,7 @@ def _polygon(gammas: Array, deltas: Array, reversed_deltas: Array) -> TradeOff:
 
 
 def _hull(gammas: Array, deltas: Array, distance: float) -> tuple[Array, Array, float, float]:
-    """Masses of the lower hull of a profile at its corners, those of ``Q`` alone, and rounding."""
+    """Return the masses of the lower hull of a profile, the mass of ``Q`` alone, and rounding."""
     x, y, fall = [1.0], [distance], [math.inf]
     for gamma, delta in zip(gammas.tolist(), deltas.tolist(), strict=True):
         if gamma > 1.0 + 1e-6 and delta < y[-1]:  # a corner closer to one is ill-defined
@@ -242,6 +243,6 @@ def _hull(gammas: Array, deltas: Array, distance: float) -> tuple[Array, Array, 
 
 
 def _ratio(p: Array, q: Array) -> Array:
-    """``q / p``, infinite where only ``Q`` can be."""
+    """Return ``q / p``, infinite for outcomes that are impossible under ``P``."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(p > 0.0, q / p, np.where(q > 0.0, math.inf, 0.0))

@@ -43,8 +43,8 @@ from privopt.theory import (
     GIVEN_STEPS,
     BiasedMoments,
     Body,
+    Exponents,
     OutputRule,
-    Powers,
     Quantity,
     Rate,
     bias_reduced_moments,
@@ -227,7 +227,7 @@ def rate(plan: Plan) -> Rate:
     if body is None or reason or not is_plain(method.update):
         return no_rate(reason or "means may leave the body", quantity=quantity)
     default = bias_reduced_steps(facts, delta=plan.budget.delta, base=mechanism.base)
-    powers = Powers(n=1.0) if mechanism.steps == default else GIVEN_STEPS
+    powers = Exponents(n=1.0) if mechanism.steps == default else GIVEN_STEPS
     moments = _moments(facts, mechanism, body, powers)
     return biased_descent_rate(
         facts, steps=_points(mechanism.steps, gap), bias=moments.bias,
@@ -239,7 +239,7 @@ def _moments(
     problem_class: ProblemClass,
     mechanism: BiasReducedGradient | BestOfRuns,
     body: Body,
-    powers: Powers = GIVEN_STEPS,
+    powers: Exponents = GIVEN_STEPS,
 ) -> BiasedMoments:
     """Return bias and second moment of one answer."""
     mechanism = mechanism.run if isinstance(mechanism, BestOfRuns) else mechanism

@@ -59,8 +59,8 @@ from privopt.theory import (
     ALL_RECORDS,
     GIVEN_STEPS,
     DefaultSteps,
+    Exponents,
     Moments,
-    Powers,
     Rate,
     StepRule,
     biased_descent_step_size,
@@ -313,7 +313,7 @@ def projected_numbers(
     return step, Average()
 
 
-def rate_of(plan: Plan, powers: Powers | None = None) -> Rate:
+def rate_of(plan: Plan, powers: Exponents | None = None) -> Rate:
     """Return the rate of the theorem that covers the private gradient and method of a plan.
 
     ``powers`` are the exponents of a default number of steps other than :func:`default_steps`.
@@ -414,7 +414,7 @@ def steps_powers(
     moments: Moments | None,
     *others: DefaultSteps,
     problem_class: ProblemClass | None = None,
-) -> Powers:
+) -> Exponents:
     """Return the exponents of ``T``: those of a default, if ``T`` equals it, else of a given ``T``.
 
     Defaults without and with the output of the plan are compared.

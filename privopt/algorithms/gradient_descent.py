@@ -11,7 +11,7 @@ from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import AllRecords, ClippedGradient, PrivateGradient
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import GIVEN_STEPS, Powers, Rate
+from privopt.theory import GIVEN_STEPS, Exponents, Rate
 
 
 @planner
@@ -67,7 +67,7 @@ def rate(plan: Plan) -> Rate:
     """Return the rate of the theorem that covers the method."""
     params: Any = plan.params
     default = params.mechanism.steps == plan.problem_class.n
-    return rate_of(plan, Powers(n=1.0) if default else GIVEN_STEPS)
+    return rate_of(plan, Exponents(n=1.0) if default else GIVEN_STEPS)
 
 
 GRADIENT_DESCENT = Algorithm(

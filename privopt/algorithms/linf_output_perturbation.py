@@ -33,7 +33,7 @@ from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import (
     BalancedMinimiser,
-    Powers,
+    Exponents,
     Quantity,
     Rate,
     balanced_minimiser,
@@ -189,7 +189,7 @@ def rate(plan: Plan) -> Rate:
         glm=declared.glm and not numbers.published,
         solver_error=query.error,
         smoothing=smoothing,
-        spread=Powers(dim=0.5) if dense else Powers(sparsity=0.5),
+        spread=Exponents(dim=0.5) if dense else Exponents(sparsity=0.5),
         population=declared.population,
     )
     required = {"ball"} & {static.projection}

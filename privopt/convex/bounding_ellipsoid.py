@@ -53,7 +53,7 @@ class _Search(NamedTuple):
 
 
 class _Evaluation(NamedTuple):
-    """``phi`` at the projection of a point, with the outward normal (0 for points of ``W``)."""
+    """Value of ``phi`` at the projection of a point, with the outward normal (0 inside ``W``)."""
 
     point: Array
     value: Array
@@ -71,7 +71,9 @@ def bound_low_part(
     height: Array | float,
     error: Array | float = 0.0,
 ) -> BoundingEllipsoid:
-    """Enclose ``{w in W : phi(w) <= phi(a) + height}`` and bound ``min_W phi`` from below.
+    """Compute an ellipsoid around a sublevel set of ``phi``, and a lower bound of its minimum.
+
+    The set is ``{w in W : phi(w) <= phi(a) + height}``.
 
     The search starts from the ball about ``start``. Points on the surface and in the interior of
     the ellipsoid give cuts. The ellipsoid is replaced by the smallest one for a pair of cuts, until
@@ -99,8 +101,8 @@ def bound_low_part(
     *Arguments.* ``value_and_gradient`` is ``w -> (phi(w), subgradient)``, convex, evaluated at
     points of ``W``. ``W`` is in the ball of ``radius`` about ``start``, shape ``(dim,)``. ``dim``
     is at most 3, because the number of directions grows as ``2^dim``. The computed values are
-    within ``error`` of a convex function on ``W`` whose subgradients are the computed ones. All
-    statements then hold for the computed values.
+    within ``error`` of a convex function on ``W``, and the computed subgradients are subgradients
+    of that function. All statements then hold for the computed values.
 
     Examples
     --------
@@ -199,17 +201,17 @@ def _cuts(
     reach = centre[None] - at.point
     gradients, normals = at.gradient @ axes, at.normal @ axes
     allowance = 2.0 * error + ROUND_OFF * (jnp.abs(level) + jnp.abs(at.value))
-    room = level + allowance - at.value - jnp.sum(at.gradient * reach, axis=-1)
+    offsets = level + allowance - at.value - jnp.sum(at.gradient * reach, axis=-1)
     clearance = at.error - jnp.sum(at.normal * reach, axis=-1)
     slopes = jnp.concatenate([gradients, normals])
-    rooms = jnp.concatenate([room, clearance])
+    limits = jnp.concatenate([offsets, clearance])
     sizes = norm(slopes)
     real = sizes > 0.0
     safe = jnp.where(real, sizes, 1.0)
     fallback = jnp.eye(centre.shape[-1], dtype=centre.dtype)[:1]  # z_1 <= 1 holds in the unit ball
     return (
         jnp.where(real[:, None], slopes / safe[:, None], fallback),
-        jnp.where(real, rooms / safe, 1.0),
+        jnp.where(real, limits / safe, 1.0),
     )
 
 
@@ -222,12 +224,12 @@ def _smallest(p: Array, b: Array) -> tuple[Array, Array, Array]:
     ratio of the volumes.
     """
     dim = p.shape[-1]
-    partners, rooms = jnp.concatenate([p, -p]), jnp.concatenate([b, jnp.ones_like(b)])
+    partners, limits = jnp.concatenate([p, -p]), jnp.concatenate([b, jnp.ones_like(b)])
     cosine = jnp.clip(p @ partners.T, -1.0, 1.0)[..., None]
     nu = jnp.asarray(CUT_WEIGHTS, p.dtype)[None, None, :]
-    product = (b[:, None] * rooms[None, :])[..., None]
-    mean = (0.5 * (b[:, None] + rooms[None, :]))[..., None]
-    half = (0.5 * (b[:, None] - rooms[None, :]))[..., None]
+    product = (b[:, None] * limits[None, :])[..., None]
+    mean = (0.5 * (b[:, None] + limits[None, :]))[..., None]
+    half = (0.5 * (b[:, None] - limits[None, :]))[..., None]
     along = 1.0 - 0.5 * nu * (1.0 + cosine)
     across = 1.0 + 0.5 * nu * (1.0 - cosine)
     positive = along > 1e-3
@@ -243,11 +245,11 @@ def _smallest(p: Array, b: Array) -> tuple[Array, Array, Array]:
     i, j, w = jnp.unravel_index(best, volume.shape)
     index = (i, j, w)
     up, down = p[i] + partners[j], p[i] - partners[j]
-    lift, lean = safe[index], across[i, j, w]
-    pull = mean[i, j, 0] * up / lift - half[i, j, 0] * down / lean
+    along_best, across_best = safe[index], across[i, j, w]
+    pull = mean[i, j, 0] * up / along_best - half[i, j, 0] * down / across_best
     centre = -0.5 * nu[0, 0, w] * pull
     shape = jnp.eye(dim, dtype=p.dtype)
-    for vector, eigenvalue in ((up, lift), (down, lean)):
+    for vector, eigenvalue in ((up, along_best), (down, across_best)):
         unit = vector / jnp.maximum(norm(vector), jnp.finfo(p.dtype).tiny)
         shape += (1.0 / jnp.sqrt(eigenvalue) - 1.0) * jnp.outer(unit, unit)
     gain = volume[index]

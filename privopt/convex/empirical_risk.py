@@ -64,7 +64,7 @@ class EmpiricalRisk:
         constraint set.
     classes : tuple
         Classes of the nodes of ``loss`` and ``constraint``. They distinguish the programs of
-        user-defined classes whose pytree structures compare equal.
+        user-defined classes with pytree structures that compare equal.
 
     Examples
     --------

@@ -28,7 +28,7 @@ from privopt.convex.vectors import norm, scaled_rows
 
 
 class Features(Protocol):
-    """Matrix of ``n`` rows ``x_i``; a pytree of arrays whose leading axis is the records."""
+    """Matrix of ``n`` rows ``x_i``; a pytree of arrays with the records along the first axis."""
 
     @property
     def shape(self) -> tuple[int, ...]:

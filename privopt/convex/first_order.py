@@ -133,7 +133,7 @@ class State(NamedTuple):
     mean: Pytree  # v of the output rule
     memory: Pytree  # state of the oracle
     path: Pytree  # recorded points
-    observed: Pytree  # what the observer made of the run; None without one
+    observed: Pytree  # state of the observer; None without one
 
 
 class Path(NamedTuple):
@@ -159,7 +159,7 @@ class Iterates(NamedTuple):
     last: Pytree  # w_{T+1}
     path: Path | None  # if points are recorded
     steps: Array  # T, or fewer if the oracle stops
-    observed: Pytree  # what the observer made of the run; None without one
+    observed: Pytree  # state of the observer; None without one
 
 
 @pytree_dataclass
@@ -230,8 +230,9 @@ class FirstOrder:
             return None
         if self.every_step:
             return jnp.arange(1, self.recorded + 1, dtype=steps.dtype)
-        share = jnp.linspace(0.0, 1.0, self.recorded) if self.recorded > 1 else jnp.ones(1)
-        return jnp.round(jnp.exp(share * jnp.log(steps.astype(share.dtype)))).astype(steps.dtype)
+        fraction = jnp.linspace(0.0, 1.0, self.recorded) if self.recorded > 1 else jnp.ones(1)
+        times = jnp.exp(fraction * jnp.log(steps.astype(fraction.dtype)))
+        return jnp.round(times).astype(steps.dtype)
 
 
 @dataclass(frozen=True)
@@ -377,8 +378,8 @@ def _norm(tree: Pytree) -> Array:
 
 def _towards(mean: Pytree, point: Pytree, weight: Array) -> Pytree:
     """Return ``mean + weight (point - mean)``, and ``point`` itself for weight 1."""
-    moved = jax.tree.map(lambda m, w: m + weight.astype(m.dtype) * (w - m), mean, point)
-    return _where(weight == 1.0, point, moved)
+    average = jax.tree.map(lambda m, w: m + weight.astype(m.dtype) * (w - m), mean, point)
+    return _where(weight == 1.0, point, average)
 
 
 def _finite(tree: Pytree) -> Array:

@@ -35,7 +35,7 @@ MULTIPLIER_STEPS = 30
 
 
 class RegularisedGLM(NamedTuple):
-    """``J_k(w) = sum_i v_i phi(<x_i, w>, y_i) + (lambda_k/2) |w - c|^2 + <b_k, w>``, ``k`` of them.
+    """Objectives ``J_k(w) = sum_i v_i phi(<x_i, w>, y_i) + (lambda_k/2) |w - c|^2 + <b_k, w>``.
 
     The problems share the data and differ in ``lambda`` and in the linear term. Points, linear
     terms and gradients have shape ``(k, dim)``; predictions and slopes have shape ``(k, n)``.
@@ -375,7 +375,7 @@ class _Mixing(NamedTuple):
 
 
 class SharedHessian(NamedTuple):
-    """``H = Q diag(h) Q^T + l (I - Q Q^T)``.
+    """Approximate Hessian ``H = Q diag(h) Q^T + l (I - Q Q^T)``.
 
     ``vectors`` is ``Q``, shape ``(dim, rank)``; its columns are orthonormal or zero.
     """
@@ -442,9 +442,9 @@ def _sampled_hessian(features: Features, curvatures: Array, rank: int) -> Shared
     trace, square = jnp.sum(hessian.values), jnp.sum(jnp.square(hessian.values))
     spread = (size + 1.0 - 2.0 / dim) * (square - trace**2 / dim)
     noise = (1.0 - 2.0 / dim) * square + trace**2
-    share = jnp.where(spread > noise, noise / jnp.where(spread > noise, spread, 1.0), 1.0)
-    level = share * trace / dim
-    return hessian._replace(values=(1.0 - share) * hessian.values + level, level=level)
+    shrinkage = jnp.where(spread > noise, noise / jnp.where(spread > noise, spread, 1.0), 1.0)
+    level = shrinkage * trace / dim
+    return hessian._replace(values=(1.0 - shrinkage) * hessian.values + level, level=level)
 
 
 def _newton_steps(
@@ -489,9 +489,9 @@ def _multiplier(curvatures: Array, level: Array, aims: Array, rest: Array, radiu
 
     def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         multiplier, square, count = carry
-        bend = squared(multiplier, 3)
-        bend = jnp.where(bend > 0.0, bend, 1.0)
-        increment = (jnp.sqrt(square) / radius - 1.0) * square / bend
+        derivative = squared(multiplier, 3)
+        derivative = jnp.where(derivative > 0.0, derivative, 1.0)
+        increment = (jnp.sqrt(square) / radius - 1.0) * square / derivative
         multiplier = jnp.maximum(multiplier + increment, 0.0)
         return multiplier, squared(multiplier, 2), count + 1
 

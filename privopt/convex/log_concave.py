@@ -90,9 +90,9 @@ def sample_log_concave(
     proposal is accepted with probability ``exp`` of right side minus left side, which is at most 1
     and needs no clipping. The sample is therefore exact.
 
-    *Arithmetic.* ``phi`` is the computed function. It must be within ``error`` of a convex function
-    whose subgradients are the computed ones. If ``E`` is computed for the height ``s + 2 error``
-    instead of ``s``, both bounds hold.
+    *Arithmetic.* ``phi`` is the computed function. It must be within ``error`` of a convex
+    function, and the computed subgradients must be subgradients of that function. If ``E`` is
+    computed for the height ``s + 2 error`` instead of ``s``, both bounds hold.
 
     *Number of proposals.* Let ``K`` be the subset of ``W`` with ``phi <= phi(a) + s``; ``E``
     contains it. ``K`` shrunk about ``a`` by ``t/s`` is in the set ``phi <= phi(a) + t``. The
@@ -179,8 +179,8 @@ def _propose(
     origin = inverse @ (ellipsoid.anchor - ellipsoid.centre)
     ray = within_ball - origin
     length, tilt = ray @ ray, origin @ ray
-    room = jnp.maximum(1.0 - origin @ origin, 0.0)
-    to_surface = (jnp.sqrt(tilt**2 + length * room) - tilt) / length
+    margin = jnp.maximum(1.0 - origin @ origin, 0.0)
+    to_surface = (jnp.sqrt(tilt**2 + length * margin) - tilt) / length
 
     # The gauge has density g^(d-1), times e^tau up to 1 and e^(-s g) beyond 1. Beyond 1 it is 1
     # plus a mixture of gamma variables of shapes 1 to d and scale 1/s.

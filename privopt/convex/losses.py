@@ -10,7 +10,7 @@ which is convex, ``1/h``-smooth, at most ``phi`` and at least ``phi - slope_boun
 the same slope bound. Widths are pytree leaves, either scalar or one per record.
 
 The constants of a loss hold for every label, because guarantees depend on them. Labels of two
-classes are clipped to ``[-1, 1]``, where slope and curvature are not larger, and 0 means -1, so
+classes are clipped to ``[-1, 1]``, which increases neither slope nor curvature. 0 means -1, so
 labels may be 0 and 1. ``admits`` returns True for the labels for which the loss is declared.
 """
 
@@ -270,12 +270,12 @@ class Hinge(_TwoClasses, _Rounded):
     def slope(self, prediction: Array, label: Array) -> Array:
         label = _sign(label)
         violation = 1.0 - label * prediction
-        share = jnp.where(
+        fraction = jnp.where(
             jnp.asarray(self.width) > 0.0,
             jnp.clip(violation / _safe(self.width), 0.0, 1.0),
             (violation > 0.0).astype(violation.dtype),
         )
-        return -label * share
+        return -label * fraction
 
 
 @pytree_dataclass

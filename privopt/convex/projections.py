@@ -30,7 +30,7 @@ MIN_LONG = 512  # coordinates of a row; shorter rows are searched together
 MIN_SAMPLED = 4096  # coordinates; for shorter rows an initial guess costs more than it saves
 SAMPLE_STRIDE = 16
 MAX_NEWTON_ROUNDS = 60
-MAX_BRACKETED_ROUNDS = 128  # half of them halve the bracket
+MAX_BRACKETED_ROUNDS = 128  # half of them halve the interval
 
 Threshold = Callable[..., jax.Array]
 
@@ -41,7 +41,7 @@ def shift_maximum(x: jax.Array) -> jax.Array:
 
 
 def range_factor(size: jax.Array) -> jax.Array:
-    """Return a power of two whose product with ``size`` has a finite inverse and finite sums."""
+    """Return a power of two such that its product with ``size`` has finite inverse and sums."""
     factor = jnp.where(size > 2.0**64, 2.0**-64, jnp.where(size < 2.0**-64, 2.0**64, 1.0))
     return factor.astype(size.dtype)
 
@@ -188,8 +188,8 @@ def ratio_threshold(
         low, high, at_low, at_high, _, rounds = carry
         return jnp.any((low < high) & (at_low != at_high)) & (rounds < MAX_BRACKETED_ROUNDS)
 
-    bracket = (low, high, at_low, at_high, guess, jnp.zeros((), int))
-    low, high, *_ = jax.lax.while_loop(unfinished, round_, bracket)
+    interval = (low, high, at_low, at_high, guess, jnp.zeros((), int))
+    low, high, *_ = jax.lax.while_loop(unfinished, round_, interval)
     threshold = low
     for _ in range(2):  # the second evaluation is next to the root, where the spread is exact
         threshold = jnp.clip(evaluate(threshold)[1], low, high)

@@ -1,4 +1,4 @@
-"""Frozen dataclasses as pytrees whose structures are distinct for distinct classes.
+"""Frozen dataclasses as pytrees; distinct classes have distinct structures.
 
 Structures registered by ``jax.tree_util.register_dataclass`` compare equal across classes (JAX
 0.10: ``L1Ball(1.0)`` and ``Simplex(1.0)``). Structures are keys of the compilation cache. If their

@@ -22,8 +22,8 @@ class SquaredDistance:
     """Squared distance ``(m/2) |w - x|_2^2``: ``m``-strongly convex and ``m``-smooth.
 
     The loss is ``m D``-Lipschitz for ``|w - x| <= D``. The minimiser is the mean of the records.
-    For rows of :class:`~privopt.convex.Features` the square is expanded, so that zeros cost
-    nothing.
+    For rows of :class:`~privopt.convex.Features` the square is expanded, so that zeros are
+    skipped.
 
     Examples
     --------

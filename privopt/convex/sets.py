@@ -1,6 +1,6 @@
 """Constraint sets: Euclidean projections, support functions, linear oracles, diameters.
 
-A set is a frozen dataclass whose parameters are pytree leaves. It is an argument of compiled
+A set is a frozen dataclass. Its parameters are pytree leaves, so it is an argument of compiled
 programs: a new radius does not retrace, and ``jax.vmap`` over a set of arrays sweeps them. Device
 methods act on the last axis and return the dtype of their argument. Host methods return Python
 floats. (Projections of Optax 0.2.8 are for single vectors: the l1 ball and the simplex convert
@@ -33,7 +33,6 @@ from privopt.convex.vectors import (
     Number,
     broadcast,
     cast,
-    dimension,
     inner,
     norm,
     one_hot,
@@ -76,7 +75,7 @@ class Ball:
     """Symmetric set: it contains ``c - v`` if it contains ``c + v``, for its centre ``c``."""
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        return jnp.zeros((dimension(dim),), dtype)
+        return jnp.zeros((positive_integer("dim", dim),), dtype)
 
     def radius_about_centre(self, dim: int) -> float:
         """Return the radius, which is attained."""
@@ -90,7 +89,7 @@ class Ball:
 @pytree_dataclass
 @dataclass(frozen=True)
 class L2Ball(Ball):
-    """``{v : ||v - centre||_2 <= radius}``.
+    """Euclidean ball ``{v : ||v - centre||_2 <= radius}``.
 
     A number as ``centre`` is the vector with all coordinates equal to it.
 
@@ -128,10 +127,10 @@ class L2Ball(Ball):
         return norm(x - broadcast(self.centre, x)) <= cast(self.radius, x) + cast(tolerance, x)
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        return jnp.broadcast_to(jnp.asarray(self.centre, dtype), (dimension(dim),))
+        return jnp.broadcast_to(jnp.asarray(self.centre, dtype), (positive_integer("dim", dim),))
 
     def radius_about_centre(self, dim: int) -> float:
-        require_shape("centre", self.centre, (), (dimension(dim),))
+        require_shape("centre", self.centre, (), (positive_integer("dim", dim),))
         require_shape("radius", self.radius, ())
         return float(self.radius)
 
@@ -139,7 +138,7 @@ class L2Ball(Ball):
 @pytree_dataclass
 @dataclass(frozen=True)
 class L1Ball(Ball):
-    """``{v : ||v||_1 <= radius}``, centred at the origin.
+    """l1 ball ``{v : ||v||_1 <= radius}``, centred at the origin.
 
     Examples
     --------
@@ -168,7 +167,7 @@ class L1Ball(Ball):
         return jnp.sum(jnp.abs(x), axis=-1) <= cast(self.radius, x) + cast(tolerance, x)
 
     def radius_about_centre(self, dim: int) -> float:
-        dimension(dim)
+        positive_integer("dim", dim)
         require_shape("radius", self.radius, ())
         return float(self.radius)
 
@@ -176,7 +175,7 @@ class L1Ball(Ball):
 @pytree_dataclass
 @dataclass(frozen=True)
 class L1L2Ball(Ball):
-    """``{v : ||v||_1 <= l1_radius, ||v||_2 <= l2_radius}``, centred at the origin.
+    """Intersection ``{v : ||v||_1 <= l1_radius, ||v||_2 <= l2_radius}``, centred at the origin.
 
     With ``l1_radius = sqrt(s) l2_radius`` it contains every ``s``-sparse vector of norm at most
     ``l2_radius``, and is contained in ``sqrt(2)`` times their convex hull (Plan and Vershynin 2013,
@@ -222,7 +221,7 @@ class L1L2Ball(Ball):
         scaled, unit, radius = _scale(magnitude, l1)
         least = 16.0 * float(jnp.finfo(x.dtype).tiny)  # much smaller than a rounding of the unit
         highest = jnp.clip(l1_threshold(scaled, radius), -1.0, -least)
-        shrunk = self._shrunk(scaled, highest)
+        shrunk = self._shrink(scaled, highest)
         fitted = jnp.minimum(unit, _longest(shrunk, l1, l2))
         return jnp.where(inside[..., None], x, jnp.sign(x) * (shrunk * fitted))
 
@@ -237,7 +236,7 @@ class L1L2Ball(Ball):
         """
         magnitude, (l1, l2) = jnp.abs(g), self._radii(g)
         scaled, *_ = _scale(magnitude, l1)
-        shrunk = self._shrunk(
+        shrunk = self._shrink(
             scaled, jnp.full_like(scaled[..., :1], -0.125 * float(jnp.finfo(g.dtype).eps))
         )
         return jnp.sign(g) * (shrunk * _longest(shrunk, l1, l2))
@@ -248,7 +247,7 @@ class L1L2Ball(Ball):
         return (jnp.sum(jnp.abs(x), axis=-1) <= l1 + slack) & (norm(x) <= l2 + slack)
 
     def radius_about_centre(self, dim: int) -> float:
-        dimension(dim)
+        positive_integer("dim", dim)
         require_shape("l1_radius", self.l1_radius, ())
         require_shape("l2_radius", self.l2_radius, ())
         return float(min(self.l1_radius, self.l2_radius))
@@ -256,7 +255,7 @@ class L1L2Ball(Ball):
     def _radii(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return cast(self.l1_radius, x), cast(self.l2_radius, x)
 
-    def _shrunk(self, scaled: jax.Array, highest: jax.Array) -> jax.Array:
+    def _shrink(self, scaled: jax.Array, highest: jax.Array) -> jax.Array:
         l1, l2 = self._radii(scaled)
         threshold = ratio_threshold(scaled, l1 / l2, jnp.full_like(highest, -1.0), highest)
         return jnp.maximum(scaled - threshold, 0.0)
@@ -265,7 +264,7 @@ class L1L2Ball(Ball):
 @pytree_dataclass
 @dataclass(frozen=True)
 class Simplex:
-    """``{v : v >= 0, sum_j v_j = total}``, centred at the barycentre ``total / dim``.
+    """Simplex ``{v : v >= 0, sum_j v_j = total}``, centred at the barycentre ``total / dim``.
 
     Examples
     --------
@@ -293,14 +292,16 @@ class Simplex:
         return balanced & jnp.all(x >= -slack, axis=-1)
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        return jnp.broadcast_to(jnp.asarray(self.total, dtype) / dimension(dim), (dim,))
+        return jnp.broadcast_to(
+            jnp.asarray(self.total, dtype) / positive_integer("dim", dim), (dim,)
+        )
 
     def radius_about_centre(self, dim: int) -> float:
         require_shape("total", self.total, ())
-        return float(self.total) * math.sqrt(1.0 - 1.0 / dimension(dim))
+        return float(self.total) * math.sqrt(1.0 - 1.0 / positive_integer("dim", dim))
 
     def diameter(self, dim: int) -> float:
-        return float(self.total) * math.sqrt(2.0) if dimension(dim) > 1 else 0.0
+        return float(self.total) * math.sqrt(2.0) if positive_integer("dim", dim) > 1 else 0.0
 
 
 @pytree_dataclass

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from privopt.arguments import checked, shown
+from privopt.arguments import checked, positive_integer, positive_number, shown
 from privopt.convex.sets import ConstraintSet
 from privopt.convex.vectors import norm
 from privopt.release import Pytree
@@ -41,7 +41,7 @@ ValueAndGradient = Callable[..., tuple[jax.Array, jax.Array]]
 class Solution:
     """Point of the set with a certificate.
 
-    ``F(point) - min_W F <= gap``; the gap is infinite if nothing is certified. ``converged`` is
+    ``F(point) - min_W F <= gap``; the gap is infinite without a certificate. ``converged`` is
     True if the gap is at most the tolerance. A step costs two gradients, and more during the search
     for its size.
     """
@@ -241,7 +241,7 @@ def _certify(
 
 
 class _Evaluation(NamedTuple):
-    """``F`` at a point, and the smooth ``F_h`` with its derivatives in ``w`` and in ``h``."""
+    """Values of ``F`` and ``F_h`` at a point, and the derivatives of ``F_h`` in ``w`` and ``h``."""
 
     objective: jax.Array
     value: jax.Array
@@ -309,8 +309,8 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
         at_point = evaluate(point, state.width)
         move = point - lead
         square = move @ move
-        bend = (at_point.gradient - gradient) @ move - ROUND_OFF * scale * norm(move)
-        measured = jnp.where(square > 0.0, bend / jnp.where(square > 0.0, square, 1.0), 0.0)
+        change = (at_point.gradient - gradient) @ move - ROUND_OFF * scale * norm(move)
+        measured = jnp.where(square > 0.0, change / jnp.where(square > 0.0, square, 1.0), 0.0)
         return curvature, point, at_point, measured
 
     curvature, point, here, measured = jax.lax.while_loop(
@@ -386,15 +386,13 @@ def _solve(
     width: float,
 ) -> Solution:
     _require_float64("start", start)
-    for name, value in (("tolerance", tolerance), ("width", width)):
-        if not 0.0 < value < math.inf:
-            raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
+    positive_number("tolerance", tolerance)
+    positive_number("width", width)
+    positive_integer("max_steps", max_steps)
     if not 0.0 <= strong_convexity < math.inf:
         raise ValueError(
             f"strong_convexity must be non-negative and finite, got {shown(strong_convexity)}"
         )
-    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-        raise ValueError(f"max_steps must be a positive integer, got {shown(max_steps)}")
 
     numbers = constraint.diameter(start.shape[0]), strong_convexity, tolerance, width
     diameter, convexity, target, first_width = jnp.asarray(numbers, jnp.float64)

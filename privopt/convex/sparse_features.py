@@ -21,7 +21,7 @@ from privopt.convex.vectors import norm, scaled_rows
 @pytree_dataclass
 @dataclass(frozen=True, repr=False)
 class SparseFeatures:
-    """Sparse matrix whose rows have at most ``s`` entries, in memory of order ``n s``.
+    """Sparse matrix with at most ``s`` entries per row, in memory of order ``n s``.
 
     ``indices``, int32, and ``values`` have shape ``(n, s)``; ``dim`` is ``d``. Indices may be in
     any order. The constructor sums the values of equal indices, so that norms and products refer to
@@ -90,7 +90,7 @@ class SparseFeatures:
             rows.check_format(full_check=True)
         except ValueError as error:
             raise ValueError(
-                f"matrix must be a sound sparse matrix, got one with {error}"
+                f"matrix must be a valid sparse matrix, got one with {error}"
             ) from None
         dtype = rows.dtype if rows.dtype.kind == "f" else jnp.asarray(0.0).dtype
         lengths = np.diff(rows.indptr)
@@ -158,7 +158,8 @@ def _valid_indices(indices: ArrayLike, dim: int) -> Array:
         raise ValueError(f"indices must be integers, got dtype {places.dtype.type.__name__}")
     if traced:
         return places
-    return jnp.asarray(np.where((places >= 0) & (places < dim), places, -1).astype(np.int32))
+    inside = (places >= 0) & (places < dim)
+    return jnp.asarray(np.where(inside, np.where(inside, places, 0).astype(np.int32), -1))
 
 
 @jax.jit(static_argnames="dim")

@@ -46,7 +46,7 @@ class StepSizes:
             require_finite(name, getattr(self, name))
         decay = np.asarray(self.decay) if on_host(self.decay) else np.zeros(())
         if np.any((decay < 0.0) | (decay > 1.0)):
-            raise ValueError(f"decay must lie in [0, 1], got {shown(self.decay)}")
+            raise ValueError(f"decay must be in [0, 1], got {shown(self.decay)}")
 
     @classmethod
     def constant(cls, scale: float) -> StepSizes:
@@ -259,7 +259,7 @@ def _numbers_and_options(
     """Split hyperparameters into floats and others, and check them."""
     if isinstance(factory, optax.GradientTransformation) and hyperparameters:
         raise ValueError(
-            "hyperparameters must be given where the transformation is made, got "
+            "hyperparameters must be passed to the factory of the transformation, got "
             f"{', '.join(sorted(hyperparameters))}"
         )
     bound = factory.keywords if isinstance(factory, partial) else {}  # would be replaced silently

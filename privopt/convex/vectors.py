@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import TypeGuard
 
 import jax
@@ -20,7 +20,7 @@ def cast(number: Number, x: jax.Array) -> jax.Array:
 
 
 def broadcast(bound: Number, x: jax.Array) -> jax.Array:
-    """Broadcast a number or a vector to the shape and dtype of ``x``."""
+    """Return a number or a vector in the shape and dtype of ``x``."""
     return jnp.broadcast_to(cast(bound, x), x.shape)
 
 
@@ -96,13 +96,6 @@ def require_shape(name: str, value: Number, *shapes: tuple[int, ...]) -> None:
     if (shape := np.shape(value)) not in shapes:
         expected = " or ".join(map(str, shapes))
         raise ValueError(f"{name} must have shape {expected}, got {shape}")
-
-
-def dimension(dim: int) -> int:
-    """Check ``dim`` and return it as an int."""
-    if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
-        raise ValueError(f"dim must be a positive integer, got {shown(dim)}")
-    return int(dim)
 
 
 def _broken(value: object) -> bool:

@@ -7,8 +7,8 @@ import math
 import dp_accounting as dp
 
 from privopt.privacy import GaussianDP, Guarantee, PureDP, renyi_divergence
-from privopt.privacy.leaves import leaves
-from privopt.privacy.releases.poisson import chance_of_overflow
+from privopt.privacy.flatten import flatten
+from privopt.privacy.mechanisms.sampling import chance_of_overflow
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
     Advantage,
@@ -53,7 +53,7 @@ def advantage_of(guarantee: Guarantee) -> Advantage | None:
         pure = Budget(epsilon=epsilon, delta=0.0, relation=relation) if within else None
         return None if pure is None else ApproximateAdvantage(pure)
     whole, lost = [], 0.0
-    for leaf, count in leaves(event):
+    for leaf, count in flatten(event):
         if isinstance(leaf, dp.TruncatedSubsampledGaussianDpEvent):
             rate, capacity = leaf.sampling_probability, leaf.truncated_batch_size
             lost += count * chance_of_overflow(leaf.dataset_size - 1, rate, capacity)

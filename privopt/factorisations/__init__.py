@@ -1,7 +1,8 @@
 """Factorisations of the matrix of prefix sums. Host side: NumPy and SciPy, never JAX.
 
-What DP-FTRL and matrix mechanisms add to running sums: :func:`factorise` by name, with its
-coefficients, its sensitivity under repeated participation, and its error.
+DP-FTRL and matrix mechanisms add correlated noise to prefix sums. :func:`factorise` constructs a
+factorisation by name, with its coefficients, its sensitivity under repeated participation and its
+error.
 """
 
 from privopt.factorisations.buffers import BufferedFactorisation
@@ -18,18 +19,8 @@ from privopt.factorisations.toeplitz import (
 from privopt.factorisations.trees import TreeFactorisation, tree_height
 
 __all__ = [
-    "FACTORISATIONS",
-    "BufferedFactorisation",
-    "DenseFactorisation",
-    "Factorisation",
-    "Patterns",
-    "RestartedFactorisation",
-    "SeriesFactorisation",
-    "ToeplitzFactorisation",
-    "TreeFactorisation",
-    "factorise",
-    "inverse_square_root",
-    "patterns",
-    "square_root",
+    "FACTORISATIONS", "BufferedFactorisation", "DenseFactorisation", "Factorisation",
+    "Patterns", "RestartedFactorisation", "SeriesFactorisation", "ToeplitzFactorisation",
+    "TreeFactorisation", "factorise", "inverse_square_root", "patterns", "square_root",
     "tree_height",
-]
+]  # fmt: skip

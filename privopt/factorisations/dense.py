@@ -1,4 +1,4 @@
-"""The factorisation of least mean square error among all."""
+"""Dense factorisations, and the one with the smallest mean squared error."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from privopt.factorisations.toeplitz import square_root
 
 MAX_STEPS = 4096
 MAX_ROUNDS = 200
-MEMORY = 8  # past rounds that are mixed
-COARSE = 32  # steps below which there is no coarser problem to start from
-GAP = 1e-6  # of the mean square error, relative
+MEMORY = 8  # number of mixed past rounds
+COARSE = 32  # steps below which the square root is the start
+GAP = 1e-6  # relative, of the mean squared error
 
 _Floats = NDArray[np.float64]
 
 
 class DenseFactorisation(Factorisation):
-    """Any lower triangular ``encoder`` ``C``, with ``B = A C^-1``.
+    """Factorisation with any lower triangular ``encoder`` ``C`` and ``B = A C^-1``.
 
-    No factorisation has a mean square error smaller by more than the share ``gap``.
+    The relative excess of the mean squared error over the optimum is at most ``gap``.
 
     *Sensitivity*. One participation: the largest norm of a column, exact. More: by the Gram matrix,
-    exact where it has no negative entry and the patterns are few.
+    exact if it has no negative entry and there are few patterns.
     """
 
     def __init__(self, encoder: ArrayLike, name: str = "dense", gap: float = math.inf) -> None:
@@ -68,35 +68,34 @@ class DenseFactorisation(Factorisation):
 
 
 def optimal(steps: int) -> DenseFactorisation:
-    """The ``C`` of least ``|B|_F`` among those whose columns have norm 1 at most.
+    """Return the ``C`` with the smallest ``|B|_F`` among encoders with columns of norm at most 1.
 
-    Up to ``MAX_STEPS`` steps, in time that grows like their cube; certified to ``GAP`` unless
-    ``MAX_ROUNDS`` end before. ``min tr(M X^-1)`` over ``X = C^T C`` with ``diag X <= 1``, ``M = A^T
-    A``, has the dual ``max_v 2 tr (D M D)^(1/2) - sum v``, ``D = diag(v)^(1/2)``. The fixed point
-    ``v = diag (D M D)^(1/2)`` of both is iterated in ``log v``, with Anderson mixing, from the
-    solution for half as many steps. Every ``v`` gives ``X = D^-1 (D M D)^(1/2) D^-1``, scaled to
-    ``diag X <= 1``, and with the dual value a certificate.
+    Up to ``MAX_STEPS`` steps, in cubic time; certified to ``GAP`` unless ``MAX_ROUNDS`` is reached.
+    The fixed point ``v = diag (D M D)^(1/2)``, ``D = diag(v)^(1/2)``, ``M = A^T A``, is iterated in
+    ``log v`` with Anderson mixing, starting from the solution for half as many steps. Every ``v``
+    gives a feasible ``X = C^T C`` and a dual certificate
+    (:ref:`Mechanisms, Theorem 5 <theory-mechanisms-5>`).
 
     Source: Denisov, McMahan, Rush, Smith and Thakurta 2022 (arXiv:2202.08312), Theorem 3.2 and its
-    fixed point; the mixing and the start are ours.
+    fixed point; the mixing and the start are derived here.
 
     Examples
     --------
-    >>> found = optimal(16)
-    >>> round(found.rmse(), 5), found.gap < 1e-6
+    >>> factorisation = optimal(16)
+    >>> round(factorisation.rmse(), 5), factorisation.gap < 1e-6
     (1.6894, True)
     """
     if steps > MAX_STEPS:
         raise ValueError(f"steps must be at most {MAX_STEPS} for the optimum, got {steps}")
-    found = _fixed_point(steps)
-    gram = found.gram / np.max(np.diag(found.gram))
-    # Turned round, X = U^T U with U upper triangular is X = C^T C with C lower triangular.
+    solution = _fixed_point(steps)
+    gram = solution.gram / np.max(np.diag(solution.gram))
+    # In reversed order, X = U^T U with U upper triangular is X = C^T C with C lower triangular.
     factor = cholesky(gram[::-1, ::-1], lower=False)[::-1, ::-1]
-    return DenseFactorisation(np.tril(factor), "optimal", found.gap)
+    return DenseFactorisation(np.tril(factor), "optimal", solution.gap)
 
 
 class _Round(NamedTuple):
-    """What one ``v`` says: ``diag (D M D)^(1/2)``, ``X``, and how far its ends are apart."""
+    """Result of one ``v``: ``diag (D M D)^(1/2)``, ``X`` and the relative duality gap."""
 
     image: _Floats
     gram: _Floats
@@ -104,7 +103,7 @@ class _Round(NamedTuple):
 
 
 def _round(weights: _Floats) -> _Round:
-    """One step of the fixed point, with its certificate."""
+    """Return one step of the fixed point, with its certificate."""
     steps = len(weights)
     scale = np.sqrt(weights)
     later = np.arange(steps, 0, -1.0)
@@ -113,55 +112,55 @@ def _round(weights: _Floats) -> _Round:
     root = (vectors * roots) @ vectors.T
     image = np.diag(root).copy()
     gram = root / np.outer(scale, scale)
-    # tr(M X^-1) = tr (D M D)^(1/2), times the largest diagonal entry of X, by which X is scaled.
+    # tr(M X^-1) = tr (D M D)^(1/2) times the largest diagonal entry of X, which scales X.
     primal = float(roots.sum()) * float(np.max(image / weights))
     dual = 2.0 * float(roots.sum()) - float(weights.sum())
     return _Round(image, gram, 1.0 - dual / primal)
 
 
 def _fixed_point(steps: int) -> _Round:
-    """The fixed point by Anderson mixing in ``log v``; a plain step where mixing strays."""
+    """Return the fixed point by Anderson mixing in ``log v``, with plain steps as a safeguard."""
     log_weights = np.log(_start(steps))
-    found = _round(np.exp(log_weights))
-    best = found
+    current = _round(np.exp(log_weights))
+    best = current
     points: list[_Floats] = []
-    moves: list[_Floats] = []
+    changes: list[_Floats] = []
     for _ in range(MAX_ROUNDS):
         if best.gap <= GAP:
             break
         points.append(log_weights)
-        moves.append(np.log(found.image) - log_weights)
-        log_weights = _mixed(points[-MEMORY:], moves[-MEMORY:])
-        found = _round(np.exp(log_weights))
-        if found.gap < best.gap:
-            best = found
-        elif found.gap > 4.0 * best.gap:  # mixing went astray: a plain step from where it stood
-            log_weights = points[-1] + moves[-1]
-            points, moves = [], []
-            found = _round(np.exp(log_weights))
+        changes.append(np.log(current.image) - log_weights)
+        log_weights = _mixed(points[-MEMORY:], changes[-MEMORY:])
+        current = _round(np.exp(log_weights))
+        if current.gap < best.gap:
+            best = current
+        elif current.gap > 4.0 * best.gap:  # mixing diverged: plain step from the last point
+            log_weights = points[-1] + changes[-1]
+            points, changes = [], []
+            current = _round(np.exp(log_weights))
     return best
 
 
-def _mixed(points: list[_Floats], moves: list[_Floats]) -> _Floats:
-    """The combination of past points whose move is least, moved."""
-    target = points[-1] + moves[-1]
+def _mixed(points: list[_Floats], changes: list[_Floats]) -> _Floats:
+    """Return the image of the combination of past points with the smallest change."""
+    target = points[-1] + changes[-1]
     if len(points) == 1:
         return target
-    change = np.diff(np.array(moves), axis=0).T
-    weights = np.linalg.lstsq(change, moves[-1], rcond=1e-10)[0]
-    mixed: _Floats = target - (np.diff(np.array(points), axis=0).T + change) @ weights
+    differences = np.diff(np.array(changes), axis=0).T
+    weights = np.linalg.lstsq(differences, changes[-1], rcond=1e-10)[0]
+    mixed: _Floats = target - (np.diff(np.array(points), axis=0).T + differences) @ weights
     return mixed
 
 
 def _start(steps: int) -> _Floats:
-    """``v`` of half as many steps, stretched; of few steps, that of the square root of ``A``."""
+    """Return ``v`` interpolated from half as many steps, or of the square root for few steps."""
     if steps <= COARSE:
         root = toeplitz(square_root(steps), np.zeros(steps))
         gram = root.T @ root
         return np.diag(gram) / np.max(np.diag(gram)) * steps
     half = -(-steps // 2)
     coarse = _fixed_point(half)
-    at = (np.arange(steps) + 0.5) / steps
-    known = (np.arange(half) + 0.5) / half
-    log_weights = np.interp(at, known, np.log(coarse.image))
+    fine_nodes = (np.arange(steps) + 0.5) / steps
+    coarse_nodes = (np.arange(half) + 0.5) / half
+    log_weights = np.interp(fine_nodes, coarse_nodes, np.log(coarse.image))
     return np.exp(log_weights + math.log(half / steps))

@@ -1,13 +1,12 @@
 """A factorisation ``A = B C`` of the matrix of prefix sums, ``A_ti = 1`` for ``i <= t``.
 
-A run adds ``B z`` to the prefix sums of its gradients, ``z`` independent normals: it releases
-``C g + z`` (in truth or in effect) and decodes it. Privacy pays for ``C``, error for ``B``.
+A run adds ``B z`` to the prefix sums of its gradients, with independent normal ``z``: it releases
+``C g + z`` (or an equivalent) and decodes it. ``C`` determines the sensitivity, ``B`` the error.
 
-A *pattern* is a set of steps in which one record takes part, at most ``times`` of them and any two
-at least ``gap`` apart; an even one has each exactly ``gap`` after the one before. With unit vectors
-``g_i`` it changes the encoded answers by ``sum_(i in pi) C_i g_i^T``, of square norm ``sum_(i, j in
-pi) X_ij <g_i, g_j>``, ``X = C^T C``. That is at most ``sum_(i, j in pi) |X_ij|``, attained (all
-``g_i`` equal) where ``X >= 0``.
+A *pattern* is the set of steps in which one record participates: at most ``times`` steps, any two
+at least ``gap`` apart. In an even pattern consecutive steps are exactly ``gap`` apart. The squared
+sensitivity for records of unit norm is at most ``sum_(i, j in pi) |X_ij|``, ``X = C^T C``, with
+equality if ``X >= 0`` (:ref:`Mechanisms, Theorem 1 <theory-mechanisms-1>`).
 """
 
 from __future__ import annotations
@@ -22,25 +21,26 @@ from numpy.typing import NDArray
 from privopt.arguments import checked, count
 
 MAX_ENUMERATED = 50_000  # patterns
+MAX_DENSE = 512  # steps up to which the Gram matrix is used for general patterns
 
 _Floats = NDArray[np.float64]
 
 
 class Patterns(NamedTuple):
-    """At most ``times`` steps, any two at least ``gap`` apart; ``even``: exactly, in a row."""
+    """Patterns of at most ``times`` steps, at least (if ``even`` exactly) ``gap`` apart."""
 
     times: int
     gap: int
     even: bool = False
 
     def starts(self, steps: int) -> range:
-        """The first steps of even patterns that no other one of ``steps`` steps contains."""
+        """Return the first steps of the maximal even patterns over ``steps`` steps."""
         return range(min(steps, max(self.gap, steps - (self.times - 1) * self.gap)))
 
 
 @checked
 def patterns(steps: int, epochs: int, gap: int | None, even: bool = False) -> Patterns:
-    """At most ``epochs`` of ``steps``, ``gap`` apart; by default as far as epochs of one order are.
+    """Return patterns of at most ``epochs`` steps with a ``gap``, by default ``steps // epochs``.
 
     Examples
     --------
@@ -59,19 +59,18 @@ def patterns(steps: int, epochs: int, gap: int | None, even: bool = False) -> Pa
 
 
 def largest_total(gram: _Floats, allowed: Patterns) -> float:
-    """The largest ``sum_(i, j in pi) |X_ij|`` over the patterns, or a bound on it; ``X = gram``.
+    """Return an upper bound of ``sum_(i, j in pi) |X_ij|`` over the patterns, ``X = gram``.
 
-    Even patterns are looked at one by one, others by enumeration where there are at most
-    ``MAX_ENUMERATED`` of them. Else every step ``i`` gets the most that a pattern through ``i`` has
-    in row ``i``, and these weights the largest sum over one pattern: both by dynamic programming,
-    and never below the truth.
+    Exact for even patterns and if there are at most ``MAX_ENUMERATED`` patterns. Otherwise step
+    ``i`` receives the largest sum of row ``i`` over a pattern through ``i``, and the weights are
+    maximised over one pattern, both by dynamic programming.
     """
     weights = np.abs(gram)
     steps = len(weights)
     if allowed.even:
         length = (allowed.times - 1) * allowed.gap + 1
-        chosen = (slice(s, s + length, allowed.gap) for s in allowed.starts(steps))
-        return float(max(weights[steps_of, steps_of].sum() for steps_of in chosen))
+        slices = (slice(s, s + length, allowed.gap) for s in allowed.starts(steps))
+        return float(max(weights[each, each].sum() for each in slices))
     number = sum(
         math.comb(max(0, steps - (size - 1) * (allowed.gap - 1)), size)
         for size in range(1, allowed.times + 1)
@@ -86,7 +85,7 @@ def largest_total(gram: _Floats, allowed: Patterns) -> float:
 
 
 def largest_weight(weights: _Floats, allowed: Patterns) -> _Floats:
-    """The largest sum of weights over a pattern, for every row of ``weights``; all are ``>= 0``.
+    """Return the largest sum of non-negative weights over a pattern, for every row of ``weights``.
 
     ``f_m(t) = max(f_m(t - 1), weight_t + f_(m-1)(t - gap))``.
     """
@@ -95,29 +94,30 @@ def largest_weight(weights: _Floats, allowed: Patterns) -> _Floats:
     for _ in range(allowed.times):
         before = np.zeros_like(best)
         before[:, allowed.gap :] = best[:, : max(0, steps + 1 - allowed.gap)]
-        taken = weights + before[:, 1:]  # the last step taken is t; those before end at t - gap
-        best = np.maximum.accumulate(np.pad(taken, ((0, 0), (1, 0))), axis=1)
+        ending = weights + before[:, 1:]  # last participation at t, earlier ones up to t - gap
+        best = np.maximum.accumulate(np.pad(ending, ((0, 0), (1, 0))), axis=1)
     return best[:, -1]
 
 
 def _enumerated(weights: _Floats, allowed: Patterns) -> float:
-    """The maximum over every pattern, grown by one step at a time."""
+    """Return the maximum over all patterns by enumeration."""
     steps = len(weights)
 
-    def grown(total: float, row: _Floats, first: int, times: int) -> float:
-        """The most that patterns grown from these steps reach; ``row`` sums their rows."""
-        most = total
+    def extend(total: float, row: _Floats, first: int, times: int) -> float:
+        """Return the maximum over extensions of a pattern; ``row`` is the sum of its rows."""
+        largest = total
         if times:
             for t in range(first, steps):
                 with_t = total + weights[t, t] + 2.0 * row[t]
-                most = max(most, grown(with_t, row + weights[t], t + allowed.gap, times - 1))
-        return most
+                extended = extend(with_t, row + weights[t], t + allowed.gap, times - 1)
+                largest = max(largest, extended)
+        return largest
 
-    return float(grown(0.0, np.zeros(steps), 0, allowed.times))
+    return float(extend(0.0, np.zeros(steps), 0, allowed.times))
 
 
 class Factorisation(ABC):
-    """``A = B C`` over ``T = steps`` steps.
+    """Factorisation ``A = B C`` over ``T = steps`` steps.
 
     Source: Denisov, McMahan, Rush, Smith and Thakurta 2022 (arXiv:2202.08312); with more
     participations Choquette-Choo, McMahan, Rush and Thakurta 2023 (arXiv:2211.06530).
@@ -129,57 +129,59 @@ class Factorisation(ABC):
 
     @abstractmethod
     def encoder(self) -> _Floats:
-        """``C``, shape ``(rows, steps)``; for a few thousand steps at most."""
+        """Return ``C``, shape ``(rows, steps)``; for a few thousand steps at most."""
 
     @abstractmethod
     def decoder(self) -> _Floats:
-        """``B``, shape ``(steps, rows)``; for a few thousand steps at most."""
+        """Return ``B``, shape ``(steps, rows)``; for a few thousand steps at most."""
 
     @property
     def band(self) -> int:
-        """Over how many steps ``C`` spreads one: rows that hold step ``i`` end before ``i + band``.
+        """Bandwidth: rows of ``C`` that contain step ``i`` end before ``i + band``.
 
-        ``steps`` where no less is known.
+        ``steps`` if no smaller value is known.
         """
         return self.steps
 
     @abstractmethod
     def variances(self) -> _Floats:
-        """``(B B^T)_tt``: the variance of every prefix sum at unit noise, shape ``(steps,)``."""
+        """Return ``(B B^T)_tt``, variances of the prefix sums at unit noise, shape ``(steps,)``."""
 
     @abstractmethod
     def _sensitivity(self, allowed: Patterns) -> float:
-        """For patterns that fit."""
+        """Return the sensitivity for patterns within ``steps``."""
 
     def sensitivity(self, epochs: int = 1, gap: int | None = None, even: bool = False) -> float:
-        """How far one record of unit norm moves ``C g``, in the Euclidean norm, under zero-out.
+        """Return the l2 sensitivity of ``C g`` to one record of unit norm under zero-out.
 
-        Under ``replace_one`` it is at most twice as far. The record takes part at most ``epochs``
-        times, any two of its steps at least ``gap`` apart (default ``steps // epochs``), or exactly
-        so where ``even``, as in epochs of one order: fewer patterns, hence no larger a sensitivity.
-        Exact where the docstring of the kind says so, never below the truth.
+        Under ``replace_one`` the sensitivity is at most twice as large. The record participates at
+        most ``epochs`` times, any two of its steps at least ``gap`` apart (default ``steps //
+        epochs``). If ``even``, consecutive steps are exactly ``gap`` apart, as in epochs with a
+        fixed order; the sensitivity is then not larger. The value is an upper bound, exact if the
+        docstring of the class states so.
         """
-        found = self._sensitivity(patterns(self.steps, epochs, gap, even))
-        if not math.isfinite(found):
+        sensitivity = self._sensitivity(patterns(self.steps, epochs, gap, even))
+        if not math.isfinite(sensitivity):
             raise ValueError(
                 f"{self.name} must have finite coefficients over {self.steps} steps, got a "
-                f"sensitivity of {found}"
+                f"sensitivity of {sensitivity}"
             )
-        return found
+        return sensitivity
 
     def rmse(self) -> float:
-        """Root mean square error of the prefix sums per noise multiplier, at one participation.
+        """Return the root mean squared error of the prefix sums at noise multiplier 1.
 
-        ``sensitivity() * |B|_F / sqrt(T)``: what factorisations of equal privacy are compared by.
+        ``sensitivity() * |B|_F / sqrt(T)`` at one participation; it compares factorisations of
+        equal privacy.
         """
         return self.sensitivity() * _root(self.variances().mean())
 
     def max_error(self) -> float:
-        """The largest standard error of a prefix sum per noise multiplier, at one participation."""
+        """Return the largest standard error of a prefix sum at noise multiplier 1."""
         return self.sensitivity() * _root(self.variances().max())
 
     def covariance(self) -> _Floats:
-        """``B B^T``, of the errors of the prefix sums at unit noise."""
+        """Return ``B B^T``, the covariance of the prefix sums at unit noise."""
         decoder = self.decoder()
         return decoder @ decoder.T
 
@@ -188,5 +190,5 @@ class Factorisation(ABC):
 
 
 def _root(variance: np.float64) -> float:
-    """Infinite where ``B`` overflows."""
+    """Return the square root, or infinity if ``B`` overflows."""
     return math.sqrt(variance) if math.isfinite(variance) else math.inf

@@ -19,7 +19,7 @@ _BANDED: dict[str, Callable[..., Factorisation]] = {
     "banded_inverse": banded_inverse,
     "buffered": buffered,
 }
-MAX_WHOLE = 2**26  # coefficients that are held in memory: half a gigabyte, and seconds
+MAX_WHOLE = 2**26  # coefficients in memory: half a gigabyte
 _DEFAULT = {"banded": 32, "banded_inverse": 16, "buffered": 5}  # coefficients or buffers
 _WHOLE: dict[str, Callable[[int], Factorisation]] = {
     "independent": lambda steps: SeriesFactorisation("independent", steps, np.ones(1)),
@@ -33,7 +33,7 @@ FACTORISATIONS = (
     *("independent", "tree", "honaker", "toeplitz"),
     *("banded", "banded_inverse", "buffered", "optimal"),
 )
-"""Their names."""
+"""Names of all factorisations."""
 
 
 def _whole(steps: int) -> NDArray[np.float64]:
@@ -49,22 +49,22 @@ def _whole(steps: int) -> NDArray[np.float64]:
 def factorise(
     name: str, steps: int, band: int | None = None, optimise: bool = False
 ) -> Factorisation:
-    """The factorisation of prefix sums over ``T = steps`` steps that has this name.
+    """Return the factorisation of prefix sums over ``T = steps`` steps by its name.
 
     =================== ===========================================================
     ``independent``     ``C = I``: fresh noise in every gradient, as in DP-SGD
     ``tree``            binary tree
-    ``honaker``         binary tree, refined by what has been released before
+    ``honaker``         binary tree, refined by earlier releases
     ``toeplitz``        ``C = A^(1/2)``
     ``banded``          ``C`` Toeplitz with ``band`` coefficients
     ``banded_inverse``  ``C^-1`` Toeplitz with ``band`` coefficients
     ``buffered``        ``C`` Toeplitz, a sum of ``band`` geometric sequences
-    ``optimal``         the lower triangular ``C`` of least mean square error
+    ``optimal``         the lower triangular ``C`` of least mean squared error
     =================== ===========================================================
 
-    ``band`` is the number of coefficients or buffers, by default 32, 16 and 5, or ``steps`` where
-    that is less. With ``optimise`` banded and buffered coefficients are those of least mean square
-    error in their class, rather than those in closed form.
+    ``band`` is the number of coefficients or buffers, by default 32, 16 and 5, at most ``steps``.
+    With ``optimise``, banded and buffered coefficients minimise the mean squared error in their
+    class; otherwise they are in closed form.
 
     Examples
     --------

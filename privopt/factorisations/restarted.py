@@ -1,4 +1,4 @@
-"""A factorisation that begins anew after every epoch."""
+"""Factorisation that restarts after every epoch."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from privopt.arguments import described
-from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
+from privopt.factorisations.factorisation import (
+    MAX_DENSE,
+    Factorisation,
+    Patterns,
+    largest_total,
+)
 
-MAX_DENSE = 512  # steps up to which patterns are looked at one by one
-MAX_ALLOCATED = 64  # participations in an epoch, up to which allocations are compared
+MAX_ALLOCATED = 64  # participations in an epoch up to which allocations are compared
 MAX_WORK = 2**28  # additions
 
 _Floats = NDArray[np.float64]
 
 
 class RestartedFactorisation(Factorisation):
-    """``C`` block diagonal: the same factorisation again and again, the last one perhaps cut short.
+    """Block diagonal ``C`` that repeats one factorisation; the last block may be incomplete.
 
-    ``factorisation`` is of one epoch, ``steps`` are those of all. The epochs have independent
-    noise, so their variances add: a prefix that ends in epoch ``e`` has all of ``e - 1`` whole
-    epochs and that of its place in its own.
+    ``factorisation`` covers one epoch, ``steps`` all epochs. The epochs have independent noise, so
+    their variances add.
 
-    *Sensitivity*. Squares add over the epochs as well. With ``f(m)`` the square for ``m``
-    participations in one epoch, the best allocation ``max sum_e f(m_e)``, ``sum_e m_e <= times``,
-    bounds the square. It is attained where all participations are ``period`` or a multiple of it
-    apart and the first column of ``C`` is the longest, and where a record takes part in every step.
-    Up to ``MAX_DENSE`` steps also by the Gram matrix, exact where the patterns are few.
+    *Sensitivity*. Squares add over the epochs. With the square ``f(m)`` for ``m`` participations in
+    one epoch, the best allocation ``max sum_e f(m_e)``, ``sum_e m_e <= times``, bounds the square.
+    It is attained if all participations are ``period`` or a multiple of it apart and the first
+    column of ``C`` is the longest, and if a record participates in every step. Up to ``MAX_DENSE``
+    steps the Gram matrix is used too, which is exact if there are few patterns. See
+    :ref:`Mechanisms, Theorem 4 <theory-mechanisms-4>`.
 
     Examples
     --------
@@ -85,7 +89,7 @@ class RestartedFactorisation(Factorisation):
         return math.sqrt(square)
 
     def _allocated(self, allowed: Patterns) -> float:
-        """``max sum_e f(m_e)``, or as many times ``f`` of the most that fit as there are epochs."""
+        """Return ``max sum_e f(m_e)``, or a bound if there are many participations."""
         lengths = [self.period] * self.epochs + [self._rest] * (self._rest > 0)
         fits = [min(allowed.times, -(-length // allowed.gap)) for length in lengths]
         fits = fits[: allowed.times]
@@ -93,12 +97,12 @@ class RestartedFactorisation(Factorisation):
             return len(fits) * self._square(fits[0], allowed)
         squares = [self._square(times, allowed) for times in range(fits[0] + 1)]
         best = np.zeros(allowed.times + 1)
-        for most in fits:
-            before = np.pad(best, (most, 0), constant_values=-np.inf)
-            added = [squares[m] + before[most - m :][: len(best)] for m in range(most + 1)]
-            best = np.max(added, axis=0)
+        for limit in fits:
+            before = np.pad(best, (limit, 0), constant_values=-np.inf)
+            sums = [squares[m] + before[limit - m :][: len(best)] for m in range(limit + 1)]
+            best = np.max(sums, axis=0)
         return float(best[-1])
 
     def _square(self, times: int, allowed: Patterns) -> float:
-        """``f``."""
+        """Return ``f(times)``."""
         return self.factorisation._sensitivity(allowed._replace(times=times)) ** 2 if times else 0.0

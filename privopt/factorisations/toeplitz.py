@@ -1,4 +1,4 @@
-"""Toeplitz factorisations: ``C`` is a power series, and so are its inverse and ``B``; bands."""
+"""Toeplitz factorisations: ``C``, its inverse and ``B`` are power series; banded series."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from scipy.optimize import minimize
 from scipy.signal import fftconvolve, lfilter
 
 from privopt.arguments import checked, shown
-from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
+from privopt.factorisations.factorisation import (
+    MAX_DENSE,
+    Factorisation,
+    Patterns,
+    largest_total,
+)
 
-MAX_DENSE = 512  # steps up to which patterns of a C that is not monotone are looked at one by one
 MAX_PAIRED = 2**24  # steps times participations
 MAX_COEFFICIENT = 1e100
-MAX_RECURSION = 4096  # coefficients; the time of a recursion is their number times the steps
+MAX_RECURSION = 4096  # coefficients; a recursion takes their number times the steps
 _ROUND_OFF = 1e-9
 
 _Floats = NDArray[np.float64]
@@ -26,7 +30,7 @@ _Floats = NDArray[np.float64]
 
 @checked
 def square_root(steps: int) -> _Floats:
-    """The coefficients of ``(1 - x)^(-1/2)``, of the square root of ``A``: ``binom(2k, k)/4^k``.
+    """Return ``binom(2k, k)/4^k``, the coefficients of ``(1 - x)^(-1/2) = A^(1/2)``.
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023 (arXiv:2202.11205).
 
@@ -41,33 +45,35 @@ def square_root(steps: int) -> _Floats:
 
 @checked
 def inverse_square_root(steps: int) -> _Floats:
-    """The coefficients of ``(1 - x)^(1/2)``."""
+    """Return the coefficients of ``(1 - x)^(1/2)``."""
     k = np.arange(1, steps)
     return np.cumprod(np.concatenate([[1.0], 1.0 - 1.5 / k]))
 
 
 class ToeplitzFactorisation(Factorisation):
-    """``C_ti = c_(t-i)`` and ``B = A C^-1``.
+    """Toeplitz factorisation, ``C_ti = c_(t-i)`` and ``B = A C^-1``.
 
-    *Sensitivity*. One participation: ``|c|``, exact. More: where ``c`` is non-negative and
-    non-increasing the worst pattern starts at the first step with the least gap, which is exact
-    (Kalinin and Lampert 2024, arXiv:2405.13763, Theorem 2). Of even patterns the worst starts at
-    the first step for every non-negative ``c``, since a later start cuts its end off. Otherwise by
-    the Gram matrix up to ``MAX_DENSE`` steps, and with ``|c|`` in the place of ``c``: of even
-    patterns by the same rule, of others by the worst lag of each pair of participations, or by the
-    non-increasing majorant; the least of what is known.
+    *Sensitivity* (:ref:`Mechanisms, Theorem 2 <theory-mechanisms-2>`). One participation: ``|c|``,
+    exact. More participations:
+
+    - ``c`` non-negative and non-increasing: the worst pattern starts at the first step with the
+      smallest gaps, exact (Kalinin and Lampert 2024, arXiv:2405.13763, Theorem 2).
+    - Even patterns: the same for every non-negative ``c``.
+    - Otherwise the smallest of several bounds: the Gram matrix up to ``MAX_DENSE`` steps; the same
+      rule with ``|c|`` for even patterns; the worst lag of each pair of participations; the
+      non-increasing majorant of ``|c|``.
     """
 
     @abstractmethod
     def coefficients(self) -> _Floats:
-        """``c``, shape ``(steps,)``."""
+        """Return ``c``, shape ``(steps,)``."""
 
     @abstractmethod
     def inverse(self) -> _Floats:
-        """The coefficients of ``C^-1``, shape ``(steps,)``."""
+        """Return the coefficients of ``C^-1``, shape ``(steps,)``."""
 
     def decoded(self) -> _Floats:
-        """The coefficients of ``B``: the running sums of those of ``C^-1``."""
+        """Return the coefficients of ``B``, the running sums of those of ``C^-1``."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.cumsum(self.inverse())
 
@@ -102,10 +108,11 @@ class ToeplitzFactorisation(Factorisation):
 
 
 class SeriesFactorisation(ToeplitzFactorisation):
-    """``c = p/q``, two short series: a band of ``C`` is ``p``, one of ``C^-1`` is ``q``.
+    """Toeplitz factorisation ``c = p/q`` with two short series, the bands of ``C`` and ``C^-1``.
 
-    Streaming takes ``len(p) + len(q) - 2`` past vectors, since ``C^-1 z = (q/p) z``. ``p``, the
-    ``numerator``, and ``q`` have at most ``steps`` coefficients each, the first of them 1.
+    Streaming needs ``len(p) + len(q) - 2`` past vectors, because ``C^-1 z = (q/p) z``. ``p``, the
+    ``numerator``, and ``q``, the ``denominator``, have at most ``steps`` coefficients and start
+    with 1.
 
     Examples
     --------
@@ -135,26 +142,26 @@ class SeriesFactorisation(ToeplitzFactorisation):
         return _quotient(self.numerator, self.denominator, self.steps)
 
     def inverse(self) -> _Floats:
-        # q/p; of a long p by Newton's iteration, since only errors rest on it
+        # q/p; for a long p by Newton's iteration, which only affects computed errors
         if len(self.numerator) <= MAX_RECURSION:
             return _quotient(self.denominator, self.numerator, self.steps)
         reciprocal = np.ones(1)
         while len(reciprocal) < self.steps:
             length = min(2 * len(reciprocal), self.steps)
-            left = -fftconvolve(self.numerator[:length], reciprocal)[:length]
-            left[0] += 2.0
-            reciprocal = fftconvolve(reciprocal, left)[:length]
+            correction = -fftconvolve(self.numerator[:length], reciprocal)[:length]
+            correction[0] += 2.0
+            reciprocal = fftconvolve(reciprocal, correction)[:length]
         return fftconvolve(self.denominator, reciprocal)[: self.steps]
 
 
 def _quotient(numerator: _Floats, denominator: _Floats, steps: int) -> _Floats:
-    """So many coefficients of ``p/q``."""
+    """Return the first ``steps`` coefficients of ``p/q``."""
     padded = np.pad(numerator, (0, steps - len(numerator)))
     return padded if len(denominator) == 1 else lfilter(np.ones(1), denominator, padded)
 
 
 def _evenly(c: _Floats, allowed: Patterns) -> float:
-    """``|sum_j shift_(j gap)(c)|``, of the pattern that starts at once with the least gap."""
+    """Return ``|sum_j shift_(j gap)(c)|``, for the pattern of smallest gaps from the start."""
     steps, gap = len(c), min(allowed.gap, len(c))
     rows = np.pad(c, (0, -steps % gap)).reshape(-1, gap)
     total = np.cumsum(rows, axis=0)
@@ -163,10 +170,10 @@ def _evenly(c: _Floats, allowed: Patterns) -> float:
 
 
 def _in_pairs(c: _Floats, allowed: Patterns) -> float:
-    """The root of a bound on ``sum_ij X_ij`` for ``c >= 0``, with the worst lag of every pair.
+    """Return the root of a bound on ``sum_ij X_ij`` for ``c >= 0``, by the worst lag per pair.
 
-    The ``j``-th participation is ``j gap`` steps from the start at least, and ``(j - i) gap`` from
-    the ``i``-th; their columns have at most ``sum_(m < T - j gap) c_m c_(m + lag)`` in common.
+    Participation ``j`` is at least ``j gap`` steps from the start and ``(j - i) gap`` from
+    participation ``i``; their inner product is at most ``sum_(m < T - j gap) c_m c_(m + lag)``.
     """
     square = 0.0
     for j in range(allowed.times):
@@ -176,35 +183,35 @@ def _in_pairs(c: _Floats, allowed: Patterns) -> float:
     return math.sqrt(square)
 
 
-def _series(name: str, given: _Floats, steps: int) -> _Floats:
-    values = np.asarray(given)
+def _series(name: str, value: _Floats, steps: int) -> _Floats:
+    values = np.asarray(value)
     if values.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must be real numbers, got {shown(given)}")
+        raise ValueError(f"{name} must be real numbers, got {shown(value)}")
     series = np.array(values, dtype=np.float64)
     if series.ndim != 1 or not 1 <= len(series) <= steps:
         raise ValueError(
             f"{name} must have from 1 to {steps} coefficients, got shape {series.shape}"
         )
     if not np.isfinite(series).all() or series[0] != 1.0:
-        raise ValueError(f"{name} must be finite and begin with 1, got {shown(given)}")
+        raise ValueError(f"{name} must be finite and begin with 1, got {shown(value)}")
     series.setflags(write=False)
     return series
 
 
 def correlated(first: _Floats, second: _Floats, length: int) -> _Floats:
-    """``sum_k first_k second_(k-j)`` for ``j < length``."""
+    """Return ``sum_k first_k second_(k-j)`` for ``j < length``."""
     return fftconvolve(first, second[::-1])[len(second) - 1 :][:length]
 
 
-_OVERFLOW = 1e6  # of a log
+_OVERFLOW = 1e6  # log error of a series that overflows
 
 
 def banded(steps: int, band: int, *, optimise: bool = False) -> SeriesFactorisation:
-    """``C`` banded: the first coefficients of the square root, or those of least error.
+    """Return a banded ``C``: the first coefficients of the square root, or optimised ones.
 
-    A record that takes part with gaps of ``band`` or more moves disjoint rows, so that ``k``
-    participations cost ``sqrt(k)``. With ``optimise`` the mean square error at one participation is
-    least among all such ``C``.
+    Participations with gaps of ``band`` or more affect disjoint rows, so the sensitivity for ``k``
+    participations has the factor ``sqrt(k)``. With ``optimise``, ``C`` minimises the mean squared
+    error at one participation.
 
     Source: Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu 2023 (arXiv:2306.08153);
     McKenna 2024 (arXiv:2405.15913) for the optimisation of Toeplitz ``C``.
@@ -215,12 +222,12 @@ def banded(steps: int, band: int, *, optimise: bool = False) -> SeriesFactorisat
     2.70577
     """
     start = square_root(band)
-    tail = least(_of_banded, start[1:], steps) if optimise else start[1:]
+    tail = minimise_error(_banded_error, start[1:], steps) if optimise else start[1:]
     return SeriesFactorisation("banded", steps, np.concatenate([[1.0], tail]))
 
 
 def banded_inverse(steps: int, band: int, *, optimise: bool = False) -> SeriesFactorisation:
-    """``C^-1`` banded: streaming takes ``band - 1`` past vectors and no solve.
+    """Return a ``C`` with banded inverse: streaming needs ``band - 1`` past vectors and no solve.
 
     ``optimise`` as for :func:`banded`.
 
@@ -229,20 +236,20 @@ def banded_inverse(steps: int, band: int, *, optimise: bool = False) -> SeriesFa
     denominator = inverse_square_root(band)
     if optimise:
         start = np.log(np.cumsum(denominator)[1:])
-        sums = np.exp(least(_of_banded_inverse, start, steps))
+        sums = np.exp(minimise_error(_banded_inverse_error, start, steps))
         denominator = np.diff(np.concatenate([[0.0, 1.0], sums]))
     return SeriesFactorisation("banded_inverse", steps, np.ones(1), denominator)
 
 
 def log_mean_square(c: _Floats, b: _Floats) -> tuple[float, float, float]:
-    """``log(|c|^2 sum_k (T - k) b_k^2 / T)``, and the two factors of it that a gradient needs."""
+    """Return ``log(|c|^2 sum_k (T - k) b_k^2 / T)``, ``|c|^2`` and the remaining factor."""
     weights = np.arange(len(b), 0, -1.0) / len(b)
     sensitivity, error = float(c @ c), float(weights @ b**2)
     return float(np.log(sensitivity) + np.log(error)), sensitivity, error
 
 
-def _of_banded(tail: _Floats, steps: int) -> tuple[float, _Floats]:
-    """The log of the mean square error and its gradient in ``c_1, ...``.
+def _banded_error(tail: _Floats, steps: int) -> tuple[float, _Floats]:
+    """Return the log mean squared error and its gradient in ``c_1, ...``.
 
     ``B = 1/((1 - x) C)``, so ``dB = -(B/C) dC``.
     """
@@ -250,15 +257,16 @@ def _of_banded(tail: _Floats, steps: int) -> tuple[float, _Floats]:
     b = lfilter([1.0], c, np.ones(steps))
     value, sensitivity, error = log_mean_square(c, b)
     weighted = np.arange(steps, 0, -1.0) / steps * b
-    moved = correlated(weighted, lfilter([1.0], c, b), len(c))
-    return value, (2.0 * c / sensitivity - 2.0 * moved / error)[1:]
+    by_c = correlated(weighted, lfilter([1.0], c, b), len(c))
+    return value, (2.0 * c / sensitivity - 2.0 * by_c / error)[1:]
 
 
-def _of_banded_inverse(log_b: _Floats, steps: int) -> tuple[float, _Floats]:
-    """The same in the logs of ``b_1, ...``, the running sums of ``C^-1``, constant after the band.
+def _banded_inverse_error(log_b: _Floats, steps: int) -> tuple[float, _Floats]:
+    """Return the log mean squared error and its gradient in ``log b_1, ...``.
 
-    ``r_k = b_k - b_(k-1)`` and ``dC = -C^2 dr``. Running sums, and not ``r``, since the error of
-    long streams is that of the last one.
+    ``b`` are the running sums of the coefficients ``r`` of ``C^-1``, constant after the band, and
+    ``dC = -C^2 dr``. Running sums are used because the last one dominates the error of long
+    streams.
     """
     short = np.concatenate([[1.0], np.exp(log_b)])
     r = np.diff(short, prepend=0.0)
@@ -272,24 +280,23 @@ def _of_banded_inverse(log_b: _Floats, steps: int) -> tuple[float, _Floats]:
     return value, (slope * short)[1:]
 
 
-def least(
+def minimise_error(
     objective: Callable[[_Floats, int], tuple[float, _Floats]], start: _Floats, steps: int
 ) -> _Floats:
-    """The numbers of least ``objective``, by L-BFGS from ``start``."""
+    """Return the minimiser of ``objective(parameters, steps)`` by L-BFGS from ``start``."""
 
-    def guarded(numbers: _Floats) -> tuple[float, _Floats]:
-        """Series that overflow are worse than all that do not."""
+    def guarded(parameters: _Floats) -> tuple[float, _Floats]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             try:
-                value, slope = objective(numbers, steps)
+                value, slope = objective(parameters, steps)
             except np.linalg.LinAlgError:
-                return _OVERFLOW, np.zeros_like(numbers)
+                return _OVERFLOW, np.zeros_like(parameters)
         if math.isfinite(value) and np.isfinite(slope).all():
             return value, slope
-        return _OVERFLOW, np.zeros_like(numbers)
+        return _OVERFLOW, np.zeros_like(parameters)
 
     if not len(start):
         return start
     options = {"maxiter": 3000, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
-    found = minimize(guarded, start, jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x, dtype=np.float64)
+    result = minimize(guarded, start, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(result.x, dtype=np.float64)

@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privopt.arguments import checked, flag
-from privopt.factorisations.factorisation import Factorisation, Patterns, largest_total
+from privopt.factorisations.factorisation import (
+    MAX_DENSE,
+    Factorisation,
+    Patterns,
+    largest_total,
+)
 
-MAX_DENSE = 512  # steps up to which patterns are looked at one by one
-MAX_COUNTED = 2**26  # participations in all even patterns, up to which they are counted
+MAX_COUNTED = 2**26  # participations in all even patterns up to which they are counted
 _AT_ONCE = 2**20
 
 _Floats = NDArray[np.float64]
@@ -19,27 +23,25 @@ _Floats = NDArray[np.float64]
 
 @checked
 def tree_height(steps: int) -> int:
-    """``floor(log2 T) + 1``: in so many complete blocks a step lies at most."""
+    """Return ``floor(log2 T) + 1``, the largest number of complete blocks that contain a step."""
     return steps.bit_length()
 
 
 class TreeFactorisation(Factorisation):
-    """One row of ``C`` for every block ``[(m-1) 2^j + 1, m 2^j]`` inside the stream that is used.
+    """Binary tree: one row of ``C`` per used block ``[(m-1) 2^j + 1, m 2^j]`` within the stream.
 
-    A prefix is the sum of the blocks of the binary digits of ``t``. These are *left* blocks, ``m``
-    odd, and one of them ends in every step: in that order ``C`` is square and lower triangular.
+    A prefix is the sum of the blocks of the binary digits of ``t``. These are *left* blocks (``m``
+    odd), and one of them ends in every step. In this order ``C`` is square and lower triangular.
 
-    *Refined* (Honaker) takes for a block of height ``j`` the best estimate that is known when it
-    ends, its own noisy sum with weight ``1/a_j`` and the sum of its halves' estimates with the
-    rest, ``a_j = 2 - 2^-j``, of variance ``1/a_j``: less error, and ``C`` has all blocks. Privacy
-    is that of all their noisy sums, as in the literature; since only prefixes are published it is
-    in truth a little better (by 7 % at ``T = 1024``, one participation).
+    *Refined* (Honaker): a block of height ``j`` is estimated by its own noisy sum with weight
+    ``1/a_j`` and the estimates of its halves with the remaining weight, ``a_j = 2 - 2^-j``. The
+    variance is ``1/a_j``, and ``C`` has all blocks. The sensitivity is that of all noisy sums, as
+    in the literature. Releasing prefixes only would have a slightly smaller one (7 % at ``T =
+    1024``, one participation).
 
-    *Sensitivity*. One participation: ``sqrt(floor(log2 T) + 1)``, exact: the first step lies in
-    left blocks alone. More: ``k`` records of which at most ``m = ceil(2^j/gap)`` lie in a block of
-    height ``j`` have squares of counts that sum to at most ``floor(k/m) m^2 + (k mod m)^2`` there;
-    summed over the heights this bounds the square. Up to ``MAX_DENSE`` steps also by the Gram
-    matrix, exact where the patterns are few. Even patterns are counted in every block: exact.
+    *Sensitivity* (:ref:`Mechanisms, Theorem 3 <theory-mechanisms-3>`). One participation:
+    ``sqrt(floor(log2 T) + 1)``, exact. More: a bound per height, and up to ``MAX_DENSE`` steps the
+    Gram matrix, exact if there are few patterns. Even patterns: exact by counting.
 
     Source: Dwork, Naor, Pitassi and Rothblum 2010; Chan, Shi and Song 2011; Honaker 2015. A common
     ``ceil(log2 T) + 1`` for the height is one too many unless ``T`` is a power of two.
@@ -69,7 +71,7 @@ class TreeFactorisation(Factorisation):
         return decoder
 
     def variances(self) -> _Floats:
-        # The binary digits of t counted, a digit of height j as 1/a_j if refined
+        # Number of binary digits of t; a digit of height j counts 1/a_j if refined.
         t = np.arange(1, self.steps + 1)
         total = np.zeros(self.steps)
         for j in range(tree_height(self.steps)):
@@ -77,7 +79,7 @@ class TreeFactorisation(Factorisation):
         return total
 
     def _blocks(self, height: int) -> range:
-        """``m - 1`` of the blocks of this height."""
+        """Return ``m - 1`` for the blocks of this height."""
         return range(0, self.steps >> height, 1 if self.refined else 2)
 
     def _ordered(self) -> list[tuple[int, int]]:
@@ -87,7 +89,7 @@ class TreeFactorisation(Factorisation):
     def _add(
         self, row: _Floats, place: dict[tuple[int, int], int], block: tuple[int, int], weight: float
     ) -> None:
-        """The estimate of a block, in the noisy sums of the blocks."""
+        """Add ``weight`` times the estimate of a block to a row over the noisy sums."""
         j, m = block
         own = 1.0 / (2.0 - 2.0**-j) if self.refined else 1.0
         row[place[block]] += weight * own
@@ -102,22 +104,22 @@ class TreeFactorisation(Factorisation):
             parts = (np.array(starts[i : i + rows]) for i in range(0, len(starts), rows))
             return math.sqrt(max(self._counted(part, allowed) for part in parts))
         heights = range(tree_height(self.steps))
-        square = float(sum(_most(allowed, j, len(self._blocks(j))) for j in heights))
+        square = float(sum(_largest_count(allowed, j, len(self._blocks(j))) for j in heights))
         if allowed.times > 1 and self.steps <= MAX_DENSE:
             encoder = self.encoder()
             square = min(square, largest_total(encoder.T @ encoder, allowed))
         return math.sqrt(square)
 
     def _counted(self, starts: NDArray[np.int64], allowed: Patterns) -> int:
-        """The largest sum of squared counts over all blocks, of even patterns with these starts.
+        """Return the largest sum of squared counts over all blocks, for even patterns.
 
-        The ``r``-th participation in a block adds ``2 r - 1`` to the square of its count.
+        The ``r``-th participation in a block adds ``2 r - 1`` to the squared count.
         """
         place = np.arange(allowed.times)
-        chosen = starts[:, None] + allowed.gap * place
+        participations = starts[:, None] + allowed.gap * place
         total = np.zeros(len(starts), dtype=np.int64)
         for j in range(tree_height(self.steps)):
-            block, blocks = chosen >> j, self._blocks(j)
+            block, blocks = participations >> j, self._blocks(j)
             new = np.diff(block, axis=1, prepend=-1) > 0
             before = place - np.maximum.accumulate(np.where(new, place, 0), axis=1)
             used = (block < blocks.stop) & (block % blocks.step == 0)
@@ -125,8 +127,8 @@ class TreeFactorisation(Factorisation):
         return int(total.max())
 
 
-def _most(allowed: Patterns, height: int, blocks: int) -> int:
-    """The largest sum of squared counts of ``k`` participations over the blocks of a height."""
+def _largest_count(allowed: Patterns, height: int, blocks: int) -> int:
+    """Return the largest sum of squared counts of the participations over blocks of a height."""
     inside = min(allowed.times, -(-(2**height) // allowed.gap))
     full, rest = divmod(min(allowed.times, blocks * inside), inside)
     return full * inside**2 + rest**2

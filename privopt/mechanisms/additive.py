@@ -131,7 +131,7 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
     ``s/b``-DP under each relation, ``s = query.l1_sensitivity(relation)``, which counts *all*
     coordinates that one record touches. The event is that of Laplace noise on a *scalar* that
     moves by ``s``, which dominates a vector whose l1 norm moves by ``s`` (proved in
-    ``privopt.privacy.releases.laplace``).
+    ``privopt.privacy.mechanisms.laplace``).
     Source: Dwork, McSherry, Nissim and Smith, "Calibrating noise to sensitivity in private data
     analysis", TCC 2006.
 

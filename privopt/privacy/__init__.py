@@ -29,22 +29,24 @@ from privopt.privacy.events import (
     approximate_event,
     pure_event,
 )
+from privopt.privacy.filters import GaussianFilter
 from privopt.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
     gaussian_trade_off,
 )
-from privopt.privacy.gaussian_filter import GaussianFilter
-from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.numbers import Interval, round_down, round_up
-from privopt.privacy.questions import UnsupportedEventError, delta, epsilon, supports, trade_off
-from privopt.privacy.releases import Release, renyi_divergence
-from privopt.privacy.selection import (
-    Repetitions,
-    select_best,
-    selection_epsilon,
+from privopt.privacy.guarantee import (
+    Guarantee,
+    UnsupportedEventError,
+    delta,
+    epsilon,
+    supports,
+    trade_off,
 )
+from privopt.privacy.mechanisms.base import Release, renyi_divergence
+from privopt.privacy.numbers import Interval, round_down, round_up
+from privopt.privacy.selection import Repetitions, select_best, selection_epsilon
 
 __all__ = [
     "ACCOUNTANTS",

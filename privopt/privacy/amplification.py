@@ -1,10 +1,10 @@
-"""What sampling, or a group of records, makes of a pair ``(epsilon, delta)``, rounded up.
+"""``(epsilon, delta)`` after sampling and for groups of records, rounded up.
 
-Where a release is composed many times, its pair of distributions or a dominating pair loses less.
+For compositions of many releases, dominating pairs give smaller bounds than these pairs.
 
-Sources: Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018
-(arXiv:1807.01647); for groups, Dwork and Roth, "The algorithmic foundations of differential
-privacy", 2014, Theorem 2.2, and Vadhan, "The complexity of differential privacy", 2017, Lemma 2.2.
+Sources: Balle, Barthe and Gaboardi 2018 (arXiv:1807.01647); for groups, Dwork and Roth, "The
+algorithmic foundations of differential privacy", 2014, Theorem 2.2, and Vadhan, "The complexity of
+differential privacy", 2017, Lemma 2.2.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import math
 from dataclasses import dataclass
 
 from privopt.arguments import Names, checked, shown
-from privopt.privacy.numbers import check_count, check_delta, check_epsilon, next_up, real, times
+from privopt.privacy.numbers import check_count, check_delta, check_epsilon, multiply, next_up, real
 from privopt.spec import Relation
 
-_ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below takes
+_ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below needs
 
 
 class Sampler(Names):
-    """How the records of one batch are chosen.
+    """The sampling of one batch.
 
     ``poisson``
-        Each record takes part independently with probability ``rate``.
+        Each record is included independently with probability ``rate``.
     ``without_replacement``
         A uniform subset of ``m`` of the ``n`` records, ``rate = m / n``.
     ``shuffled``
-        An epoch over disjoint batches, public in number, of a uniform permutation; every record
-        is in one of them.
+        An epoch over a public number of disjoint batches of a uniform permutation. Every
+        record is in one batch.
     """
 
     POISSON = "poisson"
@@ -38,14 +38,14 @@ class Sampler(Names):
 
 @dataclass(frozen=True)
 class Subsampled:
-    """A guarantee after sampling, and whether the sampling helped.
+    """A guarantee after sampling.
 
     Parameters
     ----------
     epsilon, delta : float
-        What holds for the sampled release.
+        The guarantee of the sampled release.
     amplified : bool
-        Whether a theorem lowered ``epsilon`` by the sampling.
+        True if a theorem lowered ``epsilon`` because of the sampling.
     reason : str
         The argument, in words.
     """
@@ -60,25 +60,25 @@ class Subsampled:
 def subsample(
     epsilon: float, delta: float, rate: float, *, sampler: Sampler | str, relation: Relation | str
 ) -> Subsampled:
-    """The guarantee of an ``(epsilon, delta)``-DP release from a random sample.
+    """Return the guarantee of an ``(epsilon, delta)``-DP release on a random sample.
 
-    Where a theorem covers the sampler under the relation, ``ln(1 + rate (e^epsilon - 1))`` and
-    ``rate delta``: Poisson sampling under ``add_or_remove_one`` and ``zero_out``, a fixed size
-    without replacement under ``replace_one``. Otherwise sampling does not lower ``epsilon``, and
-    what then remains is said in ``reason``; it can be *more* than ``(epsilon, delta)``, because
-    adding a record may also move another one into or out of a batch. If it moves none, there is
-    still ``rate delta``.
+    If a theorem covers the sampler under the relation, it is ``ln(1 + rate (e^epsilon - 1))`` and
+    ``rate delta``. This applies to Poisson sampling under ``add_or_remove_one`` and ``zero_out``,
+    and to a fixed size without replacement under ``replace_one``. Otherwise sampling does not lower
+    ``epsilon``, and ``reason`` gives the argument. The result can be *larger* than
+    ``(epsilon, delta)``, because adding a record may also move another record into or out of a
+    batch. If it moves none, ``delta`` still becomes ``rate delta``.
 
     Parameters
     ----------
     epsilon, delta : float
         Guarantee of the release on a given batch, under the same relation. Under ``zero_out``
-        with Poisson sampling a null record must be as good as none, as in a sum.
+        with Poisson sampling, a null record must be equivalent to an absent one, as in a sum.
     rate : float
-        Probability in ``[0, 1]`` that a record is in the batch; of the larger data set, where
-        its size is not fixed. Without meaning for shuffled batches.
+        Probability in ``[0, 1]`` that a record is in the batch; for the larger data set, if its
+        size is not fixed. Ignored for shuffled batches.
     sampler : Sampler or str
-        How the batch is drawn. Shuffled batches stand for one whole epoch, all its releases.
+        The sampling scheme. Shuffled batches mean one whole epoch with all its releases.
     relation : Relation or str
         The neighbouring relation of the guarantee, before and after.
 
@@ -106,39 +106,39 @@ def subsample(
     if sampler is Sampler.POISSON and relation is not Relation.REPLACE_ONE:
         reason = "the record is absent with probability 1 - rate"
     elif sampler is Sampler.WITHOUT_REPLACEMENT and relation is Relation.REPLACE_ONE:
-        reason = "the record is in the subset with probability rate, else another takes its place"
+        reason = "the record is in the subset with probability rate, and otherwise another one is"
     elif sampler is Sampler.WITHOUT_REPLACEMENT and relation is Relation.ADD_OR_REMOVE_ONE:
         doubled = group_privacy(epsilon, delta, 2)
         return Subsampled(
-            *doubled, False, "a record added to the subset drives another one out: two steps"
+            *doubled, False, "a record added to the subset removes another one: two steps"
         )
     else:
-        # Given the places of the others, A the output without the record, B and B' with it:
+        # Given the other records of the batch, A is the output without the record, B, B' with it:
         # P - e^epsilon Q = (1 - rate)(1 - e^epsilon) A + rate (B - e^epsilon B') <= rate delta.
         reason = f"no theorem amplifies {sampler.value} sampling under {relation.value}"
         if delta > 0.0:
-            reason += "; only delta shrinks, with the chance that the record is drawn"
+            reason += "; delta is multiplied by the probability that the record is drawn"
         return Subsampled(epsilon, min(delta, next_up(rate * delta)), False, reason)
     return Subsampled(_diluted(epsilon, rate), next_up(rate * delta), True, reason)
 
 
 @checked
 def group_privacy(epsilon: float, delta: float, k: int) -> tuple[float, float]:
-    """``(k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1))``: data sets ``k`` steps apart.
+    """Return ``(k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1))``, for groups of ``k``.
 
     Formal guarantee
     ----------------
-    If a release is ``(epsilon, delta)``-DP under a relation, outputs on data sets that ``k``
-    steps of it connect are this close.
+    If a release is ``(epsilon, delta)``-DP under a relation, it has this guarantee for data sets
+    that are ``k`` steps of the relation apart.
     """
     epsilon, delta, k = check_epsilon(epsilon), check_delta(delta), check_count("k", k)
     if k <= 1:
         return (epsilon, delta) if k else (0.0, 0.0)
-    log_sum = math.log(k)  # of the sum of e^{i epsilon}, i < k
+    log_sum = math.log(k)  # logarithm of the sum of e^{i epsilon}, i < k
     if epsilon > 0.0:
-        log_sum = times(k - 1, epsilon)
-        log_sum += math.log(math.expm1(-times(k, epsilon)) / math.expm1(-epsilon))
-    loss = times(k, epsilon)
+        log_sum = multiply(k - 1, epsilon)
+        log_sum += math.log(math.expm1(-multiply(k, epsilon)) / math.expm1(-epsilon))
+    loss = multiply(k, epsilon)
     if delta == 0.0:
         return next_up(loss), 0.0
     exponent = math.log(delta) + log_sum
@@ -154,20 +154,20 @@ def _shuffled(epsilon: float, delta: float, relation: Relation) -> Subsampled:
             False,
             "no theorem amplifies shuffled batches; the record is in one of them",
         )
-    # Put a record of the last batch in the place of the new one: the batch of the new one sees a
-    # replacement (two steps), the last one a removal.
+    # Exchange the new record with one of the last batch: the batch of the new record changes by a
+    # replacement (two steps), the last batch by a removal.
     two = group_privacy(epsilon, delta, 2)
     return Subsampled(
         next_up(two[0] + epsilon),
         min(1.0, next_up(two[1] + delta)),
         False,
-        "no theorem amplifies shuffled batches; a record added moves one of the last batch: "
+        "no theorem amplifies shuffled batches; an added record moves one of the last batch: "
         "two steps in one batch and one in another",
     )
 
 
 def _diluted(epsilon: float, rate: float) -> float:
-    """``ln(1 + rate (e^epsilon - 1))``, rounded up and not above ``epsilon``."""
+    """Return ``ln(1 + rate (e^epsilon - 1))``, rounded up and not above ``epsilon``."""
     if epsilon <= 700.0:
         value = math.log1p(rate * math.expm1(epsilon))
     else:

@@ -1,7 +1,7 @@
-"""From a budget to the noise that meets it, before any data is in sight.
+"""Calibration: the smallest noise for which a guarantee meets a budget.
 
-All answers are the accountants' own: a candidate is kept only if its guarantee, rounding
-included, stays within the budget.
+Every result is verified. A noise multiplier is returned only if its guarantee, rounding included,
+is within the budget.
 """
 
 from __future__ import annotations
@@ -25,15 +25,20 @@ from privopt.privacy.accountants import (
 )
 from privopt.privacy.events import CompressedGaussianDpEvent
 from privopt.privacy.gaussian import gaussian_mu
-from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.numbers import Interval, check_target_delta, false_position, real, root
-from privopt.privacy.parameters import is_multiplicity
-from privopt.privacy.questions import check_supported, named
+from privopt.privacy.guarantee import Guarantee, check_supported, find_accountant
+from privopt.privacy.numbers import (
+    Interval,
+    check_target_delta,
+    false_position,
+    is_multiplicity,
+    real,
+    square_root,
+)
 from privopt.spec import Budget, Relation
 
 _MAX_NOISE = 2.0**64
 CALIBRATIONS = ("mixture", "renyi", "split", "published")
-_ROUNDING = 1e-9  # relative, of quantiles and of what follows from them
+_ROUNDING = 1e-9  # relative, of quantiles and functions of them
 _SHARES = np.geomspace(1e-3, 0.999, 200)
 
 
@@ -45,28 +50,29 @@ def calibrate(
     accountant: Accountant | str | None = None,
     tolerance: float = ACCURACY,
 ) -> float:
-    """The smallest noise with which an event meets ``budget``.
+    """Return the smallest noise for which an event meets ``budget``.
 
     Parameters
     ----------
     make_event : callable
-        From the noise, a non-negative float, to the event of the whole run. More noise must be
-        more private.
+        A function from the noise, a non-negative float, to the event of the whole run. More noise
+        must be more private.
     budget : Budget
-        What may be spent.
+        The privacy budget.
     accountant : Accountant or str, optional
-        Who proves it, as for ``epsilon``. By default the exact accountant of Gaussian noise where
-        it applies, else the Fourier accountant at an accuracy of ``tolerance``, else the best.
+        The accountant, as for ``epsilon``. Default: the exact accountant of Gaussian noise if it
+        applies, otherwise the Fourier accountant with accuracy ``tolerance``, otherwise the first
+        one that supports the event.
     tolerance : float
-        Relative; in ``[1e-9, 0.1]``.
+        Relative tolerance, in ``[1e-9, 0.1]``.
 
     Returns
     -------
     float
-        A noise that meets the budget, such that one smaller by ``tolerance`` was not shown to.
-        Zero if the event meets the budget without noise. ``Guarantee`` reads the answer back at
-        the default tolerance; at a smaller one ask ``Guarantee.meets``, which looks as closely as
-        it must.
+        A noise that meets the budget, where noise smaller by ``tolerance`` was not proved to. Zero
+        if the event meets the budget without noise. ``Guarantee`` confirms the result at the
+        default tolerance. For a smaller tolerance use ``Guarantee.meets``, which increases its
+        accuracy as needed.
 
     Formal guarantee
     ----------------
@@ -81,9 +87,10 @@ def calibrate(
     Raises
     ------
     ValueError
-        If no noise up to 2^64 meets the budget (for example Gaussian noise at ``delta = 0``).
+        If no noise up to 2^64 meets the budget (for example Gaussian noise with ``delta = 0``).
     UnsupportedEventError
-        If the accountant does not support the event, or none does; it names the part.
+        If the accountant does not support the event, or no accountant does. The message names the
+        unsupported part.
     """
     if not callable(make_event):
         raise ValueError(f"make_event must be a function of the noise, got {shown(make_event)}")
@@ -91,44 +98,44 @@ def calibrate(
     tolerance = real("tolerance", tolerance)
     if not 1e-9 <= tolerance <= 0.1:
         raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {shown(tolerance)}")
-    chosen = None if accountant is None else named(accountant)
+    prover = None if accountant is None else find_accountant(accountant)
     event = make_event(1.0)
     if not isinstance(event, dp.DpEvent):
         raise ValueError(f"make_event must return a DpEvent, got {shown(event)}")
-    check_supported(event, budget.relation, (chosen,) if chosen else ACCOUNTANTS)
-    chosen = chosen or _best_prover(event, budget.relation, tolerance)
+    check_supported(event, budget.relation, (prover,) if prover else ACCOUNTANTS)
+    prover = prover or _best_prover(event, budget.relation, tolerance)
 
     delta = check_target_delta(budget.delta)
 
     @cache
     def excess(noise: float) -> float:
-        """``ln(epsilon / budget.epsilon)``; not positive where the budget is met."""
-        proved = chosen.epsilon(make_event(noise), budget.relation, delta)
-        if not isinstance(proved, Interval):
-            raise ValueError(f"accountant must prove bounds, got the estimator {chosen.name}")
-        spent = proved.upper
-        return math.log(spent / budget.epsilon) if spent > 0.0 else -math.inf
+        """Return ``ln(epsilon / budget.epsilon)``, not positive if the budget is met."""
+        interval = prover.epsilon(make_event(noise), budget.relation, delta)
+        if not isinstance(interval, Interval):
+            raise ValueError(f"accountant must prove bounds, got the estimator {prover.name}")
+        upper = interval.upper
+        return math.log(upper / budget.epsilon) if upper > 0.0 else -math.inf
 
-    if chosen.supports(make_event(0.0), budget.relation) and excess(0.0) <= 0.0:
+    if prover.supports(make_event(0.0), budget.relation) and excess(0.0) <= 0.0:
         return 0.0
-    guess, slope = _guess(chosen, make_event, budget)
+    guess, slope = _guess(prover, make_event, budget)
     inside, outside = _bracket(excess, guess, slope, tolerance)
     return false_position(excess, inside, outside, relative=tolerance)[0]
 
 
 @checked
 def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
-    """The smallest noise with which ``compositions`` Gaussian releases meet ``budget``.
+    """Return the smallest noise for which ``compositions`` Gaussian releases meet ``budget``.
 
-    ``z = m sqrt(compositions) / mu(epsilon, delta)`` with ``m = budget.relation.multiple`` and
-    ``mu`` the exact inverse of the Gaussian curve. Source: Balle and Wang, "Improving the
+    It is ``z = m sqrt(compositions) / mu(epsilon, delta)`` with ``m = budget.relation.multiple``
+    and ``mu`` the exact inverse of the Gaussian profile. Source: Balle and Wang, "Improving the
     Gaussian mechanism for differential privacy", ICML 2018, Algorithm 1.
 
     Returns
     -------
     float
-        Noise standard deviation over the norm bound of one record's contribution; above the
-        real optimum by a relative 1e-9 at most, for budgets with ``epsilon <= 1e5`` and
+        Noise standard deviation divided by the per-record sensitivity. It exceeds
+        the real optimum by a relative 1e-9 at most, for budgets with ``epsilon <= 1e5`` and
         ``delta >= 1e-300``.
 
     Formal guarantee
@@ -163,17 +170,17 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
         )
 
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    noise = _raise_until(meets, budget.relation.multiple * root(compositions) / mu)
+    noise = _raise_until(meets, budget.relation.multiple * square_root(compositions) / mu)
     return _finite(noise, budget)
 
 
 @checked
 def pure_noise_multiplier(budget: Budget) -> float:
-    """The smallest Laplace-like noise that is ``budget.epsilon``-DP.
+    """Return the smallest Laplace-like noise that is ``budget.epsilon``-DP.
 
-    ``b = budget.relation.multiple / budget.epsilon``, the scale ``b`` of noise with density
-    proportional to ``exp(-||z|| / b)`` over the bound of one record's contribution in the same
-    norm. ``budget.delta`` is not spent.
+    It is ``b = budget.relation.multiple / budget.epsilon``: the scale of noise with density
+    proportional to ``exp(-||z|| / b)``, divided by the per-record sensitivity in the same
+    norm. ``budget.delta`` is not used.
 
     Formal guarantee
     ----------------
@@ -188,14 +195,14 @@ def pure_noise_multiplier(budget: Budget) -> float:
     instance("budget", budget, Budget)
 
     def meets(b: float) -> bool:
-        proved = Guarantee(dp.LaplaceDpEvent(b), budget.relation).epsilon(0.0)
-        return proved.upper <= budget.epsilon
+        interval = Guarantee(dp.LaplaceDpEvent(b), budget.relation).epsilon(0.0)
+        return interval.upper <= budget.epsilon
 
     return _finite(_raise_until(meets, budget.relation.multiple / budget.epsilon), budget)
 
 
 def _raise_until(holds: Callable[[float], bool], value: float) -> float:
-    """``value``, raised by relative steps of one ulp, two, four ... until it ``holds``."""
+    """Return ``value``, increased in relative steps of 1, 2, 4, ... ulp until it ``holds``."""
     raised, step = value, 2.0**-52
     while not holds(raised):
         raised, step = value * (1.0 + step), 2.0 * step
@@ -212,7 +219,7 @@ def _finite(noise: float, budget: Budget) -> float:
 
 
 def _best_prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Accountant:
-    """The exact accountant, else the Fourier accountant as accurate as is asked, else the best."""
+    """Return the exact accountant, else Fourier, else the first that supports ``event``."""
     fourier = Fourier(accuracy=tolerance)
     exact = (each for each in ACCOUNTANTS if isinstance(each, NonPrivate | GaussianDP))
     candidates = (*exact, fourier, *ACCOUNTANTS)
@@ -222,43 +229,43 @@ def _best_prover(event: dp.DpEvent, relation: Relation, tolerance: float) -> Acc
 def _guess(
     accountant: object, make_event: Callable[[float], dp.DpEvent], budget: Budget
 ) -> tuple[float, float]:
-    """A noise close to the answer, and the slope of ``ln epsilon`` over ``ln noise`` there."""
+    """Return a noise close to the result, and the slope of ``ln epsilon`` over ``ln noise``."""
     if not isinstance(accountant, Fourier) or budget.delta == 0.0:
         return 1.0, -1.0
 
     @cache
     def excess(noise: float) -> float:
-        about = accountant.estimate(make_event(noise), budget.relation, budget.delta)
-        return math.log(about / budget.epsilon) if about > 0.0 else -math.inf
+        estimate = accountant.estimate(make_event(noise), budget.relation, budget.delta)
+        return math.log(estimate / budget.epsilon) if estimate > 0.0 else -math.inf
 
     inside, outside = _bracket(excess, 1.0, -1.0, 0.02)
-    guess, beside = false_position(excess, inside, outside, relative=0.02)
-    high, low = excess(beside), excess(guess)
+    guess, other = false_position(excess, inside, outside, relative=0.02)
+    high, low = excess(other), excess(guess)
     if not (math.isfinite(high) and math.isfinite(low)):
         return guess, -1.0
-    slope = min(-0.1, (high - low) / math.log(beside / guess))
+    slope = min(-0.1, (high - low) / math.log(other / guess))
     return guess * math.exp(-low / slope), slope
 
 
 def _bracket(
     excess: Callable[[float], float], guess: float, slope: float, tolerance: float
 ) -> tuple[float, float]:
-    """Noise that is enough and noise that is not, a step of the secant to either side of a root."""
+    """Return sufficient and insufficient noise, a secant step to either side of the root."""
     inside = outside = None
-    noise, beyond = guess, 0.5 * tolerance
+    noise, margin = guess, 0.5 * tolerance
     while inside is None or outside is None:
         value = excess(noise)
         if value <= 0.0:
-            inside, towards = noise, -1.0
+            inside, direction = noise, -1.0
         else:
-            outside, towards = noise, 1.0
-        step = min(abs(value / slope), 1.5) + beyond
-        noise, beyond = noise * math.exp(towards * step), 2.0 * beyond
+            outside, direction = noise, 1.0
+        step = min(abs(value / slope), 1.5) + margin
+        noise, margin = noise * math.exp(direction * step), 2.0 * margin
         if noise > _MAX_NOISE:
             raise ValueError(
                 f"budget cannot be met by any noise up to 2^64: at {shown(outside)} epsilon is "
                 "still "
-                f"e^{value:.3g} times what it may be"
+                f"e^{value:.3g} times the budget"
             )
         if noise < 1.0 / _MAX_NOISE:
             return (inside or noise), 0.0
@@ -269,23 +276,23 @@ def _bracket(
 def compressed_noise_multiplier(
     budget: Budget, measurements: int, calibration: str = "mixture"
 ) -> float:
-    """A noise multiplier with which ``CompressedGaussianDpEvent`` meets ``budget``.
+    """Return a noise multiplier for which ``CompressedGaussianDpEvent`` meets ``budget``.
 
-    With ``m`` measurements, ``k`` contributions of a record (``budget.relation.multiple``) and
-    ``kappa(delta)`` the exact Gaussian multiplier at ``budget.epsilon``:
+    Let ``m`` be the number of measurements, ``k = budget.relation.multiple``, and ``kappa(delta)``
+    the exact Gaussian multiplier at ``budget.epsilon``.
 
     ``"mixture"``
-        The smallest: by the whole law of the distance.
+        The smallest multiplier, from the law of the distance.
     ``"renyi"``
-        By its divergences, which compose over calls with fresh matrices.
+        By Rényi divergences, which compose over calls with independent matrices.
     ``"split"``
-        ``k sqrt(x / m) kappa(delta - t)`` where ``P(chi^2_m > x) = t``: with probability ``t`` the
-        measurements are too long, and everything may be told. The best of 200 public ``t``.
+        ``k sqrt(x / m) kappa(delta - t)`` with ``P(chi^2_m > x) = t``: with probability ``t`` the
+        measurements are too long, and everything may be revealed. The best of 200 public ``t``.
     ``"published"``
         ``k (3/2) sqrt(2 ln(2.5 / delta)) / epsilon``: the classical Gaussian mechanism at
-        ``delta / 2``, measurements at most 3/2 as long as the vector. Its proof holds if
-        ``epsilon <= 1`` and ``P(chi^2_m > 2.25 m) <= delta / 2``, for which
-        ``m >= 4.56 ln(2 / delta)`` suffices. At fewer measurements the exact law decides.
+        ``delta / 2``, for measurements that are at most 3/2 as long as the vector. Its proof holds
+        if ``epsilon <= 1`` and ``P(chi^2_m > 2.25 m) <= delta / 2``, for which
+        ``m >= 4.56 ln(2 / delta)`` suffices. For fewer measurements the exact law decides.
 
     No calibration depends on the sparsity or the dimension: the difference of two neighbours is
     fixed before the matrix is drawn, and no uniform isometry is needed.
@@ -293,15 +300,14 @@ def compressed_noise_multiplier(
     Parameters
     ----------
     budget : Budget
-        With ``delta > 0``.
+        Privacy budget with ``delta > 0``.
     measurements : int
         Rows of the matrix, at least one.
     calibration : str
-        One of the four.
+        One of the four names above.
 
-    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially private optimization with
-    sparse gradients", NeurIPS 2024 (arXiv:2404.10881), for the published one; the others are
-    derived here.
+    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), for the published
+    calibration; the others are derived here.
 
     Examples
     --------
@@ -325,13 +331,13 @@ def compressed_noise_multiplier(
 
 
 def _split(budget: Budget, measurements: int) -> float:
-    """The least over ``t`` of a quantile that has been checked, times ``kappa(delta - t)``."""
+    """Return the minimum over ``t`` of a verified quantile times ``kappa(delta - t)``."""
     best = math.inf
-    for too_long in (budget.delta * _SHARES).tolist():
-        x = float(chdtri(measurements, too_long))
-        while gammaincc(0.5 * measurements, 0.5 * x) * (1.0 + _ROUNDING) > too_long:
+    for excess in (budget.delta * _SHARES).tolist():
+        x = float(chdtri(measurements, excess))
+        while gammaincc(0.5 * measurements, 0.5 * x) * (1.0 + _ROUNDING) > excess:
             x *= 1.0 + _ROUNDING
-        mu = gaussian_mu(budget.epsilon, (budget.delta - too_long) * (1.0 - _ROUNDING))
+        mu = gaussian_mu(budget.epsilon, (budget.delta - excess) * (1.0 - _ROUNDING))
         best = min(best, math.sqrt(x / measurements) / mu)
     return budget.relation.multiple * best * (1.0 + _ROUNDING)
 
@@ -345,11 +351,11 @@ def _published(budget: Budget, measurements: int) -> float:
     classical = math.sqrt(2.0 * math.log(2.5 / budget.delta)) / budget.epsilon
     noise = 1.5 * budget.relation.multiple * classical * (1.0 + _ROUNDING)
     event = CompressedGaussianDpEvent(noise, measurements)
-    spent = Guarantee(event, budget.relation).delta(budget.epsilon)
-    if spent.upper > budget.delta:
+    interval = Guarantee(event, budget.relation).delta(budget.epsilon)
+    if interval.upper > budget.delta:
         raise ValueError(
             f"measurements must be more for the published multiplier {noise:.6g}, which is private "
-            f"at delta = {spent.upper:.3g} and not at {shown(budget.delta)}, got "
+            f"at delta = {interval.upper:.3g} and not at {shown(budget.delta)}, got "
             f"{shown(measurements)}"
         )
     return noise

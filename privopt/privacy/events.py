@@ -1,4 +1,8 @@
-"""Events for which dp-accounting has no word, or one that is easily overlooked."""
+"""Privacy events that dp-accounting does not define.
+
+An event describes a release: the kind of mechanism and its parameters. Compositions are trees of
+events. The mechanisms in ``privopt.privacy.mechanisms`` state the privacy of every kind.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,10 @@ from privopt.privacy.numbers import check_delta, check_epsilon
 
 @checked
 def pure_event(epsilon: float) -> ZCDpEvent:
-    """The event of any ``epsilon``-DP release: divergences of every order are at most ``epsilon``.
+    """Return the event of any ``epsilon``-DP release. All its divergences are at most ``epsilon``.
 
-    It says so under every relation, and no accountant reads less into it. Randomised response,
-    which dominates the same releases, is read by dp-accounting as if a null record answered
-    uniformly, which costs less.
+    It holds under every relation, and no accountant assumes less. Randomised response dominates
+    the same releases, but dp-accounting lets a null record answer uniformly, which costs less.
 
     Examples
     --------
@@ -31,13 +34,13 @@ def pure_event(epsilon: float) -> ZCDpEvent:
 
 @checked
 def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
-    """The event of any ``(epsilon, delta)``-DP release, however it came to be so.
+    """Return the event of any ``(epsilon, delta)``-DP release.
 
-    With probability ``delta`` everything is told, else one bit, with odds ``e^epsilon`` of being
-    right: of this every such release is post-processing, for each pair of neighbours.
+    With probability ``delta`` everything is revealed. Otherwise one bit is, which is correct with
+    odds ``e^epsilon``. Every ``(epsilon, delta)``-DP release is a post-processing of this one, for
+    each pair of neighbours.
 
-    Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", IEEE
-    Trans. Inf. Theory 2017 (arXiv:1311.0776), Theorem 3.3.
+    Source: Kairouz, Oh and Viswanath 2017 (arXiv:1311.0776), Theorem 3.3.
 
     Examples
     --------
@@ -52,14 +55,13 @@ def approximate_event(epsilon: float, delta: float) -> PublicMixtureDpEvent:
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
-    """A release whose privacy losses, between any two neighbours, span at most ``epsilon``.
+    """A release with privacy losses between any two neighbours that span at most ``epsilon``.
 
-    The loss ``ln P(y)/P'(y)`` lies in ``[t - epsilon, t]`` for some ``t`` that depends on the
-    neighbours, and may be chosen in the light of earlier releases. The exponential mechanism is
-    such, whence the interest: it is ``epsilon``-DP, and composes better than that.
+    The loss ``ln P(y)/P'(y)`` is in ``[t - epsilon, t]`` for some ``t`` that depends on the
+    neighbours and on earlier releases. The exponential mechanism is an example: it is
+    ``epsilon``-DP, and composes better than ``epsilon``-DP implies.
 
-    Source: Durfee and Rogers, "Practical differentially private top-k selection with pay-what-
-    you-get composition", NeurIPS 2019 (arXiv:1905.04273).
+    Source: Durfee and Rogers 2019 (arXiv:1905.04273).
 
     Examples
     --------
@@ -75,23 +77,23 @@ class BoundedRangeDpEvent(DpEvent):  # type: ignore[misc]
 class CompressedGaussianDpEvent(DpEvent):  # type: ignore[misc]
     """Random measurements of a vector with Gaussian noise, and the measurement matrix.
 
-    Released are ``A`` and ``A x + s Z``, where ``A`` has ``m`` rows of independent ``N(0, 1/m)``
-    and ``Z`` is standard normal; ``A`` is fresh for every release, drawn independently of the
-    data, of the noise and of all that was released before.
+    The release is ``A`` and ``A x + s Z``, where ``A`` has ``m`` rows of independent ``N(0, 1/m)``
+    entries and ``Z`` is standard normal. ``A`` is new for every release and independent of the
+    data, of the noise and of all earlier releases.
 
-    Under every relation the data of two neighbours differ before ``A`` is drawn: by a vector ``v``
-    that earlier releases may have influenced, and ``A`` not. So ``m |A v|^2 / |v|^2`` has the
-    ``chi^2_m`` law, whatever ``v`` is, and given ``A`` the release is a Gaussian one of distance
-    ``|A v| / s``. It is a public mixture, of hockey-stick divergences
+    Under every relation, the data of two neighbours differ by a vector ``v``, which may depend on
+    earlier releases and not on ``A``. Hence ``m |A v|^2 / |v|^2`` has the ``chi^2_m`` law for every
+    ``v``. Given ``A``, the release is Gaussian with distance ``|A v| / s``. The whole is a public
+    mixture with the hockey-stick divergences
 
-        H_gamma = E H_gamma(N(S, 1) || N(0, 1)),    S = (|v| / s) sqrt(chi^2_m / m),
+        H_gamma = E H_gamma(N(S, 1) || N(0, 1)),    S = (|v| / s) sqrt(chi^2_m / m).
 
-    which increase with ``|v|``: the longest ``v`` is the worst for all ``gamma`` and attained.
+    They increase with ``|v|``: the longest ``v`` is the worst case for all ``gamma``, and attained.
 
     Attributes
     ----------
     noise_multiplier : float
-        ``s`` over the bound of one record's contribution to ``x``, in the euclidean norm.
+        ``s`` divided by the per-record sensitivity of ``x`` in the euclidean norm.
     measurements : int
         ``m``, at least one.
 
@@ -109,10 +111,10 @@ class CompressedGaussianDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class GroupDpEvent(DpEvent):  # type: ignore[misc]
-    """``event``, seen by data sets that up to ``size`` steps of the relation connect.
+    """``event`` for data sets that differ by up to ``size`` steps of the relation.
 
-    For what no theorem on groups covers (``Release.grouped``): known of it is what ``size`` times
-    the triangle inequality tells.
+    It is used for releases without a theorem on groups (``Release.grouped``). The bounds follow
+    from ``size`` applications of the triangle inequality.
     """
 
     event: DpEvent
@@ -121,26 +123,26 @@ class GroupDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ObjectivePerturbationDpEvent(DpEvent):  # type: ignore[misc]
-    """The exact minimiser of a convex objective tilted by Gaussian noise.
+    """The exact minimiser of a convex objective with a Gaussian linear term.
 
-    Released is ``argmin_{w in W} sum_i f_i(<x_i, w>) + r(w) + <b, w>``, ``b ~ N(0, s^2 I)``, over
-    any closed convex ``W``, with ``r`` public and ``a``-strongly convex. Every ``f_i`` is convex;
-    on ``W`` its gradients ``f_i' x_i`` are bounded by ``C`` and the one eigenvalue of its Hessian,
-    ``f_i'' |x_i|^2``, by ``h``.
+    The release is ``argmin_{w in W} sum_i f_i(<x_i, w>) + r(w) + <b, w>`` with ``b ~ N(0, s^2 I)``,
+    for any closed convex ``W`` and a public, ``a``-strongly convex ``r``. Every ``f_i`` is convex.
+    On ``W`` its gradients ``f_i' x_i`` are bounded by ``C``, and the only nonzero eigenvalue of its
+    Hessian, ``f_i'' |x_i|^2``, by ``h``.
 
-    Between neighbours the privacy loss at the noise ``b`` is at most, with ``m`` the relation's
-    ``multiple`` and ``s' = m C / s``, under every relation and in both orders ::
+    Let ``m`` be the ``multiple`` of the relation and ``s' = m C / s``. The privacy loss at the
+    noise ``b`` between neighbours is at most, under every relation and in both orders ::
 
         U = jacobian + s'^2 / 2 + s' |Z|,    Z ~ N(0, 1).
 
-    ``ObjectivePair`` proves it.
+    The proof is in ``ObjectivePair``.
 
     Attributes
     ----------
     noise_multiplier : float
-        ``s / C``, standard deviation over the bound of one record's gradient.
+        ``s / C``, the standard deviation divided by the bound of a gradient.
     jacobian : float
-        ``ln(1 + h / a)``, which no relation changes.
+        ``ln(1 + h / a)``, for every relation.
 
     Examples
     --------
@@ -156,28 +158,28 @@ class ObjectivePerturbationDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PublicMixtureDpEvent(DpEvent):  # type: ignore[misc]
-    """A coin decides which of several events takes place, and the coin is released.
+    """A public random choice of one of several events.
 
-    Drawn is ``k`` with probability ``p_k``, independently of the data, and released; then
-    ``events[k]`` is run on the data. A level of multilevel Monte Carlo is such a coin.
+    An index ``k`` is drawn with probability ``p_k``, independently of the data, and released. Then
+    ``events[k]`` is run on the data. The level of multilevel Monte Carlo is such an index.
 
-    *The joint release.* With ``(P_k, Q_k)`` the outputs of ``events[k]`` on two neighbours, those
-    of the whole are ``sum_k p_k delta_k x P_k`` and ``sum_k p_k delta_k x Q_k``. The parts of
-    different ``k`` have disjoint supports, and ``k`` has one law on both data sets, so that
+    *The joint release.* Let ``(P_k, Q_k)`` be the output laws of ``events[k]`` on two neighbours.
+    The output laws of the mixture are ``sum_k p_k delta_k x P_k`` and ``sum_k p_k delta_k x Q_k``.
+    The terms have disjoint supports, and ``k`` has the same law on both data sets, so that
 
         H_gamma(P || Q) = sum_k p_k H_gamma(P_k || Q_k)        for every gamma > 0.
 
-    A pair that dominates ``events[k]`` may thus stand in its place: the mixture of the dominating
-    pairs in disjoint copies dominates the whole, in each order of the neighbours. Its loss has the
-    mixture of the laws of the losses. Pairs that dominate compose adaptively; so does the mixture.
+    Hence a pair that dominates ``events[k]`` may replace it: the mixture of the dominating pairs in
+    disjoint copies dominates the whole, in each order of the neighbours. The law of its loss is the
+    mixture of the laws of the losses. Dominating pairs compose adaptively, and so does the mixture.
 
     Attributes
     ----------
     events : tuple of DpEvent
-        One for each side of the coin; compositions included.
+        One event for each ``k``; compositions are allowed.
     probabilities : tuple of float
-        ``p_k``. A sum that misses one by rounding alone is divided out; if up to 1e-9 is missing,
-        nothing is promised with that probability.
+        ``p_k``. A sum that differs from one by rounding only is normalised. If up to 1e-9 is
+        missing, everything is revealed with the missing probability.
 
     Examples
     --------
@@ -194,11 +196,11 @@ class PublicMixtureDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RenyiDpEvent(DpEvent):  # type: ignore[misc]
-    """A release, or a run, of which one Renyi divergence is known between any two neighbours.
+    """A release with a known Rényi divergence of one order between any two neighbours.
 
-    ``D_a <= divergence`` at ``a = order > 1`` in both orders of the neighbours, the same under
-    every relation. A run that was stopped by a filter of one order is such. Divergences of smaller
-    orders are no larger; of larger orders nothing is known.
+    ``D_a <= divergence`` for ``a = order > 1``, in both orders of the neighbours and under every
+    relation. An example is a run that is stopped by a filter of one order. Divergences of smaller
+    orders are no larger. Divergences of larger orders are unknown.
 
     Examples
     --------
@@ -212,32 +214,32 @@ class RenyiDpEvent(DpEvent):  # type: ignore[misc]
     divergence: float
 
 
-def frozen(event: DpEvent) -> DpEvent:
-    """The event with tuples for its lists and copies for its arrays, all the way down.
+def freeze(event: DpEvent) -> DpEvent:
+    """Return the event with its lists replaced by tuples and its arrays by read-only copies.
 
-    What holds none is kept as it is. Each object is looked at once, however often it stands in
-    the tree, and however deep.
+    Events without lists and arrays are returned as they are. Shared subtrees are visited once, and
+    the depth of the tree is not limited.
     """
-    made: dict[int, DpEvent] = {}
-    begun: set[int] = set()
+    frozen: dict[int, DpEvent] = {}
+    expanded: set[int] = set()
     stack = [event]
     while stack:
-        each = stack[-1]
-        parts = [] if id(each) in begun else [p for p in _parts(each) if id(p) not in made]
-        begun.add(id(each))
-        if parts:
-            stack.extend(parts)
+        node = stack[-1]
+        children = [] if id(node) in expanded else list(_children(node))
+        expanded.add(id(node))
+        if pending := [child for child in children if id(child) not in frozen]:
+            stack.extend(pending)
             continue
         stack.pop()
-        if id(each) not in made:
-            changed = {name: _fixed(value, made) for name, value in _fields(each)}
-            changed = {k: new for k, new in changed.items() if new is not getattr(each, k)}
-            made[id(each)] = attr.evolve(each, **changed) if changed else each
-    return made[id(event)]
+        if id(node) not in frozen:
+            fields = {name: _freeze_value(value, frozen) for name, value in _mutable_fields(node)}
+            fields = {name: new for name, new in fields.items() if new is not getattr(node, name)}
+            frozen[id(node)] = attr.evolve(node, **fields) if fields else node
+    return frozen[id(event)]
 
 
-def _fields(event: DpEvent) -> Iterator[tuple[str, object]]:
-    """Fields that may hold something changeable."""
+def _mutable_fields(event: DpEvent) -> Iterator[tuple[str, object]]:
+    """Yield the fields that may contain mutable values."""
     if attr.has(type(event)):
         for field in attr.fields(type(event)):
             value = getattr(event, field.name)
@@ -245,20 +247,20 @@ def _fields(event: DpEvent) -> Iterator[tuple[str, object]]:
                 yield field.name, value
 
 
-def _parts(event: DpEvent) -> Iterator[DpEvent]:
-    for _, value in _fields(event):
+def _children(event: DpEvent) -> Iterator[DpEvent]:
+    for _, value in _mutable_fields(event):
         for each in value if isinstance(value, list | tuple) else (value,):
             if isinstance(each, DpEvent):
                 yield each
 
 
-def _fixed(value: object, made: dict[int, DpEvent]) -> object:
+def _freeze_value(value: object, frozen: dict[int, DpEvent]) -> object:
     if isinstance(value, DpEvent):
-        return made.get(id(value), value)
+        return frozen.get(id(value), value)
     if isinstance(value, list | tuple):
-        fixed = tuple(_fixed(each, made) for each in value)
-        same = isinstance(value, tuple) and all(a is b for a, b in zip(fixed, value, strict=True))
-        return value if same else fixed
+        entries = tuple(_freeze_value(each, frozen) for each in value)
+        same = isinstance(value, tuple) and all(a is b for a, b in zip(entries, value, strict=True))
+        return value if same else entries
     if isinstance(value, np.ndarray):
         copy = value.copy()
         copy.flags.writeable = False

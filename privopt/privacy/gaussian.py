@@ -1,28 +1,31 @@
-"""The exact privacy curve of Gaussian noise, with certified rounding.
+"""The exact privacy profile of Gaussian noise, with certified rounding.
 
 Two outputs that differ by ``mu`` standard deviations, ``N(0, 1)`` against ``N(mu, 1)``, have the
 hockey-stick divergence
 
-    delta(epsilon; mu) = Phi(-a) - e^epsilon Phi(-b),   a, b = epsilon / mu -+ mu / 2,
+    delta(epsilon; mu) = Phi(-a) - e^epsilon Phi(-b),   a, b = epsilon / mu -+ mu / 2.
 
-and a mechanism no easier to distinguish than these is ``mu``-GDP. The two terms cancel and the
-second overflows, so the curve is evaluated through the Mills ratio ``R(x) = Phi(-x) / phi(x)``:
-since ``e^epsilon phi(b) = phi(a)``,
+A mechanism is ``mu``-GDP if its outputs on neighbours are no easier to distinguish. The two terms
+cancel and the second one overflows. The profile is therefore evaluated through the Mills ratio
+``R(x) = Phi(-x) / phi(x)``. Since ``e^epsilon phi(b) = phi(a)``,
 
     delta = phi(a) [R(a) - R(b)] = phi(a) int_a^b (1 - x R(x)) dx,
 
-a product of positive numbers. The integral (Gauss-Legendre) serves small ``mu``, where the
-difference would cancel.
+a product of positive numbers. The integral (Gauss-Legendre) is used for small ``mu``, for which
+the difference would cancel.
 
 Sources: Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
-Theorem 8; Dong, Roth and Su, "Gaussian differential privacy", JRSS-B 2022 (arXiv:1905.02383,
-Corollary 2.13).
+Theorem 8; Dong, Roth and Su 2022 (arXiv:1905.02383, Corollary 2.13).
 """
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +33,7 @@ from scipy.special import erfcx, ndtr, ndtri
 
 from privopt.arguments import checked
 from privopt.privacy.numbers import (
+    Array,
     Interval,
     bisect,
     check_alpha,
@@ -42,25 +46,32 @@ from privopt.privacy.numbers import (
 _U = 2.0**-53  # unit roundoff of float64
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
+_TAIL_ERROR = 2.0**-36  # relative, of ndtr at -40 and above
+_SEGMENTS = 8  # of a profile, before the first is halved
+_NOT_CLOSE = "the bounds of the privacy profile are farther apart"
+_MAX_MU = 1e4  # a larger mu is reported as infinite
+
+_Corner: TypeAlias = tuple[float, float]  # epsilon, upper bound of delta
 
 
 @checked
 def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
-    """``delta(epsilon; mu)`` of ``N(0, 1)`` against ``N(mu, 1)``.
+    """Return ``delta(epsilon; mu)`` of ``N(0, 1)`` against ``N(mu, 1)``.
 
     Parameters
     ----------
     epsilon : float
-        Any real number or infinity; negative values give the hockey stick of order below one,
-        which dominating pairs need.
+        Any real number or infinity. Negative values give the hockey-stick divergence of an order
+        below one, which dominating pairs use.
     mu : float
-        In ``[0, inf]``: sensitivity over noise standard deviation.
+        Sensitivity divided by the noise standard deviation, in ``[0, inf]``.
 
     Returns
     -------
     Interval
-        Holds the true value; relative width about ``2e-15 [(2 + |a|)(2 + b) + |ln delta|]``,
-        which stays below 1e-10 for ``mu <= 1e3`` down to ``delta = 1e-300``.
+        Contains the true value. The relative width is about
+        ``2e-15 [(2 + |a|)(2 + b) + |ln delta|]``, below 1e-10 for ``mu <= 1e3`` and
+        ``delta >= 1e-300``.
 
     Examples
     --------
@@ -88,11 +99,10 @@ def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
 
 @checked
 def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
-    """The smallest ``epsilon >= 0`` with ``delta(epsilon; mu) <= delta``.
+    """Return the smallest ``epsilon >= 0`` with ``delta(epsilon; mu) <= delta``.
 
-    Exactly zero once ``delta`` reaches the total variation distance ``delta(0; mu)``; infinite
-    at ``delta = 0`` unless ``mu = 0``. Both ends are points at which the certified curve was
-    evaluated.
+    It is zero once ``delta`` reaches the total variation distance ``delta(0; mu)``, and infinite
+    for ``delta = 0`` unless ``mu = 0``. The certified profile was evaluated at both ends.
 
     Examples
     --------
@@ -114,7 +124,7 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
 
     if enough(0.0):
         return Interval(0.0, 0.0)
-    # delta(epsilon; mu) <= exp(-a^2 / 2), so this suffices but for rounding.
+    # delta(epsilon; mu) <= exp(-a^2 / 2), so this suffices up to rounding.
     largest = mu * (math.sqrt(-2.0 * target) + 0.5 * mu)
     while not enough(largest):
         largest *= 2.0
@@ -125,14 +135,14 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
 
 @checked
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest ``mu`` whose certified ``delta(epsilon; mu)`` does not exceed ``delta``.
+    """Return the largest ``mu`` whose certified ``delta(epsilon; mu)`` does not exceed ``delta``.
 
     The noise standard deviation that meets ``(epsilon, delta)`` at sensitivity ``Delta`` is
     ``Delta / mu``.
 
     Formal guarantee
     ----------------
-    ``gaussian_delta(epsilon, mu=mu).upper <= delta`` for the number returned.
+    ``gaussian_delta(epsilon, mu=result).upper <= delta``.
 
     Examples
     --------
@@ -145,7 +155,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _largest_mu(epsilon: float, delta: float) -> float:
-    """At a positive ``delta``; every plan of a budget asks for it."""
 
     def allowed(mu: float) -> bool:
         return gaussian_delta(epsilon, mu=mu).upper <= delta
@@ -162,11 +171,11 @@ def _largest_mu(epsilon: float, delta: float) -> float:
 
 
 @checked
-def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
-    """``G_mu(alpha) = Phi(Phi^{-1}(1 - alpha) - mu)``, rounded down.
+def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> Array:
+    """Return ``G_mu(alpha) = Phi(Phi^{-1}(1 - alpha) - mu)``, rounded down.
 
-    The smallest type-II error of a test of ``N(0, 1)`` against ``N(mu, 1)`` with type-I error
-    ``alpha``. Values lie below the exact curve by a relative error of about
+    It is the smallest type-II error of a test of ``N(0, 1)`` against ``N(mu, 1)`` with type-I error
+    ``alpha``. The values are below the exact curve by a relative error of about
     ``2e-15 (2 + |y|)(2 + |q| + mu)`` with ``q = Phi^{-1}(alpha)`` and ``y = -q - mu``.
 
     Examples
@@ -184,15 +193,103 @@ def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> npt.NDArray[np.float6
     return np.where(alpha == 0.0, 1.0, np.maximum(curve, 0.0))
 
 
+def covering_mu(
+    profile: Callable[[float], Interval],
+    largest: float,
+    floor: float = 0.0,
+    *,
+    relative: float = 1e-3,
+    max_points: int = 60,
+) -> Interval:
+    """Return bounds of the smallest ``mu`` with ``profile(x) <= delta(x; mu) + floor``, ``x >= 0``.
+
+    ``profile`` returns certified bounds of a privacy profile. It is convex in ``gamma = e^x`` and
+    at most ``floor`` at ``largest``, where ``largest <= 700``.
+
+    Lower end: the largest ``m`` over the points ``x`` with
+    ``delta(x; m) + floor <= profile(x).lower``. Upper end: between two points the profile is
+    below the chord of its upper bounds, and ``delta(.; mu)``, convex in ``gamma`` with the slope
+    ``-Phi(-x/mu - mu/2)``, above its tangents at both points. Two tangents above the chord prove
+    ``mu`` for the segment. The segment with the largest proved ``mu`` is halved until the ends
+    differ by the factor ``1 + relative``, or ``max_points`` have been evaluated.
+    """
+    lower = limit = 0.0  # limit: no number of points brings the upper end below it
+
+    def evaluate(x: float) -> float:
+        nonlocal lower, limit
+        bounds = profile(x)
+        least, most = (min((end - floor) * (1.0 - 4 * _U), 1.0 - _U) for end in bounds)
+        lower = max(lower, gaussian_mu(x, least)) if least > 0.0 else lower
+        limit = max(limit, gaussian_mu(x, most)) if most > 0.0 else limit
+        return bounds.upper
+
+    grid = [largest * i / _SEGMENTS for i in range(_SEGMENTS + 1)]
+    tops = [evaluate(x) for x in grid[:-1]] + [floor]
+    corners = list(zip(grid, tops, strict=True))
+    heap = [(-_segment_mu(*ends, floor), *ends) for ends in pairwise(corners)]
+    heapq.heapify(heap)
+    for _ in range(max_points - _SEGMENTS):
+        upper, start, end = heap[0]
+        middle = 0.5 * (start[0] + end[0])
+        if -upper <= limit * (1.0 + relative) or middle in (start[0], end[0]):
+            break
+        corner = middle, min(evaluate(middle), start[1])
+        heapq.heapreplace(heap, (-_segment_mu(start, corner, floor), start, corner))
+        heapq.heappush(heap, (-_segment_mu(corner, end, floor), corner, end))
+    upper = -heap[0][0]
+    close = upper <= lower * (1.0 + 2.0 * relative)
+    return Interval(min(lower, upper), upper, "" if close else _NOT_CLOSE)
+
+
+def _segment_mu(left: _Corner, right: _Corner, floor: float) -> float:
+    """Return a ``mu`` that is proved between two corners, within 1e-6 of the smallest such one."""
+    if left[1] <= floor:
+        return 0.0
+    outside, inside = 0.0, 1e-8
+    while not _covers(inside, left, right, floor):
+        outside, inside = inside, 2.0 * inside
+        if inside > _MAX_MU:
+            return math.inf
+    while inside > outside * (1.0 + 1e-6) and inside > 1e-8:
+        middle = 0.5 * (inside + outside)
+        if _covers(middle, left, right, floor):
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def _covers(mu: float, left: _Corner, right: _Corner, floor: float) -> bool:
+    """Return True if two tangents of ``delta(.; mu) + floor`` prove that it is above the chord."""
+    (a, top_a), (b, top_b) = left, right
+    above_a, above_b = (
+        (math.exp(_log_delta(x, mu)[0]) + floor) * (1.0 - 8 * _U) - top * (1.0 + 8 * _U)
+        for x, top in (left, right)
+    )
+    if above_a < 0.0 or above_b < 0.0:
+        return False
+    width = math.exp(a) * math.expm1(b - a)
+    tail_a, tail_b = (float(ndtr(-(x / mu + 0.5 * mu))) for x in (a, b))
+    slope_a = -tail_a * (1.0 + _TAIL_ERROR) - 1e-300  # rounded away from zero,
+    slope_b = -max(0.0, tail_b * (1.0 - _TAIL_ERROR) - 1e-300)  # and towards zero
+    chord = (top_b - top_a) / width
+    fall, rise = slope_a - chord, slope_b - chord
+    if fall >= 0.0 or rise <= 0.0:
+        return True
+    crossing = min(max((above_a - above_b + rise * width) / (rise - fall), 0.0), width)
+    rounding = _TAIL_ERROR * (top_a + (abs(slope_a) + abs(chord)) * crossing)
+    return above_a + fall * crossing >= rounding
+
+
 def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
-    """Certified bounds of ``ln delta(epsilon; mu)`` for finite ``epsilon >= 0`` and ``mu > 0``.
+    """Return bounds of ``ln delta(epsilon; mu)`` for finite ``epsilon >= 0`` and ``mu > 0``.
 
     The error bound ``8u [(2 + |a|)(2 + b) + |ln delta|]`` covers the rounding of ``a`` (``2ub``,
-    felt through ``a^2 / 2``), the Mills ratio and its cancellation (of order ``1 + a^2``), and the
-    logarithms, here and where a caller compares.
+    multiplied by ``a``), the Mills ratio and its cancellation (of order ``1 + a^2``), and the
+    logarithms here and in comparisons of the caller.
     """
     a, b = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
-    slack = 4 * _U * b  # of a, more than twice its rounding error
+    slack = 4 * _U * b  # more than twice the rounding error of a
     if math.isinf(a) or a - slack > 39.0:  # delta < Phi(-39) < e^-764, below every float64
         return -math.inf, -750.0
     if a + slack < -20.0:  # 1 - delta < 2 Phi(-20) < e^-202
@@ -209,6 +306,6 @@ def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     return value - error, min(0.0, value + error)
 
 
-def _mills_ratio(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """``R(x) = Phi(-x) / phi(x)``, positive and decreasing, for ``x > -37``."""
+def _mills_ratio(x: npt.ArrayLike) -> Array:
+    """Return ``R(x) = Phi(-x) / phi(x)``, positive and decreasing, for ``x > -37``."""
     return np.asarray(math.sqrt(0.5 * math.pi) * erfcx(np.asarray(x) / math.sqrt(2.0)))

@@ -1,19 +1,34 @@
-"""What was released, under which relation, and what that proves."""
+"""Privacy guarantees of events: epsilon, delta, mu and trade-off curves under a relation.
+
+``Guarantee`` holds an event and its neighbouring relation. The functions ``epsilon``, ``delta``,
+``trade_off`` and ``supports`` evaluate one event by any accountant.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import TypeVar, overload
 
 import attr
 import dp_accounting as dp
 import numpy as np
 import numpy.typing as npt
 
-from privopt.arguments import check_type, instance, positive_integer, shown
+from privopt.arguments import (
+    check_type,
+    checked,
+    described,
+    instance,
+    positive_integer,
+    shown,
+    suggestion,
+)
 from privopt.privacy.accountants import (
+    ACCOUNTANTS,
     ACCURACY,
     TIGHT,
     Accountant,
@@ -22,29 +37,36 @@ from privopt.privacy.accountants import (
     Group,
     Mixture,
     NonPrivate,
+    Respondent,
 )
-from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, frozen
-from privopt.privacy.grouping import between, bracket
+from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, freeze
+from privopt.privacy.flatten import bounding_events, combine_bounds, first_unsupported
+from privopt.privacy.gaussian import covering_mu, gaussian_mu
+from privopt.privacy.mechanisms.base import group_event, release_of, unsampled_mu
 from privopt.privacy.numbers import (
+    Array,
     Interval,
     check_alpha,
     check_count,
     check_epsilon,
     check_target_delta,
+    invalid_parameter,
 )
-from privopt.privacy.releases import grouped, release_of
 from privopt.spec import Budget, Relation
 
-_RELATIVE_WIDTH = 2.0 * ACCURACY  # accountants that come later would add nothing
-_APART = "no accountant proves ends that are closer"
-_FINER = (1e-5, 1e-6, 1e-7, 1e-8)
-_NAMES = {
+_RELATIVE_WIDTH = 2.0 * ACCURACY  # further accountants would not improve such an interval
+_MAX_EXPONENT = 700.0  # the exponential is a float64
+_SMALL_DELTAS = (1e-200, 1e-100, 1e-12)
+_UNBOUNDED = "the privacy loss is unbounded; the upper end ignores sampling"
+_NOT_TIGHT = "no accountant proves ends that are closer"
+_FINER_ACCURACIES = (1e-5, 1e-6, 1e-7, 1e-8)
+_DP_RELATIONS = {
     Relation.REPLACE_ONE: dp.NeighboringRelation.REPLACE_ONE,
     Relation.ADD_OR_REMOVE_ONE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
     Relation.ZERO_OUT: dp.NeighboringRelation.REPLACE_SPECIAL,
 }
-_POISSON = (dp.PoissonSampledDpEvent, dp.TruncatedSubsampledGaussianDpEvent)
-_AROUND = (  # one event
+_POISSON_EVENTS = (dp.PoissonSampledDpEvent, dp.TruncatedSubsampledGaussianDpEvent)
+_WRAPPERS = (  # events with one inner event
     dp.SelfComposedDpEvent,
     dp.PoissonSampledDpEvent,
     dp.SampledWithoutReplacementDpEvent,
@@ -54,25 +76,26 @@ _AROUND = (  # one event
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The privacy of everything released, in the event language of dp-accounting.
+    """The privacy of everything that was released, as an event and a neighbouring relation.
 
-    Every answer is the largest lower and the smallest upper bound that the accountants in
-    ``TIGHT`` prove, asked in turn until the two are within a relative 2e-4, or an exact one has
-    answered. Where nobody supports the event the answer is the whole range, ``[0, inf]`` for
-    epsilon and ``[0, 1]`` for delta: what is not understood is never called private.
+    Every interval consists of the largest lower and the smallest upper bound that the accountants
+    in ``TIGHT`` prove. They are evaluated in turn until the two are within a relative 2e-4, or an
+    exact accountant applies. If no accountant supports the event, the interval is ``[0, inf]`` for
+    epsilon and mu, and ``[0, 1]`` for delta.
 
     Parameters
     ----------
     event : dp_accounting.DpEvent
-        What the mechanism did. Noise multipliers are standard deviations (scales, for Laplace
-        noise) over the norm bound of *one record's* contribution; the accountants apply the
-        relation, so that replacing a record counts double.
+        The releases. Noise multipliers are noise standard deviations (scales for Laplace noise)
+        divided by the norm bound of *one record*. The accountants apply the relation, so that a
+        replaced record counts twice.
     relation : Relation or str
-        When two data sets are neighbours.
+        The neighbouring relation.
     assumptions : iterable of str
-        What must be true of the data or the run for the event to describe it, in words.
+        Conditions on the data or the run under which the event describes the releases.
     records : int
-        Neighbours differ in so many records at most, that come, go or change together.
+        Neighbours differ in up to this number of records, which are added, removed or changed
+        together.
 
     Formal guarantee
     ----------------
@@ -99,81 +122,149 @@ class Guarantee:
         if not isinstance(self.event, dp.DpEvent):
             raise ValueError(f"event must be a dp_accounting.DpEvent, got {shown(self.event)}")
         check_type("assumptions", self.assumptions, tuple[str, ...])
-        object.__setattr__(self, "event", frozen(self.event))
+        object.__setattr__(self, "event", freeze(self.event))
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
 
     def exported(self) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
-        """The event and relation by which any of dp-accounting's accountants can check us.
+        """Return an event and a relation for which dp-accounting's accountants are valid.
 
-        Not always ``event`` and the relation of the same name: where one of its accountants would
-        read less into those, the same release is said in another way. A part that cannot be said
-        so is refused by name.
+        They can differ from ``event`` and ``relation``, because some accountants of dp-accounting
+        charge less for these. Then an equivalent event is returned. A part without an equivalent
+        raises a ValueError.
 
         >>> event, relation = Guarantee(dp.GaussianDpEvent(2.0), "replace_one").exported()
         >>> event, relation.name
         (GaussianDpEvent(noise_multiplier=1.0), 'REPLACE_SPECIAL')
         """
-        return _exported(self.event, self.relation)
+        return _translate_event(self.event, self.relation)
 
     def epsilon(self, delta: float) -> Interval:
-        """The smallest ``epsilon`` at which the event is ``(epsilon, delta)``-DP."""
+        """Return bounds of the smallest ``epsilon`` with ``(epsilon, delta)``-DP."""
         at = check_target_delta(delta)
         return self._proved(lambda each, event: each.epsilon(event, self.relation, at), math.inf)
 
     def delta(self, epsilon: float) -> Interval:
-        """The smallest ``delta`` at which the event is ``(epsilon, delta)``-DP."""
+        """Return bounds of the smallest ``delta`` with ``(epsilon, delta)``-DP."""
         at = check_epsilon(epsilon)
         return self._proved(lambda each, event: each.delta(event, self.relation, at), 1.0)
 
-    def trade_off(self, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """A lower bound of the type-II error of any test of neighbours with type-I error ``alpha``.
+    def trade_off(self, alpha: npt.ArrayLike) -> Array:
+        """Return a lower bound of the type-II error of every test of neighbours at level ``alpha``.
 
-        The largest that an accountant proves, point by point. Returns an array of the shape of
-        ``alpha``; zero where nothing is proved.
+        It is the pointwise maximum over all accountants, an array of the shape of ``alpha``, and
+        zero if no accountant supports the event.
         """
         alphas = check_alpha(alpha)
-        curve, event = np.zeros_like(alphas), bracket(self.event)[0]
+        curve, event = np.zeros_like(alphas), bounding_events(self.event)[0]
         for each in self._accountants(event):
             proved = each.trade_off(event, self.relation, alphas)
             curve = np.asarray(np.maximum(curve, proved))
         return curve
 
+    def mu(self, delta: float = 0.0) -> Interval:
+        """Return bounds of the smallest ``mu`` for which the releases are ``mu``-Gaussian DP.
+
+        With ``delta(x)`` the privacy profile of the releases, the larger one of both orders of the
+        neighbours, and ``delta(x; m) = Phi(m/2 - x/m) - e^x Phi(-m/2 - x/m)`` that of ``N(m, 1)``
+        against ``N(0, 1)``::
+
+            mu = inf {m : delta(x) <= delta(x; m) + delta for all x >= 0}.
+
+        For ``delta = 0`` this is ``mu``-Gaussian DP: no test of neighbours has a smaller type-II
+        error than the best test of ``N(0, 1)`` against ``N(mu, 1)``. It depends on events of
+        arbitrarily small probability. Poisson-sampled Gaussian steps have the ``mu`` of the steps
+        without sampling, for any sampling rate. A ``delta`` such as 1e-10 excludes these events.
+
+        Parameters
+        ----------
+        delta : float
+            0, or at least 1e-300: the probability with which Gaussian DP may fail.
+
+        Returns
+        -------
+        Interval
+            Certified bounds. Both ends agree up to rounding if the event is exactly Gaussian and
+            ``delta`` is 0. Both are infinite if everything is revealed with a probability above
+            ``delta``. Otherwise the ends are within a factor 1.002 if ``epsilon(delta)`` is finite
+            and the bounds of the profile are tight; ``reason`` states an exception.
+
+        Formal guarantee
+        ----------------
+        With ``m = g.mu(delta).upper``, the releases are ``(epsilon, delta(epsilon; m) + delta)``-DP
+        under ``relation``, for all ``epsilon >= 0``. For no
+        ``m < g.mu(delta).lower`` they are.
+
+        Source: Dong, Roth and Su 2022 (arXiv:1905.02383), Proposition 2.12, for the duality of
+        profile and trade-off curve; Gomez, Kulynych, Kaissis, Calmon, Hayes, Balle and Honkela 2025
+        (arXiv:2503.10945), for ``mu`` in reports. The bounds are those of
+        ``privopt.privacy.gaussian.covering_mu``.
+
+        Examples
+        --------
+        >>> import dp_accounting as dp
+        >>> released = Guarantee(dp.GaussianDpEvent(2.0), "add_or_remove_one").times(4)
+        >>> round(released.mu().upper, 6)
+        1.0
+        >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+        >>> run = Guarantee(dp.SelfComposedDpEvent(step, 100), "add_or_remove_one")
+        >>> round(run.mu().upper, 3), round(run.mu(delta=1e-10).upper, 2)
+        (10.0, 0.34)
+        """
+        floor = check_target_delta(delta)
+        gaussian = GaussianDP()
+        if floor == 0.0 and gaussian.supports(self.event, self.relation):
+            return gaussian.distance(self.event, self.relation)
+        largest = self.epsilon(floor).upper
+        if largest <= _MAX_EXPONENT:
+            result = covering_mu(self.delta, largest, floor)
+        elif self.epsilon(floor or _SMALL_DELTAS[0]).lower == math.inf:
+            return Interval(math.inf, math.inf)
+        else:  # the profile is bounded from below at a few points, and above a larger floor
+            points = [(self.epsilon(each).lower, each) for each in _SMALL_DELTAS if each > floor]
+            proofs = [gaussian_mu(x, each - floor) for x, each in points if x > 0.0]
+            if floor < _SMALL_DELTAS[-1]:
+                proofs.append(self.mu(_SMALL_DELTAS[-1]).lower)
+            result = Interval(max(proofs, default=0.0), math.inf, _UNBOUNDED)
+        upper = min(result.upper, unsampled_mu(self.event, self.relation))
+        lower = min(result.lower, upper)
+        return Interval(lower, upper, result.reason if upper > 1.001 * lower else "")
+
     @property
     def cites(self) -> tuple[str, ...]:
-        """The papers behind the accountants that answer, as keys of ``references.bib``."""
-        event = bracket(self.event)[0]
-        asked = (getattr(each, "cites", ()) for each in self._accountants(event))
-        return tuple(dict.fromkeys(key for keys in asked for key in keys))
+        """The papers of the accountants that apply, as keys of ``references.bib``."""
+        event = bounding_events(self.event)[0]
+        keys_by_accountant = (getattr(each, "cites", ()) for each in self._accountants(event))
+        return tuple(dict.fromkeys(key for keys in keys_by_accountant for key in keys))
 
     def meets(self, budget: Budget) -> bool:
-        """Whether the releases are proved to stay within ``budget``.
+        """Return True if the releases are proved to be within ``budget``.
 
-        ``epsilon(budget.delta).upper <= budget.epsilon``, or the same by the Fourier accountant at
-        ever finer accuracy, for as long as that can change the answer. What lies closer to the
-        edge than it can tell does not count as met.
+        The condition is ``epsilon(budget.delta).upper <= budget.epsilon``. If the bounds do not
+        decide it, the Fourier accountant is evaluated with increasing accuracy. Return False if its
+        largest accuracy does not suffice to decide.
         """
         instance("budget", budget, Budget)
         if budget.relation is not self.relation:
             raise ValueError(
                 f"budget.relation must be {self.relation.value}, got {budget.relation.value}"
             )
-        spent = self.epsilon(budget.delta)
-        if spent.upper <= budget.epsilon or spent.lower > budget.epsilon:
-            return spent.upper <= budget.epsilon
-        event = bracket(self.event)[0]
-        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER):
+        interval = self.epsilon(budget.delta)
+        if interval.upper <= budget.epsilon or interval.lower > budget.epsilon:
+            return interval.upper <= budget.epsilon
+        event = bounding_events(self.event)[0]
+        for fourier in (Fourier(accuracy, two_sided=False) for accuracy in _FINER_ACCURACIES):
             if not fourier.supports(event, self.relation):
                 return False
             upper = fourier.epsilon(event, self.relation, budget.delta).upper
             if upper <= budget.epsilon:
                 return True
             if upper > budget.epsilon * (1.0 + 10.0 * fourier.accuracy):
-                return False  # no finer mesh will bring it down so far
+                return False  # a finer mesh does not reduce it to the budget
         return False
 
     def then(self, other: Guarantee) -> Guarantee:
-        """Both releases from the same data, the second perhaps chosen in the light of the first."""
+        """Return the guarantee of both releases on the same data, chosen adaptively."""
         instance("other", other, Guarantee)
         if self.relation is not other.relation:
             raise ValueError(
@@ -184,25 +275,26 @@ class Guarantee:
             raise ValueError(
                 f"cannot compose guarantees of {self.records} and of {other.records} records"
             )
-        events = (*_parts(self.event), *_parts(other.event))
+        events = (*_members(self.event), *_members(other.event))
         return self._released(dp.ComposedDpEvent(events), self.assumptions + other.assumptions)
 
     def times(self, k: int) -> Guarantee:
-        """``k`` adaptive repetitions of the release."""
+        """Return the guarantee of ``k`` adaptive repetitions of the release."""
         k = check_count("k", k)
         return self._released(dp.SelfComposedDpEvent(self.event, k), self.assumptions)
 
     def group(self, k: int) -> Guarantee:
-        """What the same releases promise to a group of up to ``k`` records.
+        """Return the guarantee of the same releases for groups of up to ``k`` records.
 
-        Its neighbours differ in up to ``k`` records that come together, go together, are all
-        zeroed, or are replaced by as many others: those of a user, who gave no more.
+        Neighbours differ in up to ``k`` records that are added together, removed together, all
+        zeroed, or replaced by as many others: for example the records of a user with at most ``k``
+        records.
 
-        Exact for Gaussian and Laplace noise, which counts ``1/k`` as much, and for Gaussian noise
-        on Poisson samples (but ``replace_one``; up to 500 records), a mixture of normal laws whose
-        weights are binomial. Losses of pure releases and of bounded range add up. A composition
-        with any other release has the general bound of
-        :func:`privopt.privacy.group_privacy`, whose lower ends are those of one record.
+        The result is exact for Gaussian and Laplace noise, with the noise multiplier divided by
+        ``k``. It is also exact for Gaussian noise on Poisson samples of up to 500 records, except
+        under ``replace_one``: a mixture of normal laws with binomial weights. Losses of pure
+        releases and of bounded range add up. A composition with any other release has the general
+        bound of :func:`privopt.privacy.group_privacy`, and the lower bounds of one record.
 
         Examples
         --------
@@ -214,26 +306,28 @@ class Guarantee:
         k = positive_integer("k", k)
         if k == 1:
             return self
-        event = grouped(self.event, k, self.relation) or GroupDpEvent(self.event, k)
+        event = group_event(self.event, k, self.relation) or GroupDpEvent(self.event, k)
         return Guarantee(event, self.relation, self.assumptions, k * self.records)
 
     def _released(self, event: dp.DpEvent, assumptions: tuple[str, ...]) -> Guarantee:
-        """The same relation; the parts of ``event`` are frozen, and are not looked at again."""
-        made = copy(self)
-        object.__setattr__(made, "event", event)
-        object.__setattr__(made, "assumptions", tuple(dict.fromkeys(assumptions)))
-        return made
+        """Return a copy with another event of frozen parts."""
+        result = copy(self)
+        object.__setattr__(result, "event", event)
+        object.__setattr__(result, "assumptions", tuple(dict.fromkeys(assumptions)))
+        return result
 
-    def _proved(self, ask: Callable[[Accountant, dp.DpEvent], Interval], worst: float) -> Interval:
-        """What all accountants prove together of the two ends of the event's ``bracket``."""
+    def _proved(
+        self, evaluate: Callable[[Accountant, dp.DpEvent], Interval], worst: float
+    ) -> Interval:
+        """Return the intersection of all accountants' bounds, for both ``bounding_events``."""
 
         def best(event: dp.DpEvent) -> Interval:
-            return _best((ask(each, event) for each in self._accountants(event)), worst)
+            return _intersect((evaluate(each, event) for each in self._accountants(event)), worst)
 
-        return between(best, bracket(self.event))
+        return combine_bounds(best, bounding_events(self.event))
 
     def _accountants(self, event: dp.DpEvent) -> Iterator[Accountant]:
-        """All that support the event in turn, for a mixture its own; nobody after an exact one."""
+        """Yield the accountants that support the event, up to the first exact one."""
         others: tuple[Accountant, ...] = (Mixture(), *TIGHT)
         for each in (Group(others), *others):
             if each.supports(event, self.relation):
@@ -242,66 +336,292 @@ class Guarantee:
                     return
 
 
-def _best(proofs: Iterator[Interval], worst: float) -> Interval:
-    """The intersection of what is proved, within ``[0, worst]``, until it is narrow."""
+def _intersect(proofs: Iterator[Interval], worst: float) -> Interval:
+    """Return the intersection of the bounds with ``[0, worst]``; stop once it is narrow."""
     best = Interval(0.0, worst)
     for proof in proofs:
         reason = best.reason or proof.reason
         best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
         if best.width == 0.0 or best.width <= _RELATIVE_WIDTH * best.upper < math.inf:
             return replace(best, reason="")
-    return best if best.reason else replace(best, reason=_APART)
+    return best if best.reason else replace(best, reason=_NOT_TIGHT)
 
 
-def _parts(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
-    """The members of a composition, so that chains of ``then`` stay flat."""
+def _members(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
+    """Return the members of a composition, so that chains of ``then`` stay flat."""
     return tuple(event.events) if isinstance(event, dp.ComposedDpEvent) else (event,)
 
 
-def _exported(event: dp.DpEvent, relation: Relation) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
-    """The event to ask dp-accounting's accountants about, and the relation to ask under.
+def _translate_event(
+    event: dp.DpEvent, relation: Relation
+) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
+    """Return the event and the relation to pass to dp-accounting's accountants.
 
-    They agree with us on what an event is, and not always on what it costs:
+    Events have the same meaning in both libraries, but in two cases dp-accounting charges less:
 
-    - under ``REPLACE_ONE`` its Rényi accountant charges additive noise for *one* record's
-      contribution, where a replaced record moves a sum by two;
-    - under ``REPLACE_SPECIAL`` a randomised response is charged for a null record that answers
-      uniformly.
+    - under ``REPLACE_ONE`` its Rényi accountant assumes that a sum changes by the norm bound of
+      *one* record, but a replaced record changes it by two;
+    - under ``REPLACE_SPECIAL`` it lets a null record answer a randomised response uniformly.
 
-    So noise is halved before it leaves ``replace_one``, and stands under ``REPLACE_SPECIAL``, where
-    everybody counts one contribution. A randomised response leaves as the pure release that it is.
-    A public mixture leaves as one, its sides changed: dp-accounting has no word for it and refuses
-    it. Halving cannot say what a Poisson sample is under ``replace_one``. There the event stays as
-    it is: the loss distributions of dp-accounting know it, its Rényi accountant refuses it.
+    Therefore noise is halved under ``replace_one`` and passed under ``REPLACE_SPECIAL``, for which
+    both libraries count one record. A randomised response is passed as a pure event. A public
+    mixture is passed with its branches translated; dp-accounting does not support it. Halving is
+    not valid for a Poisson sample under ``replace_one``. Its event is unchanged: the loss
+    distributions of dp-accounting support it, and its Rényi accountant does not.
     """
-    parts = list(_subtree(event))
-    if relation is Relation.REPLACE_ONE and any(isinstance(part, _POISSON) for part in parts):
-        _changed(event, Relation.ZERO_OUT)  # which refuses what is unknown
-        return event, _NAMES[relation]
+    parts = list(_iterate_events(event))
+    if relation is Relation.REPLACE_ONE and any(
+        isinstance(part, _POISSON_EVENTS) for part in parts
+    ):
+        _translate(event, Relation.ZERO_OUT)  # raises for unknown events
+        return event, _DP_RELATIONS[relation]
     fixed = any(isinstance(part, dp.SampledWithoutReplacementDpEvent) for part in parts)
     halved = relation is Relation.REPLACE_ONE and not fixed
-    return _changed(event, relation), _NAMES[Relation.ZERO_OUT if halved else relation]
+    return _translate(event, relation), _DP_RELATIONS[Relation.ZERO_OUT if halved else relation]
 
 
-def _subtree(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
+def _iterate_events(event: dp.DpEvent) -> Iterator[dp.DpEvent]:
     yield event
     if isinstance(event, dp.ComposedDpEvent | PublicMixtureDpEvent):
         for part in event.events:
-            yield from _subtree(part)
-    elif isinstance(event, _AROUND):
-        yield from _subtree(event.event)
+            yield from _iterate_events(part)
+    elif isinstance(event, _WRAPPERS):
+        yield from _iterate_events(event.event)
 
 
-def _changed(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
-    """The same tree with every release as it says itself (``Release.exported``)."""
+def _translate(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
+    """Return the same tree with every release translated by ``Release.exported``."""
     if isinstance(event, dp.ComposedDpEvent):
-        return dp.ComposedDpEvent([_changed(part, relation) for part in event.events])
+        return dp.ComposedDpEvent([_translate(part, relation) for part in event.events])
     if isinstance(event, PublicMixtureDpEvent) and release_of(event) is not None:
-        return attr.evolve(event, events=tuple(_changed(part, relation) for part in event.events))
-    if isinstance(event, _AROUND):
-        return attr.evolve(event, event=_changed(event.event, relation))
+        return attr.evolve(event, events=tuple(_translate(part, relation) for part in event.events))
+    if isinstance(event, _WRAPPERS):
+        return attr.evolve(event, event=_translate(event.event, relation))
     release = release_of(event)
-    told = None if release is None else release.exported(relation)
-    if told is None:
-        raise ValueError(f"event must be of a kind that others read as we do, got {shown(event)}")
-    return told
+    translated = None if release is None else release.exported(relation)
+    if translated is None:
+        raise ValueError(f"event must have an equivalent in dp-accounting, got {shown(event)}")
+    return translated
+
+
+Answer = TypeVar("Answer")
+
+
+class UnsupportedEventError(ValueError):
+    """An event that the accountant does not support."""
+
+
+def find_accountant(
+    accountant: Respondent[object, object] | str,
+    known: Sequence[Respondent[object, object]] = ACCOUNTANTS,
+) -> Respondent[object, object]:
+    """Return the accountant with this name, or the only one whose name starts with it.
+
+    Accents and case are ignored. An instance is returned unchanged.
+    """
+    if not isinstance(accountant, str):
+        if isinstance(accountant, type) or not hasattr(accountant, "supports"):
+            raise ValueError(
+                f"accountant must be an instance or a name, got {described(accountant)}"
+            )
+        return accountant
+    names = {each.name: each for each in known}
+    prefix = _normalise(accountant)
+    exact = [each for name, each in names.items() if _normalise(name) == prefix]
+    near = [each for name, each in names.items() if _normalise(name).startswith(prefix)]
+    for matches in (exact, near):
+        if len(matches) == 1:
+            return matches[0]
+    hint = suggestion(accountant, names)
+    raise ValueError(f"accountant must be one of {', '.join(names)}, got {shown(accountant)}{hint}")
+
+
+def check_supported(
+    event: dp.DpEvent, relation: Relation, accountants: Sequence[Respondent[object, object]]
+) -> tuple[dp.DpEvent, dp.DpEvent]:
+    """Return ``bounding_events(event)``; raise UnsupportedEventError if no accountant supports it.
+
+    The message names the unsupported part.
+    """
+    ends = bounding_events(event)
+
+    def supported(part: dp.DpEvent) -> bool:
+        return any(each.supports(part, relation) for each in accountants)
+
+    if not all(supported(each) for each in ends):
+        one = len(accountants) == 1
+        subject = f"{accountants[0].name} does not support" if one else "no accountant supports"
+        part = first_unsupported(event, supported)
+        reason = f": {invalid_parameter(part)}" if invalid_parameter(part) else ""
+        kind = type(part).__name__
+        raise UnsupportedEventError(f"{subject} {kind} under {relation.value}{reason}")
+    return ends
+
+
+def _normalise(name: str) -> str:
+    return unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().casefold()
+
+
+@checked
+def supports(
+    event: dp.DpEvent, *, relation: Relation | str, accountant: Respondent[object, object] | str
+) -> bool:
+    """Return True if ``accountant`` supports all parts of ``event`` under ``relation``.
+
+    The parameters are those of ``epsilon``.
+
+    Examples
+    --------
+    >>> supports(dp.LaplaceDpEvent(1.0), relation="zero_out", accountant="pure DP")
+    True
+    """
+    guarantee = Guarantee(event, Relation.named("relation", relation))
+    return find_accountant(accountant).supports(guarantee.event, guarantee.relation)
+
+
+@checked
+@overload
+def epsilon(
+    event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: str | None = None
+) -> Interval: ...
+@overload
+def epsilon(
+    event: dp.DpEvent,
+    delta: float,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[Answer, object],
+) -> Answer: ...
+def epsilon(
+    event: dp.DpEvent,
+    delta: float,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[object, object] | str | None = None,
+) -> object:
+    """Return the smallest ``epsilon`` for which ``event`` is ``(epsilon, delta)``-DP.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        The releases. Noise multipliers are relative to the norm bound of one record.
+    delta : float
+        In ``[0, 1)``: zero, or at least 1e-300, the range of float64.
+    relation : Relation or str
+        The neighbouring relation.
+    accountant : Accountant or str, optional
+        An instance, including those of ``privopt.accounting``, or the name of one in
+        ``ACCOUNTANTS`` or its beginning: ``"fourier"``, ``"renyi"``. Default: the intersection of
+        all accountants' bounds, as in ``Guarantee``.
+
+    Returns
+    -------
+    Interval
+        Certified bounds. An instance returns its own type.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If the accountant does not support the event under this relation or, by default, no
+        accountant does. The message names the unsupported part.
+
+    Examples
+    --------
+    >>> step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))
+    >>> spent = epsilon(dp.SelfComposedDpEvent(step, 100), 1e-6, relation="add_or_remove_one")
+    >>> round(spent.upper, 2)
+    0.95
+    """
+    delta = check_target_delta(delta)
+    selected, guarantee, ends = _resolve(event, relation, accountant)
+    if selected is None:
+        return combine_bounds(lambda each: Guarantee(each, guarantee.relation).epsilon(delta), ends)
+    return selected.epsilon(guarantee.event, guarantee.relation, delta)
+
+
+@checked
+@overload
+def delta(
+    event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: str | None = None
+) -> Interval: ...
+@overload
+def delta(
+    event: dp.DpEvent,
+    epsilon: float,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[Answer, object],
+) -> Answer: ...
+def delta(
+    event: dp.DpEvent,
+    epsilon: float,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[object, object] | str | None = None,
+) -> object:
+    """Return the smallest ``delta`` for which ``event`` is ``(epsilon, delta)``-DP.
+
+    ``epsilon`` is finite and non-negative. The other parameters are those of ``epsilon``.
+
+    Examples
+    --------
+    >>> round(delta(dp.GaussianDpEvent(1.0), 1.0, relation="add_or_remove_one").upper, 4)
+    0.1269
+    """
+    epsilon = check_epsilon(epsilon)
+    selected, guarantee, ends = _resolve(event, relation, accountant)
+    if selected is None:
+        return combine_bounds(lambda each: Guarantee(each, guarantee.relation).delta(epsilon), ends)
+    return selected.delta(guarantee.event, guarantee.relation, epsilon)
+
+
+@checked
+@overload
+def trade_off(
+    event: dp.DpEvent,
+    alphas: npt.ArrayLike,
+    *,
+    relation: Relation | str,
+    accountant: str | None = None,
+) -> Array: ...
+@overload
+def trade_off(
+    event: dp.DpEvent,
+    alphas: npt.ArrayLike,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[object, Answer],
+) -> Answer: ...
+def trade_off(
+    event: dp.DpEvent,
+    alphas: npt.ArrayLike,
+    *,
+    relation: Relation | str,
+    accountant: Respondent[object, object] | str | None = None,
+) -> object:
+    """Return a lower bound of the type-II error of every test of neighbours at level ``alphas``.
+
+    The result is an array of the shape of ``alphas`` with values in ``[0, 1]``. An accountant
+    instance returns its own type. The other parameters are those of ``epsilon``.
+
+    Examples
+    --------
+    >>> event = dp.RandomizedResponseDpEvent(0.5, 2)
+    >>> trade_off(event, [0.0, 0.25, 1.0], relation="zero_out").round(3).tolist()
+    [1.0, 0.25, 0.0]
+    """
+    values = check_alpha(alphas, "alphas")
+    selected, guarantee, ends = _resolve(event, relation, accountant)
+    if selected is None:
+        return Guarantee(ends[0], guarantee.relation).trade_off(values)
+    return selected.trade_off(guarantee.event, guarantee.relation, values)
+
+
+def _resolve(
+    event: dp.DpEvent, relation: Relation | str, accountant: Respondent[object, object] | str | None
+) -> tuple[Respondent[object, object] | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
+    """Return the accountant, the checked guarantee and its ``bounding_events``."""
+    guarantee = Guarantee(event, Relation.named("relation", relation))
+    selected = None if accountant is None else find_accountant(accountant)
+    accountants = ACCOUNTANTS if selected is None else (selected,)
+    return selected, guarantee, check_supported(event, guarantee.relation, accountants)

@@ -1,7 +1,7 @@
-"""Numbers of privacy: checks of arguments, intervals, rounding, sums beyond float64, roots.
+"""Checks of privacy parameters, certified intervals and rounding, large sums, and root finding.
 
-A composition may hold 10^400 releases, and one release may tell 1e-400 of something: such a
-number must become neither an error nor nothing.
+A composition may contain 10^400 releases, and a privacy loss may be 1e-400. Such values are
+neither errors nor zero.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import checked, shown
 
+Array: TypeAlias = npt.NDArray[np.float64]
 _MIN_DELTA = 1e-300
-_SMALLEST_NOISE = 2.0**-80  # of which noise is a subnormal number with probability 2^-46
+_SMALLEST_NOISE = 2.0**-80  # such noise is a subnormal float32 with probability 2^-46
 SMALLEST = 2.0**-960
-"""Stands for every positive loss below it: far above what float64 rounds coarsely."""
+"""Replaces every smaller positive loss; far above the subnormal numbers of float64."""
 _HALVINGS = 200
 _STEPS = 240
 
 
 def real(name: str, value: object) -> float:
-    """``value`` as a float; ValueError unless it is a real number, and not NaN."""
+    """Return ``value`` as a float; raise ValueError unless it is a real number and not NaN."""
     number = math.nan
     if _is_real(value):
-        with suppress(OverflowError):  # of integers, which know no infinity
+        with suppress(OverflowError):  # of integers beyond float64
             number = float(value)
     if math.isnan(number):
         raise ValueError(f"{name} must be a real number, got {shown(value)}")
@@ -39,7 +40,7 @@ def real(name: str, value: object) -> float:
 
 
 def check_epsilon(epsilon: object) -> float:
-    """A privacy loss in ``[0, inf)``."""
+    """Return a privacy loss in ``[0, inf)``."""
     value = real("epsilon", epsilon)
     if not 0.0 <= value < math.inf:
         raise ValueError(f"epsilon must be non-negative and finite, got {shown(epsilon)}")
@@ -47,7 +48,7 @@ def check_epsilon(epsilon: object) -> float:
 
 
 def check_delta(delta: object) -> float:
-    """A probability in ``[0, 1)``."""
+    """Return a probability in ``[0, 1)``."""
     value = real("delta", delta)
     if not 0.0 <= value < 1.0:
         raise ValueError(f"delta must lie in [0, 1), got {shown(delta)}")
@@ -55,7 +56,7 @@ def check_delta(delta: object) -> float:
 
 
 def check_target_delta(delta: object) -> float:
-    """A delta at which a composition is asked for its epsilon: zero, or in ``[1e-300, 1)``."""
+    """Return a ``delta`` at which an epsilon can be computed: zero, or in ``[1e-300, 1)``."""
     value = check_delta(delta)
     if 0.0 < value < _MIN_DELTA:
         raise ValueError(
@@ -66,19 +67,19 @@ def check_target_delta(delta: object) -> float:
 
 
 def check_mu(mu: object) -> float:
-    """A Gaussian distance in ``[0, inf]``."""
+    """Return a Gaussian distance in ``[0, inf]``."""
     value = real("mu", mu)
     if value < 0.0:
         raise ValueError(f"mu must be non-negative, got {shown(mu)}")
     return value
 
 
-def real_array(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def real_array(name: str, values: npt.ArrayLike) -> Array:
     """Return real numbers as a float64 array of any shape."""
     try:
         array = np.asarray(values)
-        known = array.dtype.kind in "fiu" or all(_is_real(each) for each in array.flat)
-        numbers = array.astype(np.float64) if known else None
+        numeric = array.dtype.kind in "fiu" or all(_is_real(each) for each in array.flat)
+        numbers = array.astype(np.float64) if numeric else None
     except (TypeError, ValueError, OverflowError):
         numbers = None
     if numbers is None:
@@ -86,7 +87,7 @@ def real_array(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return numbers
 
 
-def check_alpha(alpha: npt.ArrayLike, name: str = "alpha") -> npt.NDArray[np.float64]:
+def check_alpha(alpha: npt.ArrayLike, name: str = "alpha") -> Array:
     """Return type-I errors in ``[0, 1]`` as a float64 array of any shape."""
     values = real_array(name, alpha)
     if not np.all((values >= 0.0) & (values <= 1.0)):
@@ -95,7 +96,7 @@ def check_alpha(alpha: npt.ArrayLike, name: str = "alpha") -> npt.NDArray[np.flo
 
 
 def check_count(name: str, value: object) -> int:
-    """A number of times."""
+    """Return a number of repetitions."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
         raise ValueError(f"{name} must be a non-negative integer, got {shown(value)}")
     return int(value)
@@ -107,18 +108,18 @@ def _is_real(value: object) -> TypeGuard[Real]:
 
 @dataclass(frozen=True, repr=False)
 class Interval:
-    """All that is proved of a non-negative number: ``lower <= truth <= upper``.
+    """Certified bounds of a non-negative number: ``lower <= truth <= upper``.
 
-    It unpacks: ``lower, upper = guarantee.epsilon(1e-6)``. The *upper* end is the guarantee; the
-    lower end says how much of it could be slack.
+    An interval can be unpacked: ``lower, upper = guarantee.epsilon(1e-6)``. The *upper* end is the
+    guarantee. The lower end bounds how loose it can be.
 
     Parameters
     ----------
     lower, upper : float
         ``0 <= lower <= upper <= inf``.
     reason : str
-        Why the ends are farther apart than the accuracy asked for; empty where that was
-        reached. No part of comparisons.
+        The reason why the ends are farther apart than the requested accuracy; empty if they are
+        not. It is ignored by comparisons.
 
     Examples
     --------
@@ -150,23 +151,22 @@ class Interval:
 
     @property
     def width(self) -> float:
-        """``upper - lower``; zero when both ends are infinite."""
+        """``upper - lower``; zero if both ends are infinite."""
         return 0.0 if self.lower == self.upper else self.upper - self.lower
 
     def contains(self, x: float) -> bool:
-        """Whether ``x`` lies between the ends, ends included."""
+        """Return True if ``lower <= x <= upper``."""
         return self.lower <= x <= self.upper
 
 
 @checked
 def round_up(x: float) -> float:
-    """The smallest float32 number that is not below ``x``, as a Python float.
+    """Return the smallest float32 number that is not below ``x``, as a Python float.
 
-    Rounding a noise scale to nearest would lower it half of the time. The result is exact in
-    float32 and float64 alike, so the guarantee can account for the very number the device uses.
-    Zero and infinities stay. Positive numbers below ``2^-80`` are passed over, since machines flush
-    those below ``2^-126`` to zero: of noise with so small a scale enough would be none at all for
-    answers to show through it.
+    Rounding to nearest would lower a noise scale in half of the cases. The result is exact in
+    float32 and float64, so the guarantee accounts for the number that the device uses. Zero and
+    infinities are unchanged. Positive numbers below ``2^-80`` are raised to it: devices flush
+    numbers below ``2^-126`` to zero, and noise with such a small scale would often be zero.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def round_up(x: float) -> float:
 
 @checked
 def round_down(x: float) -> float:
-    """The largest float32 number that is not above ``x``: ``-round_up(-x)``.
+    """Return the largest float32 number that is not above ``x``: ``-round_up(-x)``.
 
     Examples
     --------
@@ -201,55 +201,54 @@ def round_down(x: float) -> float:
 
 
 def next_up(x: float) -> float:
-    """The next float above; zero stays."""
+    """Return the next larger float; zero is unchanged."""
     return math.nextafter(x, math.inf) if x else 0.0
 
 
-def times(count: int, each: float) -> float:
-    """``count * each`` to a relative ``2^-51``; infinite only beyond float64.
+def multiply(count: int, value: float) -> float:
+    """Return ``count * value`` to a relative ``2^-51``; infinite only beyond float64.
 
-    Nothing, if one of the two is nothing: no release costs nothing, even one without noise.
+    The product is zero if one factor is zero, even if the other is infinite.
     """
-    if count == 0 or each == 0.0 or math.isinf(each):
-        return 0.0 if count == 0 else each
+    if count == 0 or value == 0.0 or math.isinf(value):
+        return 0.0 if count == 0 else value
     try:
-        return count * each
+        return count * value
     except OverflowError:
         pass
     try:
-        return float(Fraction(each) * count)
+        return float(Fraction(value) * count)
     except OverflowError:
-        return math.copysign(math.inf, each)
+        return math.copysign(math.inf, value)
 
 
-def total(parts: Iterable[tuple[float, int]]) -> float:
-    """``sum of count * each``, to a relative ``2^-50`` where no two signs differ."""
-    terms = [times(count, each) for each, count in parts]
+def weighted_sum(parts: Iterable[tuple[float, int]]) -> float:
+    """Return ``sum of count * value``, to a relative ``2^-50`` if all terms have the same sign."""
+    terms = [multiply(count, each) for each, count in parts]
     try:
         return math.fsum(terms)
     except OverflowError:  # of a partial sum
         return math.copysign(math.inf, max(terms, key=abs))
 
 
-def root(count: int) -> float:
-    """``sqrt(count)``, to a relative ``2^-52``; infinite only beyond float64."""
+def square_root(count: int) -> float:
+    """Return ``sqrt(count)``, to a relative ``2^-52``; infinite only beyond float64."""
     try:
         return math.sqrt(count)
     except OverflowError:
-        return times(math.isqrt(count), 1.0)
+        return multiply(math.isqrt(count), 1.0)
 
 
 def half_square(shift: float) -> float:
-    """``shift^2 / 2`` as an upper bound that only ``shift = 0`` makes zero."""
+    """Return an upper bound of ``shift^2 / 2`` that is zero only for ``shift = 0``."""
     return max(0.5 * shift * shift, SMALLEST) if shift > 0.0 else 0.0
 
 
 def bisect(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Bisect from ``inside``, where ``holds``, towards ``outside``, where it does not.
+    """Bisect from ``inside``, where ``holds`` is true, towards ``outside``, where it is false.
 
-    Every point that becomes the answer has itself been tested, so ``holds(answer)`` is a fact
-    and not a matter of tolerance, even where rounding makes ``holds`` not quite monotone. Stops
-    at neighbouring floats, or after 200 halvings.
+    Return a point that was itself tested, so ``holds(result)`` is true even if rounding makes
+    ``holds`` slightly non-monotone. Stop at neighbouring floats, or after 200 halvings.
     """
     for _ in range(_HALVINGS):
         middle = 0.5 * (inside + outside)
@@ -272,12 +271,12 @@ def false_position(
 ) -> tuple[float, float]:
     """Narrow a bracket with ``gap(inside) <= 0 < gap(outside)`` by guarded false position.
 
-    Both points returned have been tested, so their signs are facts whatever the shape of
-    ``gap``; infinite values are allowed, and answered by halving. The last steps go *across* the
-    estimate, so that the bracket ends no wider than the tolerance.
+    Both returned points were tested, so their signs are certain for every ``gap``. Infinite values
+    are allowed and lead to halving. The last steps overshoot the estimate, so that the final
+    bracket is no wider than the tolerance.
 
-    The sign changes once between the two points, but for rounding. They stand in any order; it
-    ends once they are within ``absolute + relative max(|inside|, |outside|)``.
+    The sign changes once between the two points, up to rounding. The points may be in any order.
+    The search ends once they are within ``absolute + relative max(|inside|, |outside|)``.
     """
     low, high, last = gap(inside), gap(outside), 0
     for step in range(_STEPS):
@@ -304,3 +303,93 @@ def false_position(
             low *= 0.5 if last > 0 else 1.0
             last = 1
     return inside, outside
+
+
+SUM_TOLERANCE = 1e-9  # largest difference between a sum of probabilities and one
+_MAX_MULTIPLICITY = 2**1022  # its inverse is a normal number
+_U = 2.0**-53  # unit roundoff of float64
+
+
+def is_noise(value: object) -> TypeGuard[float]:
+    """Return True if ``value`` can be a noise multiplier: a real number, not negative, not NaN."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return float(value) >= 0.0
+    except OverflowError:  # an integer beyond float64
+        return False
+
+
+def is_rate(value: object) -> TypeGuard[float]:
+    """Return True if ``value`` can be a probability: a real number in ``[0, 1]``."""
+    return is_noise(value) and float(value) <= 1.0
+
+
+def is_multiplicity(value: object) -> TypeGuard[int]:
+    """Return True if ``value`` is a non-negative integer."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Return True if ``value`` is a non-negative integer below 2^1022."""
+    return is_multiplicity(value) and int(value) < _MAX_MULTIPLICITY
+
+
+def is_batch(size: object, batch: object) -> bool:
+    """Return True if ``batch`` of ``size`` records can be drawn."""
+    return is_count(size) and is_count(batch) and int(batch) <= int(size) > 0
+
+
+def tree_nodes(step_counts: object) -> int | None:
+    """Return the number of nodes above a leaf of a binary tree, ``floor(log2 T) + 1``.
+
+    For several trees, return the largest such number, because a record is part of one step of one
+    tree. Return None if ``step_counts`` is neither a number of steps nor a list of such numbers.
+    """
+    trees = step_counts if isinstance(step_counts, list | tuple) else [step_counts]
+    counts = [int(steps) for steps in trees if is_count(steps)]
+    if len(counts) < len(trees):
+        return None
+    return max((steps.bit_length() for steps in counts), default=0)
+
+
+def check_probabilities(probabilities: object) -> tuple[list[float], float] | None:
+    """Return the probabilities of a public mixture and their missing mass, or None if invalid.
+
+    A sum that differs from one by rounding only is normalised. A larger missing mass is rounded up.
+    A sum that exceeds one by more is invalid.
+    """
+    if not isinstance(probabilities, list | tuple) or not all(map(is_rate, probabilities)):
+        return None
+    weights = [float(each) for each in probabilities]
+    total = math.fsum(weights)
+    missing = 1.0 - total
+    if abs(missing) <= 2 * _U * (1 + len(weights)):
+        return [min(1.0, weight / total) for weight in weights], 0.0
+    if not 0.0 < missing <= SUM_TOLERANCE:
+        return None
+    return weights, math.nextafter(missing, 1.0)
+
+
+def _is_distribution(probabilities: object) -> bool:
+    return check_probabilities(probabilities) is not None
+
+
+_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "noise_multiplier": (is_noise, "be non-negative"),
+    "sampling_probability": (is_rate, "lie in [0, 1]"),
+    "noise_parameter": (is_rate, "lie in [0, 1]"),
+    "probabilities": (_is_distribution, "lie in [0, 1] and add up to 1"),
+    "count": (is_multiplicity, "be a non-negative integer"),
+}
+
+
+def invalid_parameter(event: object) -> str:
+    """Return a message about an invalid parameter of ``event`` or of its inner events, or ""."""
+    while event is not None:
+        for name, (holds, rule) in _RULES.items():
+            value = getattr(event, name, None)
+            if hasattr(event, name) and not holds(value):
+                return f"{name} must {rule}, got {shown(value)}"
+        event = getattr(event, "event", None)
+    return ""

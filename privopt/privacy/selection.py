@@ -1,13 +1,11 @@
-"""The price of private selection: run a mechanism a random number of times, keep the best output.
+"""The privacy cost of selecting the best output of a random number of runs.
 
-Tuning hyperparameters is such a selection. If the number of runs ``K`` is drawn from the right
-distribution, and neither ``K`` nor any but the best output is released, the whole costs little
-more than one run, however large ``K`` turns out. A *fixed* number of runs has no such guarantee:
-it costs as much as releasing every run.
+Hyperparameter tuning is such a selection. If the number of runs ``K`` has a suitable distribution,
+and neither ``K`` nor any output except the best is released, the selection costs little more than
+one run, for every realised ``K``. A *fixed* number of runs has no such guarantee: it costs as much
+as releasing the outputs of all runs.
 
-Sources: Liu and Talwar, "Private selection from private candidates", STOC 2019
-(arXiv:1811.07971); Papernot and Steinke, "Hyperparameter tuning with Rényi differential privacy",
-ICLR 2022 (arXiv:2110.03620).
+Sources: Liu and Talwar 2019 (arXiv:1811.07971); Papernot and Steinke 2022 (arXiv:2110.03620).
 """
 
 from __future__ import annotations
@@ -23,28 +21,29 @@ from privopt.arguments import checked, shown
 from privopt.privacy.numbers import bisect, check_count, check_epsilon, real
 
 _MAX_MEAN = 2.0**40
-_MAX_LOG = 40.0  # of 1/gamma: beyond it, float64 and int64 lose count of the runs
+_MAX_LOG = 40.0  # of 1/gamma: beyond it, float64 and int64 cannot count the runs
 _MIN_PRODUCT = 1e-290  # products of shape and ln(1/gamma) that are zero
-_SLACK, _BLUR = 2.0**-40, 2.0**-48  # of ln(1/gamma), relative and absolute, around the root
+_SLACK, _BLUR = 2.0**-40, 2.0**-48  # relative and absolute errors of ln(1/gamma)
 
 
 @dataclass(frozen=True)
 class Repetitions:
-    """The law of ``K``: truncated negative binomial, or Poisson.
+    """The law of the number of runs ``K``: truncated negative binomial, or Poisson.
 
     ``P(K = k)`` is proportional to ``(1 - gamma)^k |Gamma(k + shape)| / k!``, ``k = 1, 2, ...``:
-    geometric at ``shape = 1``, logarithmic in the limit ``shape = 0``. ``shape = inf`` stands for
-    Poisson, where ``K = 0`` may occur; an output fixed in advance is then released.
+    geometric for ``shape = 1``, logarithmic in the limit ``shape = 0``. ``shape = inf`` means
+    Poisson, for which ``K = 0`` is possible; then an output fixed in advance is released.
 
     The generating function has ``f'(x)`` proportional to ``(1 - (1 - gamma) x)^-(1 + shape)``. All
-    that is said of privacy follows from that, and asks only for ``1 + shape >= 0``.
+    privacy statements follow from this and need only ``1 + shape >= 0``.
 
     Parameters
     ----------
     mean : float
-        ``E[K]``, in ``[1, 2^40]``; for small shapes less, so that ``1/gamma`` is at most ``e^40``.
+        ``E[K]``, in ``[1, 2^40]``; smaller for small shapes, so that ``1/gamma`` is at most
+        ``e^40``.
     shape : float
-        In ``(-1, inf]``. Small shapes cost less privacy, and spread ``K`` more.
+        In ``(-1, inf]``. Small shapes cost less privacy and increase the variance of ``K``.
 
     Examples
     --------
@@ -63,40 +62,40 @@ class Repetitions:
             raise ValueError(f"shape must be above -1, got {shown(self.shape)}")
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "shape", shape)
-        if math.isfinite(shape) and not self._enough(_MAX_LOG):
+        if math.isfinite(shape) and not self._is_sufficient(_MAX_LOG):
             raise ValueError(
                 f"mean must be smaller at shape {shown(shape)}, got {shown(self.mean)}"
             )
 
     @classmethod
     def geometric(cls, mean: float) -> Repetitions:
-        """Stop after each run with probability ``1/mean``: random stopping."""
+        """Return random stopping: stop after each run with probability ``1/mean``."""
         return cls(mean, 1.0)
 
     @classmethod
     def logarithmic(cls, mean: float) -> Repetitions:
-        """``P(K = k)`` proportional to ``(1 - gamma)^k / k``."""
+        """Return repetitions with ``P(K = k)`` proportional to ``(1 - gamma)^k / k``."""
         return cls(mean, 0.0)
 
     @classmethod
     def poisson(cls, mean: float) -> Repetitions:
-        """Concentrated around its mean, at the price of a worse guarantee."""
+        """Return Poisson repetitions: concentrated around the mean, with a weaker guarantee."""
         return cls(mean, math.inf)
 
     @property
     def gamma(self) -> float:
-        """The parameter to sample with; the mean it gives is not above ``mean``."""
+        """The parameter for sampling. The mean that it implies is not above ``mean``."""
         x = self._log_inverse_gamma()
         return min(1.0, math.exp(-max(0.0, x * (1.0 - _SLACK) - _BLUR)) * (1.0 + 2.0**-51))
 
     @property
     def log_inverse_gamma(self) -> float:
-        """``ln(1/gamma)`` to account with, not below that of ``gamma``."""
+        """``ln(1/gamma)`` for accounting, rounded up."""
         x = self._log_inverse_gamma()
         return x * (1.0 + _SLACK) + (_BLUR if x > 0.0 else 0.0)
 
     def probability(self, k: int) -> float:
-        """``P(K = k)``."""
+        """Return ``P(K = k)``."""
         k = check_count("k", k)
         if math.isinf(self.shape):
             return math.exp(k * math.log(self.mean) - self.mean - float(gammaln(k + 1.0)))
@@ -106,14 +105,14 @@ class Repetitions:
         rise = k * math.log1p(-gamma)
         if self.shape == 0.0:
             return math.exp(rise) / (-k * math.log(gamma))
-        ways = float(gammaln(k + self.shape) - gammaln(k + 1.0) - gammaln(self.shape))
-        return math.exp(rise + ways) / abs(math.expm1(-self.shape * math.log(gamma)))
+        log_count = float(gammaln(k + self.shape) - gammaln(k + 1.0) - gammaln(self.shape))
+        return math.exp(rise + log_count) / abs(math.expm1(-self.shape * math.log(gamma)))
 
     def all_fail(self, failure: float) -> float:
-        """``E[failure^K]``: no run succeeds, of runs that fail independently so often.
+        """Return ``E[failure^K]``, the probability that all runs fail, if they fail independently.
 
-        ``g / (1 + g)`` for geometric repetitions with ``g = gamma`` and runs that fail half the
-        time. With no run at all, as Poisson repetitions may have it, all fail.
+        It is ``g / (1 + g)`` for geometric repetitions with ``g = gamma`` and ``failure = 1/2``.
+        The event includes ``K = 0``, which is possible for Poisson repetitions.
 
         Examples
         --------
@@ -128,17 +127,17 @@ class Repetitions:
         gamma = self.gamma
         if gamma == 1.0:
             return failure
-        part, whole = -math.log1p(-(1.0 - gamma) * failure), -math.log(gamma)
-        rise, most = self.shape * part, self.shape * whole
-        if abs(most) <= _MIN_PRODUCT or part == 0.0:
-            return part / whole
-        return math.exp(rise - most) * math.expm1(-rise) / math.expm1(-most)
+        part, full = -math.log1p(-(1.0 - gamma) * failure), -math.log(gamma)
+        rise, total = self.shape * part, self.shape * full
+        if abs(total) <= _MIN_PRODUCT or part == 0.0:
+            return part / full
+        return math.exp(rise - total) * math.expm1(-rise) / math.expm1(-total)
 
     def tail(self, cap: int) -> float:
-        """An upper bound of ``P(K > cap)``; exact but for rounding if repetitions are geometric.
+        """Return an upper bound of ``P(K > cap)``, exact up to rounding for geometric repetitions.
 
-        ``P(K = k + 1) / P(K = k)`` is ``(1 - gamma) (k + shape) / (k + 1)``, for Poisson
-        repetitions ``mean / (k + 1)``: a geometric series with the largest of them lies above.
+        ``P(K = k + 1) / P(K = k)`` is ``(1 - gamma) (k + shape) / (k + 1)``, or ``mean / (k + 1)``
+        for Poisson repetitions. The bound is the geometric series with the largest of these ratios.
         """
         first = check_count("cap", cap) + 1
         if math.isinf(self.shape):
@@ -150,12 +149,12 @@ class Repetitions:
         return min(1.0, self.probability(first) / (1.0 - ratio) * (1.0 + _SLACK))
 
     def draw(self, generator: np.random.Generator) -> int:
-        """One ``K``. It is secret: neither it nor the time the runs take may be released.
+        """Sample ``K``, which is secret: neither it nor the running time may be released.
 
-        Never redrawn. As ``P(K = k)`` is proportional to ``1/k = int_0^1 u^(k-1) du`` times the
-        weight of ``k - 1`` in the negative binomial law of shape ``1 + shape``, ``K - 1`` has
-        that law, with ``s = 1 - (1 - gamma) u`` in the place of ``gamma``, for ``s`` in
-        ``[gamma, 1]`` of density proportional to ``s^-(1 + shape)``.
+        No value is rejected. ``P(K = k)`` is proportional to ``1/k = int_0^1 u^(k-1) du`` times the
+        weight of ``k - 1`` in the negative binomial law of shape ``1 + shape``. Hence ``K - 1`` has
+        that law with ``s = 1 - (1 - gamma) u`` instead of ``gamma``, where ``s`` in ``[gamma, 1]``
+        has a density proportional to ``s^-(1 + shape)``.
         """
         if math.isinf(self.shape):
             return int(generator.poisson(self.mean))
@@ -164,13 +163,13 @@ class Repetitions:
         return 1 + int(generator.negative_binomial(1.0 + self.shape, s))
 
     def _log_inverse_gamma(self) -> float:
-        """``x = ln(1/gamma)`` with ``E[K] = shape (e^x - 1) / (1 - e^(-shape x))``."""
+        """Return ``x = ln(1/gamma)`` with ``E[K] = shape (e^x - 1) / (1 - e^(-shape x))``."""
         if math.isinf(self.shape):
             raise ValueError("gamma does not exist for Poisson repetitions, got shape = inf")
-        return bisect(self._enough, _MAX_LOG, 0.0) if self.mean > 1.0 else 0.0
+        return bisect(self._is_sufficient, _MAX_LOG, 0.0) if self.mean > 1.0 else 0.0
 
-    def _enough(self, x: float) -> bool:
-        """Whether ``ln(1/gamma) = x`` gives at least the mean."""
+    def _is_sufficient(self, x: float) -> bool:
+        """Return True if ``ln(1/gamma) = x`` gives at least the mean."""
         rise = self.shape * x
         rest = -math.expm1(-rise) / self.shape if abs(rise) > _MIN_PRODUCT else x
         return math.expm1(x) >= self.mean * rest
@@ -178,10 +177,10 @@ class Repetitions:
 
 @checked
 def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.RepeatAndSelectDpEvent:
-    """The event of running ``event`` ``K`` times and releasing the best output alone.
+    """Return the event of running ``event`` ``K`` times and releasing only the best output.
 
-    "Best" is by any order of the outputs that does not look at the data. What the outputs are
-    compared by (a score) is part of the output, and paid for by ``event``.
+    "Best" is by any order of the outputs that does not depend on the data. A score that is compared
+    is part of the output and covered by ``event``.
 
     Examples
     --------
@@ -195,13 +194,13 @@ def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.Repe
 
 @checked
 def selection_epsilon(epsilon: float, repetitions: Repetitions) -> float:
-    """Pure loss of the selection from that of one run: ``(2 + shape) epsilon``, rounded up.
+    """Return the pure loss of the selection, ``(2 + shape) epsilon``, rounded up.
 
     Formal guarantee
     ----------------
     If one run is ``epsilon``-DP, the best of ``K`` runs is ``(2 + shape) epsilon``-DP, under the
-    same relation. At ``shape = 1`` this is the ``3 epsilon`` of random stopping (Liu and Talwar
-    2019), and as ``shape`` tends to -1, nothing more than one run. Source: Papernot and Steinke
+    same relation. For ``shape = 1`` this is the ``3 epsilon`` of random stopping (Liu and Talwar
+    2019). As ``shape`` tends to -1, it tends to the loss of one run. Source: Papernot and Steinke
     2022, Theorem 2, as both orders tend to infinity. A single run (``mean = 1``) costs ``epsilon``.
 
     Examples
@@ -218,7 +217,7 @@ def selection_epsilon(epsilon: float, repetitions: Repetitions) -> float:
 
 
 def _log_mixing(u: float, x: float, shape: float) -> float:
-    """``ln s`` in ``[-x, 0]`` at ``u``: ``s^-shape`` is uniform between 1 and ``e^(shape x)``."""
+    """Return ``ln s`` in ``[-x, 0]``, where ``s^-shape`` is ``1 + u (e^(shape x) - 1)``."""
     rise = shape * x
     if abs(rise) <= _MIN_PRODUCT:
         return -u * x

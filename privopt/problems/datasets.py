@@ -5,8 +5,8 @@ record changes one row only. The Lipschitz constant that follows from the row no
 for every data set.
 
 Two sets ship with scikit-learn. The others are read from the folder in the environment variable
-``PRIVOPT_DATA`` (an empty value counts as unset). Nothing is downloaded, and no data set replaces
-another.
+``PRIVOPT_DATA`` (an empty value counts as unset). Data sets are never downloaded and never
+replaced by others.
 
 Texts are matrices of ``scipy.sparse`` with one column per word. Each document keeps its
 ``MAX_WORDS`` largest entries, so a sparsity can be declared.
@@ -28,7 +28,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from privopt.arguments import Catalogue, member, positive_number, shown
-from privopt.problems.sources import MAX_WORDS, SOURCES, FloatArray, Source, Table
+from privopt.problems.sources import MAX_WORDS, SOURCES, DataSource, FloatArray, Table
 from privopt.records import as_array
 
 VARIABLE = "PRIVOPT_DATA"
@@ -48,7 +48,7 @@ _CORRUPT = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, ValueErr
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
-    """A binary classification data set whose rows satisfy a public norm bound.
+    """Binary classification data set with a public bound on the row norms.
 
     ``features`` (n, d), an array or a ``scipy.sparse.csr_array``, and ``labels`` (n,), -1 or +1,
     are float64 and read-only. Rows have Euclidean norm at most ``row_norm_bound`` and at most
@@ -202,7 +202,7 @@ def load(name: str) -> Dataset:
 
 
 def available() -> tuple[str, ...]:
-    """Return the names of the data sets whose files exist, in the order of `DATASETS`.
+    """Return the names of the data sets with existing files, in the order of `DATASETS`.
 
     Files are not read. ``FileNotFoundError`` if ``PRIVOPT_DATA`` is set but is not a folder, so
     that a typing error cannot silently shrink an experiment.
@@ -246,7 +246,7 @@ def _paths(name: str) -> tuple[Path, ...]:
     reason = (
         f"needs the environment variable {VARIABLE} to name a folder that holds {absent[0]}"
         if folder is None
-        else f"needs the file {folder / absent[0]} ({VARIABLE}), which is not there"
+        else f"needs the file {folder / absent[0]} ({VARIABLE}), which does not exist"
     )
     shipped = ", ".join(other for other in DATASETS if other not in FILES)
     raise FileNotFoundError(f"{name} {reason}; available without it: {shipped}")
@@ -268,13 +268,13 @@ def _read_parts(name: str) -> list[tuple[Table, FloatArray]]:
     ]
 
 
-def _read(paths: tuple[Path, ...], rows: int, source: Source) -> tuple[Table, FloatArray]:
+def _read(paths: tuple[Path, ...], rows: int, source: DataSource) -> tuple[Table, FloatArray]:
     """Read one part and check its shape, values and labels."""
     origin = f"{paths[0]} ({VARIABLE})"
     try:
         table, labels = source.read(*paths)
     except _CORRUPT as error:
-        raise ValueError(f"{origin} is not a sound {source.format}: {error}") from error
+        raise ValueError(f"{origin} is not a valid {source.format}: {error}") from error
     except OSError as error:
         raise OSError(f"{origin} cannot be read: {error}") from error
     _check_shape(origin, table, rows, source.columns)

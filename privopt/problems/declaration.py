@@ -113,9 +113,9 @@ def check_scalar(name: str, signature: str, function: Callable[..., Array], *arg
             f"{name} must be a function {signature} written in JAX, got one that raises "
             f"{type(error).__name__}: {reason}"
         ) from error
-    leaves = jax.tree.leaves(result)
-    shapes = ", ".join(f"{leaf.dtype} of shape {leaf.shape}" for leaf in leaves) or "none"
-    scalar = leaves == [result] and result.shape == ()
+    arrays = jax.tree.leaves(result)
+    shapes = ", ".join(f"{leaf.dtype} of shape {leaf.shape}" for leaf in arrays) or "none"
+    scalar = arrays == [result] and result.shape == ()
     if not (scalar and jnp.issubdtype(result.dtype, jnp.floating)):
         raise ValueError(f"{name} must return a floating-point scalar, got {shapes}")
 
@@ -141,7 +141,7 @@ def declared_constraint(
     reach = constraint.radius_about_centre(dim)
     if reach > radius * (1.0 + 1e-12):
         raise ValueError(
-            f"constraint must lie within radius {radius} of its centre, "
+            f"constraint must be within radius {radius} of its centre, "
             f"got {shown(constraint)}, which reaches {reach}"
         )
     return constraint
@@ -204,9 +204,9 @@ def tree_rows(points: Pytree, like: Pytree) -> tuple[tuple[int, ...], Pytree]:
         raise ValueError(f"point must have the structure {expected}, got {structure}")
     points = jax.tree.map(_numbers, points)
     ends = [jnp.shape(leaf) for leaf in jax.tree.leaves(like)]
-    leaves = jax.tree.leaves(points)
-    axes = leaves[0].shape[: leaves[0].ndim - len(ends[0])]
-    shapes, expected_shapes = [leaf.shape for leaf in leaves], [axes + end for end in ends]
+    arrays = jax.tree.leaves(points)
+    axes = arrays[0].shape[: arrays[0].ndim - len(ends[0])]
+    shapes, expected_shapes = [leaf.shape for leaf in arrays], [axes + end for end in ends]
     if shapes != expected_shapes:
         raise ValueError(f"point must have leaves of shapes {expected_shapes}, got {shapes}")
     return axes, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(axes) :]), points)
@@ -215,13 +215,13 @@ def tree_rows(points: Pytree, like: Pytree) -> tuple[tuple[int, ...], Pytree]:
 def check_origin(start: Pytree, dim: int, risk: EmpiricalRisk) -> Pytree:
     """Check that ``start`` can be a parameter of the problem and return it as arrays."""
     origin = jax.tree.map(partial(on_device, name="start"), start)
-    leaves = jax.tree.leaves(origin)
-    if any(leaf.dtype != risk.dtype for leaf in leaves):
+    arrays = jax.tree.leaves(origin)
+    if any(leaf.dtype != risk.dtype for leaf in arrays):
         raise ValueError(
             f"start must be of the data's dtype {risk.dtype}, got "
-            f"{sorted({str(leaf.dtype) for leaf in leaves})}"
+            f"{sorted({str(leaf.dtype) for leaf in arrays})}"
         )
-    size = sum(leaf.size for leaf in leaves)
+    size = sum(leaf.size for leaf in arrays)
     if size != dim:
         raise ValueError(f"start must hold dim = {dim} numbers, got {size}")
     if not isinstance(risk.constraint, WholeSpace):

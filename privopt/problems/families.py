@@ -45,7 +45,7 @@ class Family:
 
     @classmethod
     def of(cls, problem: Problem, summary: str = "") -> Family:
-        """Return the family of one problem, whose member of size ``n`` has the first ``n`` records.
+        """Return the family of one problem; size ``n`` means its first ``n`` records.
 
         The order of the records should be public and random, as in ``Dataset.subset``. The first
         records of a file sorted by label are another problem.

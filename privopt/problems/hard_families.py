@@ -189,8 +189,8 @@ def _surplus(
 def _orthogonal_linear(*, n: int, dim: int, **unused: float) -> Problem:
     """Build ``-<w, x_t>`` with ``x_t`` orthogonal to ``x_1 + ... + x_{t-1}`` (spiral of Theodorus).
 
-    The sum of the first ``t`` records has norm ``sqrt(t)``. Follow-the-leader gains nothing from
-    the next record, and the best point in hindsight gains ``sqrt(n)``. In any other order, a leader
+    The sum of the first ``t`` records has norm ``sqrt(t)``. Follow-the-leader gains 0 on the next
+    record, and the best point in hindsight gains ``sqrt(n)``. In any other order, a leader
     with ``Lambda = sqrt(n)`` has no larger regret, and a smaller one if a partial sum is longer
     than that.
     """

@@ -126,7 +126,7 @@ def quantile(
     kink, and ``H = max |x|^2 / width``.
     """
     if not 0.0 < real("level", level) < 1.0:
-        raise ValueError(f"level must lie between 0 and 1, got {shown(level)}")
+        raise ValueError(f"level must be between 0 and 1, got {shown(level)}")
     loss = Quantile(float(level), _width(width))
     return _linear_model(loss, "quantile", features, labels, problem_class, options)
 

@@ -75,10 +75,10 @@ class Problem:
         Records along the leading axis of every leaf. Floating-point leaves share one dtype, in
         which a run computes. A generalised linear loss takes ``(features, labels)`` of shapes
         ``(records, dim)`` and ``(records,)``; features that exceed ``smoothness`` are shortened. A
-        matrix of ``scipy.sparse`` becomes :class:`privopt.convex.SparseFeatures`, whose memory is
-        the length of the longest row times the number of records; other losses receive single
-        rows. Arrays sharded by ``jax.device_put`` along the first axis stay sharded: each device
-        sums over its own records, and noise is sampled once.
+        matrix of ``scipy.sparse`` becomes :class:`privopt.convex.SparseFeatures`; its memory is the
+        length of the longest row times the number of records. Other losses receive single rows.
+        Arrays sharded by ``jax.device_put`` along the first axis stay sharded: each device sums
+        over its own records, and noise is sampled once.
     problem_class
         Declared, never estimated; :meth:`check` compares it with the data.
     constraint
@@ -223,7 +223,7 @@ class Problem:
 
         ``"smoothing"``: the loss has a Moreau envelope. ``"linear_model"``: a smooth loss of one
         linear prediction. ``"ball"``: the constraint set is a Euclidean ball. ``"mean"``: squared
-        distances, whose minimiser is the projected mean. ``"unit_modulus"``: squared distances
+        distances; the minimiser is the projected mean. ``"unit_modulus"``: squared distances
         with a modulus of at most 1. ``"squares"``: squared losses of linear predictions.
         """
         loss: Any = self.objective.loss
@@ -300,8 +300,8 @@ class Problem:
         """Compute ``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
         The true excess over ``min_W F`` is at least the result and at most the result plus
-        ``reference.gap``. Squared distances use a closed form, whose error is relative to the
-        excess if the mean record is in the constraint set.
+        ``reference.gap``. Squared distances use a closed form. Its error is relative to the excess
+        if the mean record is in the constraint set.
         """
         if not has_mean(self.objective):
             return self.risk(point) - self.reference.value

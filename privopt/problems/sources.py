@@ -143,7 +143,7 @@ def _pool_images(features: FloatArray) -> FloatArray:
     return np.asarray(features.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(-1, 196) / 255.0)
 
 
-class Source(NamedTuple):
+class DataSource(NamedTuple):
     """Files, shape, labels and scaling of one data set.
 
     ``files`` are relative to the data folder, the same number for each part; a set without files
@@ -169,19 +169,19 @@ class Source(NamedTuple):
 
 
 # fmt: off
-_A9A = Source(  # 14 attributes, each with at most one indicator set
+_A9A = DataSource(  # 14 attributes, each with at most one indicator set
     ("a9a/a9a.gz",), (32_561,), 123, (-1, 1), (1,), divisor=math.sqrt(14.0),
     source="UCI Adult in Platt's binarisation, LIBSVM collection, training part",
     notes="+1: income above $50,000; divided by sqrt(14), the number of attributes",
 )
-_IMDB = Source(  # the more frequent half of 20,000 words, chosen on other reviews
+_IMDB = DataSource(  # the more frequent half of 20,000 words, chosen on other reviews
     ("imdb/imdb_tokens.npz",), (25_000,), 10_000, (0, 1), (1,), texts=True,
     read=partial(read_tokens, part="train", words=10_000, length=256), format="NPZ file of texts",
     source="Large Movie Review Dataset v1.0 (Maas et al., ACL 2011), training part",
     notes=f"+1: positive; counts of 10,000 words among the last 256, the {MAX_WORDS} largest, "
           "clipped to norm 1",
 )
-_KDDCUP99 = Source(  # 41 columns, then the label: normal or the name of an attack
+_KDDCUP99 = DataSource(  # 41 columns, then the label: normal or the name of an attack
     ("kddcup99/kddcup.data_10_percent.gz",), (494_021,), 41, (-1, 0), (-1,),
     transform=_scale_connections, format="CSV file",
     read=partial(read_csv, words=CONNECTION_WORDS | {41: ("normal.",)}),
@@ -189,7 +189,7 @@ _KDDCUP99 = Source(  # 41 columns, then the label: normal or the name of an atta
     notes="+1: attack; logarithms over logarithms of public bounds, an indicator for each of 84 "
           "public words, each row clipped to norm 1",
 )
-_MNIST = Source(
+_MNIST = DataSource(
     ("mnist/train-images-idx3-ubyte.gz", "mnist/train-labels-idx1-ubyte.gz"),
     (60_000,), 784, tuple(range(10)), (0, 2, 4, 6, 8), transform=_pool_images,
     read=read_idx, format="IDX file",
@@ -201,24 +201,24 @@ SOURCES = {
     "a9a_test": _A9A._replace(
         files=("a9a/a9a.t.gz",), rows=(16_281,), source=_A9A.source.replace("training", "test")
     ),
-    "breast_cancer": Source(  # mean, standard error and worst value of ten quantities
+    "breast_cancer": DataSource(  # mean, standard error and worst value of ten quantities
         (), (569,), 30, (0, 1), (0,), transform=_scale_cells, divisor=math.sqrt(30.0),
         source="UCI Breast Cancer Wisconsin (Diagnostic), shipped with scikit-learn",
         notes="+1: malignant; fixed public bound per feature, clipped to [0, 1], over sqrt(30)",
     ),
-    "breast_cancer_original": Source(
+    "breast_cancer_original": DataSource(
         ("breast-cancer/breast-cancer.gz",), (683,), 10, (2, 4), (4,),
         drop=1, divisor=10.0 * math.sqrt(9.0),
         source="UCI Breast Cancer Wisconsin (Original), LIBSVM collection, complete rows",
         notes="+1: malignant; sample number dropped, grades 1 to 10 divided by 10 sqrt(9)",
     ),
-    "covertype": Source(  # ten numbers, then indicators of four areas and forty soils
+    "covertype": DataSource(  # ten numbers, then indicators of four areas and forty soils
         ("covtype20k/covtype.20k.data.gz",), (20_000,), 54, tuple(range(1, 8)), (2,),
         transform=_scale_forest, read=read_csv, format="CSV file",
         source="UCI Covertype (Blackard, Dean), its first 20,000 rows",
         notes="+1: class 2, lodgepole pine; fixed public range per number, rows clipped to norm 1",
     ),
-    "digits": Source(  # pixels from 0 to 16
+    "digits": DataSource(  # pixels from 0 to 16
         (), (1_797,), 64, tuple(range(10)), (0, 2, 4, 6, 8), divisor=16.0 * math.sqrt(64.0),
         source="UCI Optical Recognition of Handwritten Digits, shipped with scikit-learn",
         notes="+1: even digit; pixels 0 to 16 divided by 16 sqrt(64) = 128",
@@ -238,29 +238,29 @@ SOURCES = {
         files=("mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz"),
         rows=(10_000,), source=_MNIST.source.replace("training", "test"),
     ),
-    "mushrooms": Source(
+    "mushrooms": DataSource(
         ("mushrooms/mushrooms.gz",), (8_124,), 112, (0, 1), (1,), divisor=math.sqrt(21.0),
         source="UCI Mushroom, LIBSVM encoding",
         notes="+1: poisonous; divided by sqrt(21), the number of attributes",
     ),
-    "phishing": Source(
+    "phishing": DataSource(
         ("phishing/phishing.gz",), (11_055,), 68, (0, 1), (1,),
         source="UCI Phishing Websites, LIBSVM encoding",
         notes="+1: label 1 of the file; 30 indicators per row, stored over sqrt(30); only clipped",
     ),
-    "rcv1": Source(
+    "rcv1": DataSource(
         ("rcv1_subset/rcv1_ccat_train1000.gz", "rcv1_subset/rcv1_ccat_test500.gz"),
         (1_000, 500), 47_236, (-1, 1), (1,), texts=True,
         source="RCV1-v2 (Lewis, Yang, Rose, Li 2004), topic CCAT, extracts of 1,000 and 500",
         notes=f"+1: topic CCAT; the {MAX_WORDS} largest tf-idf values, clipped to norm 1",
     ),
-    "sector": Source(  # 105 industries by sector; the first 52 have half of the pages
+    "sector": DataSource(  # 105 industries by sector; the first 52 have half of the pages
         ("sector/sector.scale.bz2", "sector/sector.t.scale.bz2"),
         (6_412, 3_207), 55_197, tuple(range(1, 106)), tuple(range(1, 53)), texts=True,
         source="Industry Sector web pages (McCallum, Nigam; Rennie), LIBSVM collection, both parts",
         notes=f"+1: classes 1 to 52 of 105; {MAX_WORDS} largest tf-idf values, clipped to norm 1",
     ),
-    "w8a": Source(
+    "w8a": DataSource(
         ("w8a/w8a.gz",), (49_749,), 300, (-1, 1), (1,),
         source="Platt's web page data, LIBSVM collection, training part",
         notes="+1: the rare category; each row clipped to norm 1, empty rows stay zero",

@@ -91,7 +91,7 @@ def same_record(*, n: int, dim: int, sparsity: int | None, **unused: object) -> 
 def fingerprints(
     *, n: int, dim: int, sparsity: int | None, noise_ratio: float, strength: float
 ) -> SparseRecords:
-    """Return records ``+-1/sqrt(s)`` with independent signs whose means are uniform on [-1, 1]."""
+    """Return records ``+-1/sqrt(s)`` with independent signs of means uniform on [-1, 1]."""
     sparsity = declared_sparsity(sparsity, dim)
     size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
     count = _blocks(n, dim, sparsity, size)
@@ -191,11 +191,10 @@ def _build(
     *,
     n: int,
     dim: int,
-    noise_ratio: float,
-    strength: float,
     sparsity: int | None = None,
+    **options: float,
 ) -> Problem:
-    records = sampler(n=n, dim=dim, sparsity=sparsity, noise_ratio=noise_ratio, strength=strength)
+    records = sampler(n=n, dim=dim, sparsity=sparsity, **options)
     sizes = ProblemClass(n=n, dim=dim, lipschitz=math.inf, radius=math.inf, sparsity=sparsity)
     return losses(name, records, sizes)
 

@@ -113,17 +113,27 @@ def _build(
     del noise_ratio
     if sparsity is not None and sparsity > dim:
         raise ValueError(f"sparsity must not exceed dim, got {sparsity} > {dim}")
-    return build(law, n, dim, sparsity, int(strength))
+    return build(law, _Size(n, dim, sparsity, int(strength)))
 
 
-_Build = Callable[[Law, int, int, int | None, int], Problem]
+class _Size(NamedTuple):
+    """Size and seed of a data set."""
+
+    n: int
+    dim: int
+    sparsity: int | None
+    seed: int
+
+
+_Build = Callable[[Law, _Size], Problem]
 
 
 # --- records --------------------------------------------------------------------------------------
 
 
-def _rows(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> _Floats | SparseFeatures:
+def _rows(law: Law, size: _Size) -> _Floats | SparseFeatures:
     """Sample rows of norm at most 1."""
+    n, dim, sparsity, seed = size
     normal = np.random.default_rng([dim, seed, 0]).normal(size=(n, dim))
     rows = normal * law.conditioning ** (-0.5 * np.linspace(0.0, 1.0, dim))
     places = None if sparsity is None else _places(n, np.ones(dim), sparsity, seed)
@@ -168,13 +178,10 @@ def _signs(
     smoothness: float | None,
     name: str,
     law: Law,
-    n: int,
-    dim: int,
-    sparsity: int | None,
-    seed: int,
+    size: _Size,
 ) -> Problem:
     """Build a problem with labels -1 and 1."""
-    rows = _rows(law, n, dim, sparsity, seed)
+    rows, (n, dim, _, seed) = _rows(law, size), size
     odds = _scores(rows, _planted(dim, seed)[0]) / law.noise
     uniform = np.random.default_rng([dim, seed, 4]).logistic(size=n)
     facts = ProblemClass(
@@ -190,13 +197,10 @@ def _regression(
     smoothness: float | None,
     name: str,
     law: Law,
-    n: int,
-    dim: int,
-    sparsity: int | None,
-    seed: int,
+    size: _Size,
 ) -> Problem:
     """Build a problem of residuals; ``slope`` is infinite if it grows with the residual."""
-    rows, reach = _rows(law, n, dim, sparsity, seed), law.radius / 2.0
+    rows, (n, dim, _, seed), reach = _rows(law, size), size, law.radius / 2.0
     scores = _scores(rows, _planted(dim, seed)[0])
     scores = scores + law.noise * np.random.default_rng([dim, seed, 4]).normal(size=n)
     labels = np.clip(reach * scores / math.sqrt(dim), -reach, reach)
@@ -207,12 +211,13 @@ def _regression(
     return model(rows, labels, problem_class=facts, name=name)
 
 
-def _softmax(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Problem:
+def _softmax(law: Law, size: _Size) -> Problem:
     """Build softmax regression; the label is the argmax of the scores with Gumbel noise."""
+    n, dim, sparsity, seed = size
     if dim % _CLASSES:
         raise ValueError(f"dim must be a multiple of {_CLASSES}, the classes, got {dim}")
     width = dim // _CLASSES
-    rows = _rows(law, n, width, None if sparsity is None else min(sparsity, width), seed)
+    rows = _rows(law, _Size(n, width, sparsity and min(sparsity, width), seed))
     scores = np.stack([_scores(rows, planted) for planted in _planted(width, seed, _CLASSES)])
     gumbel = np.random.default_rng([dim, seed, 4]).gumbel(size=(n, _CLASSES)).T
     facts = ProblemClass(
@@ -228,8 +233,9 @@ def _softmax(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Pro
     )
 
 
-def _words(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> SparseFeatures:
-    """Sample rows of ``s`` entries ``+-1/sqrt(s)`` whose signs tend to match a planted vector."""
+def _words(law: Law, size: _Size) -> SparseFeatures:
+    """Sample rows of ``s`` entries ``+-1/sqrt(s)`` with signs correlated with a planted vector."""
+    n, dim, sparsity, seed = size
     count = math.ceil(math.sqrt(dim)) if sparsity is None else sparsity
     places = _places(n, 1.0 / np.arange(1.0, dim + 1.0), count, seed)
     noise = np.random.default_rng([dim, seed, 4]).logistic(size=(n, dim))[:, :count]
@@ -238,20 +244,20 @@ def _words(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Spars
     return SparseFeatures(jnp.asarray(places), jnp.asarray(_ROOM * signs / math.sqrt(count)), dim)
 
 
-def _sparse_mean(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Problem:
-    rows = _words(law, n, dim, sparsity, seed)
+def _sparse_mean(law: Law, size: _Size) -> Problem:
+    rows = _words(law, size)
     facts = ProblemClass(
-        n=n, dim=dim, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0,
+        n=size.n, dim=size.dim, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0,
         sparsity=_sparsity(rows),
     )  # fmt: skip
     return squared_distance(rows, problem_class=facts, name="synthetic_sparse_mean")
 
 
-def _sparse_linear(law: Law, n: int, dim: int, sparsity: int | None, seed: int) -> Problem:
-    rows = _words(law, n, dim, sparsity, seed)
-    total = np.asarray(rows.rmatvec(jnp.ones(n)), np.float64)
+def _sparse_linear(law: Law, size: _Size) -> Problem:
+    rows = _words(law, size)
+    total = np.asarray(rows.rmatvec(jnp.ones(size.n)), np.float64)
     facts = ProblemClass(
-        n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0, sparsity=_sparsity(rows)
+        n=size.n, dim=size.dim, lipschitz=1.0, radius=1.0, smoothness=0.0, sparsity=_sparsity(rows)
     )
     return linear(
         rows,

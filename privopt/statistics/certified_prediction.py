@@ -1,8 +1,7 @@
-"""Prediction that provably stays where it is: a vote on noisy inputs, and how far it holds.
+"""Certified prediction by randomised smoothing: a vote on noisy inputs and its certified radius.
 
-The mathematics of differential privacy, with *inputs* in the place of data sets: what is seen is
-an input with Gaussian noise, and two inputs are neighbours if they are close. It protects no
-record, and does not ask how a classifier was trained.
+Differential privacy with *inputs* in place of data sets: inputs have Gaussian noise, and two inputs
+are neighbours if they are close. No record is protected, and the classifier is arbitrary.
 """
 
 from __future__ import annotations
@@ -10,28 +9,56 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax import Array
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtri
+from scipy.special import betaincinv, ndtri
 
 from privopt import draws
 from privopt.arguments import checked, count, positive_number, real, shown
 from privopt.privacy import gaussian_mu
+from privopt.privacy.numbers import real_array
 from privopt.records import check_floating
-from privopt.statistics.proportion import clopper_pearson
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+@checked
+def clopper_pearson(
+    hits: npt.ArrayLike, trials: int, failure: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper confidence bounds of the probability of a hit, shaped like ``hits``.
+
+    Each bound fails with probability at most ``failure``, for every true probability.
+
+    Source: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case
+    of the binomial", Biometrika 1934.
+
+    Examples
+    --------
+    >>> lower, upper = clopper_pearson([0, 10], trials=10, failure=0.001)
+    >>> lower.round(3).tolist(), upper.round(3).tolist()
+    ([0.0, 0.501], [0.499, 1.0])
+    """
+    hits = real_array("hits", hits)
+    misses = trials - hits
+    lower = betaincinv(np.maximum(hits, 1), misses + 1, failure)
+    upper = betaincinv(hits + 1, np.maximum(misses, 1), 1.0 - failure)
+    return np.where(hits == 0, 0.0, lower), np.where(misses == 0, 1.0, upper)
 
 
 class Votes(NamedTuple):
-    """What noisy copies of an input were called.
+    """Predicted classes of noisy copies of an input.
 
-    ``chosen``, shape ``()``, is the class that won a first vote, which decides nothing else.
-    ``counts``, shape ``(classes,)``, are of a fresh vote; ``spoiled``, shape ``()``, its copies of
-    no class; ``sigma``, shape ``()``, the noise as it was, in the type of the input.
+    ``chosen``, shape ``()``, is the class with the most votes in a first sample, used only for
+    this. ``counts``, shape ``(classes,)``, are the votes of a second sample; ``spoiled``,
+    shape ``()``, is its number of invalid copies. ``sigma``, shape ``()``, is the noise in the
+    dtype of the input.
     """
 
     chosen: Array
@@ -51,23 +78,23 @@ def noisy_votes(
     choosing: int = 100,
     chunk: int = 128,
 ) -> Votes:
-    """Which class has the largest score on ``samples`` copies ``x + N(0, sigma^2 I)``.
+    """Return the classes with the largest score on ``samples`` copies ``x + N(0, sigma^2 I)``.
 
     Parameters
     ----------
     scores : callable
-        From one input to its scores, shape ``(classes,)``. The first of equal ones is the largest;
-        where one is NaN the copy is spoiled.
+        Function of one input that returns scores, shape ``(classes,)``. Ties are won by the first
+        class. A copy with a NaN score is invalid.
     x : Array
         One input, of any shape; ``jax.vmap`` for many.
     sigma : float or Array
-        In the units of ``x``.
+        Standard deviation of the noise, in the units of ``x``.
     key : Array
         Typed key from ``jax.random.key``.
     samples, choosing : int
-        Copies that are counted, and other ones that only choose.
+        Number of counted copies, and of further copies that select the class.
     chunk : int
-        Copies that are in memory at a time. The votes do not depend on it.
+        Number of copies in memory. The votes do not depend on it.
 
     Examples
     --------
@@ -84,43 +111,45 @@ def noisy_votes(
 
     def vote(number: Array) -> Array:
         noise = draws.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
-        found = scores(x + sigma * noise)
-        return jnp.where(jnp.isnan(found).any(), classes, jnp.argmax(found))
+        values = scores(x + sigma * noise)
+        return jnp.where(jnp.isnan(values).any(), classes, jnp.argmax(values))
 
-    whole = chunk * math.ceil(copies / chunk)  # without a smaller last chunk, a program of its own
-    called = jax.lax.map(vote, jnp.arange(whole, dtype=jnp.uint32), batch_size=chunk)
-    chosen = jnp.argmax(jnp.bincount(called[:choosing], length=classes + 1)[:-1])
+    padded = chunk * math.ceil(copies / chunk)  # a smaller last chunk would compile separately
+    called = jax.lax.map(vote, jnp.arange(padded, dtype=jnp.uint32), batch_size=chunk)
+    winner = jnp.argmax(jnp.bincount(called[:choosing], length=classes + 1)[:-1])
     counts = jnp.bincount(called[choosing:copies], length=classes + 1)
-    return Votes(chosen, counts[:-1], counts[-1], sigma)
+    return Votes(winner, counts[:-1], counts[-1], sigma)
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The class of an input, and a radius within which the vote of all noisy copies keeps it.
+    """Predicted class of an input and the radius within which the prediction is constant.
 
     Parameters
     ----------
     predicted : int or None
-        None where it abstains: no class is certainly ahead.
+        None if it abstains, because no class is certainly the most likely one.
     lower, upper : float
-        At most the probability that a noisy copy gets the class, and at least that of each other.
+        Lower bound of the probability of the class, and upper bound of that of every other class.
     sigma : float
         Standard deviation of the noise, in the units of inputs.
 
     Formal guarantee
     ----------------
     With probability ``1 - failure`` over the votes, ``predicted`` is the most likely class of noisy
-    copies of every input closer than ``radius``, and so than ``radius_by_epsilon``: two inputs at
-    l2 distance ``r`` with noise are as hard to tell apart as ``N(0, 1)`` from ``N(r/sigma, 1)``, so
-    a vote is ``r/sigma``-Gaussian DP. Its ``relation`` is none of :class:`privopt.Relation`, which
-    are of data sets: it has a radius, and neither records nor samplers. The noise is taken to be
-    exact; that of ``draws`` differs by rounding.
+    copies of every input closer than ``radius``, and hence than ``radius_by_epsilon``. A vote is
+    ``r/sigma``-Gaussian DP for inputs at l2 distance ``r``
+    (:ref:`Mechanisms, Theorem 12 <theory-mechanisms-12>`). The ``relation`` is not a
+    :class:`privopt.Relation`, which compares data sets. The noise is assumed to be exact; that of
+    ``draws`` differs by rounding.
 
-    Source: Lecuyer, Atlidakis, Geambasu, Hsu and Jana, "Certified robustness to adversarial
+    References
+    ----------
+    Lecuyer, Atlidakis, Geambasu, Hsu and Jana, "Certified robustness to adversarial
     examples with differential privacy", 2019, Proposition 1; Cohen, Rosenfeld and Kolter,
     "Certified adversarial robustness via randomized smoothing", 2019, Theorem 1. The latter bound
-    one class at ``failure`` and put ``upper = 1 - lower``; we do of two classes, and of more bound
-    each at ``failure/classes``.
+    one class at ``failure`` and use ``upper = 1 - lower``. The same is done here for two classes;
+    for more classes each is bounded at ``failure/classes``.
 
     Examples
     --------
@@ -139,10 +168,10 @@ class Certificate:
 
     @classmethod
     def of(cls, votes: Votes, *, failure: float = 1e-3) -> Certificate:
-        """What the votes on one input prove, with probability ``1 - failure``.
+        """Return the certificate of the votes on one input, valid with probability ``1 - failure``.
 
-        Counts that are bounded are not those that chose, so one class is bounded from below and
-        each other from above, by Clopper and Pearson.
+        The selected class has a lower bound and every other class an upper bound (Clopper and
+        Pearson), from counts that are independent of the selection.
 
         Examples
         --------
@@ -154,7 +183,7 @@ class Certificate:
         sigma = positive_number("sigma", float(votes.sigma))
         if not 0.0 < real("failure", failure) < 1.0:
             raise ValueError(f"failure must be above 0 and below 1, got {shown(failure)}")
-        counts, chosen = np.asarray(votes.counts), int(votes.chosen)
+        counts, winner = np.asarray(votes.counts), int(votes.chosen)
         if counts.ndim != 1 or counts.size < 2:
             raise ValueError(
                 f"votes must be on one input and at least two classes, got shape {counts.shape}"
@@ -169,51 +198,43 @@ class Certificate:
                 f"got {samples}"
             )
         lowers, uppers = clopper_pearson(counts, samples, share)
-        lower = float(lowers[chosen])
+        lower = float(lowers[winner])
         upper = 1.0 - lower
         if counts.size > 2:
-            upper = min(upper, float(np.delete(uppers, chosen).max()))
-        return cls(chosen if lower > upper else None, lower, upper, sigma)
+            upper = min(upper, float(np.delete(uppers, winner).max()))
+        return cls(winner if lower > upper else None, lower, upper, sigma)
 
     @property
     def radius(self) -> float:
-        """``sigma/2 (Phi^-1(lower) - Phi^-1(upper))``; 0 where it abstains.
-
-        Of a class at ``r/sigma``-Gaussian DP, the probability falls to ``Phi(Phi^-1(lower) -
-        r/sigma)`` at least, and that of another rises to ``Phi(Phi^-1(upper) + r/sigma)`` at most.
-        """
+        """Certified radius ``sigma/2 (Phi^-1(lower) - Phi^-1(upper))``; 0 if it abstains."""
         if self.predicted is None:
             return 0.0
-        ends = float(ndtri(self.lower)), float(ndtri(self.upper))
-        rounded = 2.0**-49 * (1.0 + abs(ends[0]) + abs(ends[1]))
-        return self.sigma * max(0.0, 0.5 * (ends[0] - ends[1]) - rounded)
+        low, high = float(ndtri(self.lower)), float(ndtri(self.upper))
+        round_off = 2.0**-49 * (1.0 + abs(low) + abs(high))
+        return self.sigma * max(0.0, 0.5 * (low - high) - round_off)
 
     @property
     def radius_by_epsilon(self) -> float:
-        """The largest ``r`` of ``lower > e^(2 epsilon) upper + (1 + e^epsilon) delta``.
+        """Largest ``r`` with ``lower > e^(2 epsilon) upper + (1 + e^epsilon) delta``.
 
-        For any one ``epsilon``, ``delta`` being that of the noise at sensitivity ``r``; every
-        ``epsilon`` tried gives a true radius, and a search finds nearly the best. Never above
-        ``radius``, which uses all of them together.
+        ``delta`` is that of the noise at sensitivity ``r``. Every ``epsilon`` gives a valid radius,
+        and a search returns nearly the largest. It is at most ``radius``, which uses all epsilons.
         """
         if self.predicted is None:
             return 0.0
 
-        def of(epsilon: float) -> float:
-            gap = self.lower - math.exp(2.0 * epsilon) * self.upper - 2.0**-48  # what it rounds
+        def radius(epsilon: float) -> float:
+            gap = self.lower - math.exp(2.0 * epsilon) * self.upper - 2.0**-48  # round-off
             return gaussian_mu(epsilon, max(0.0, gap / (1.0 + math.exp(epsilon))))
 
-        most = 0.5 * (math.log(self.lower) - math.log(self.upper))
-        found = minimize_scalar(
-            lambda epsilon: -of(epsilon), bounds=(0.0, most), options={"xatol": 1e-3 * most}
+        limit = 0.5 * (math.log(self.lower) - math.log(self.upper))
+        result = minimize_scalar(
+            lambda epsilon: -radius(epsilon), bounds=(0.0, limit), options={"xatol": 1e-3 * limit}
         )
-        return self.sigma * -float(found.fun)
+        return self.sigma * -float(result.fun)
 
     def at(self, radius: float) -> int | None:
-        """The class, if no input within ``radius`` has another one for certain; else None.
-
-        No certificate is at a radius of ``self.radius`` or beyond: it abstains.
-        """
+        """Return the class if it is certified within ``radius``, which is below ``self.radius``."""
         if not real("radius", radius) >= 0.0:
             raise ValueError(f"radius must be non-negative, got {shown(radius)}")
         return self.predicted if radius < self.radius else None

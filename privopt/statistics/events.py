@@ -1,4 +1,4 @@
-"""Events of releases that are known by what they cost, not by how they add noise."""
+"""Events of releases with a known epsilon."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from privopt.privacy import pure_event
 
 @checked
 def pure_release(epsilon: float) -> DpEvent:
-    """The event of any ``epsilon``-DP release; a no-op at zero, and no privacy at infinity.
+    """Return the event of an ``epsilon``-DP release; a no-op at 0, non-private at infinity.
 
     Examples
     --------
@@ -25,5 +25,5 @@ def pure_release(epsilon: float) -> DpEvent:
 
 
 def resolvable(epsilon: float) -> float:
-    """A loss so far below ``epsilon`` that what is accounted for it, rounding included, is not."""
+    """Return a loss with an accounted epsilon, rounding included, of at most ``epsilon``."""
     return epsilon / (1.0 + 1e-11) if epsilon < math.inf else epsilon

@@ -14,12 +14,12 @@ from privopt.statistics.records import countable, mask_of, numbers
 
 
 class Histogram(NamedTuple):
-    """How many records fall between public edges; each falls into one bin, whatever it is.
+    """Counts of records in bins with public edges; every record is in exactly one bin.
 
-    Bins are closed on the side away from zero, and on both if they begin at zero from the right:
-    ``[0, s], (s, sB], ...`` and ``[-s, 0), [-sB, -s), ...``. Records beyond the edges belong to the
-    outermost bins; NaN is read as zero. ``edges`` increase, ``K + 1`` for ``K`` bins; their number
-    shapes the program, their values do not.
+    Bins are closed at the end away from zero, and the bin that starts at zero is closed at both
+    ends: ``[0, s], (s, sB], ...`` and ``[-s, 0), [-sB, -s), ...``. Records beyond the edges are in
+    the outermost bins; NaN counts as zero. There are ``K + 1`` increasing ``edges`` for ``K`` bins.
+    Their number is static, their values are not.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Histogram(NamedTuple):
 
     @classmethod
     def logarithmic(cls, scale: float, base: float, count: int, *, mirrored: bool) -> Histogram:
-        """Bins ``[0, s]``, ``(s B^(i-1), s B^i]`` for ``i < count``; ``mirrored``: also below."""
+        """Return bins ``[0, s]``, ``(s B^(i-1), s B^i]``, ``i < count``; mirrored ones too."""
         positive_number("scale", scale)
         if not 1.0 < real("base", base) < math.inf:
             raise ValueError(f"base must be above 1 and finite, got {shown(base)}")
@@ -42,13 +42,13 @@ class Histogram(NamedTuple):
             raise ValueError(f"count must be a positive integer, got {shown(count)}")
         if math.log(scale) + (count - 1) * math.log(base) > math.log(1e30):
             raise ValueError(f"count must keep the last edge below 1e30, got {shown(count)}")
-        above = tuple(scale * base**i for i in range(count))
-        below = tuple(-edge for edge in reversed(above)) if mirrored else ()
-        return cls((*below, 0.0, *above))
+        positive = tuple(scale * base**i for i in range(count))
+        negative = tuple(-edge for edge in reversed(positive)) if mirrored else ()
+        return cls((*negative, 0.0, *positive))
 
     @property
     def bins(self) -> int:
-        """``K``."""
+        """Number of bins ``K``."""
         return len(self.edges) - 1
 
     def sensitivity(self, relation: Relation) -> float:
@@ -61,7 +61,7 @@ class Histogram(NamedTuple):
     def answer(self, records: Array, present: Array | None = None) -> Array:
         """Return the counts, shape ``(K,)``, in the dtype of ``records``, of shape ``(n,)``.
 
-        ``n`` is less than ``2^24`` in float32, so that counts are exact.
+        In float32 ``n`` must be below ``2^24``, so that counts are exact.
         """
         records = countable(numbers(records))
         inner = jnp.asarray(self.edges[1:-1], records.dtype)

@@ -1,4 +1,4 @@
-"""Records of statistics: floats, some of them not finite or absent, and public intervals."""
+"""Records of statistics: conversion, masks of present records, sums and public intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privopt.records import as_floats
 
 
 def numbers(records: Array) -> Array:
-    """Return ``records``, a vector, as floats with zero for NaN; infinite ones are clamped later.
+    """Return the vector ``records`` as floats with zero for NaN; infinities are clamped later.
 
     The types are those of :func:`privopt.records.as_floats`.
     """
@@ -23,37 +23,37 @@ def numbers(records: Array) -> Array:
 
 
 def summable(records: Array) -> Array:
-    """Return ``records`` if their dtype adds them up with the round-off that is charged.
+    """Return ``records`` if the round-off of their sum in their dtype is within the charged one.
 
     At most 131,072 in float32, ``2^46`` in float64; else ``ValueError``. The length of the array is
-    public, as every shape is; a private number of records is in ``present``.
+    public, like every shape. A private number of records is expressed by ``present``.
     """
-    most = max_terms(records.dtype)
-    if records.shape[0] > most:
+    limit = max_terms(records.dtype)
+    if records.shape[0] > limit:
         raise ValueError(
-            f"records must number at most {most} for a sum in {records.dtype}, "
+            f"records must number at most {limit} for a sum in {records.dtype}, "
             f"got {records.shape[0]}"
         )
     return records
 
 
 def countable(records: Array) -> Array:
-    """Return ``records`` if their dtype distinguishes all counts of them from the next.
+    """Return ``records`` if their dtype represents all counts up to their number exactly.
 
-    Fewer than ``2^24`` in float32, ``2^53`` in float64; else ``ValueError``. Counts that are
-    rounded could differ by two where one record differs.
+    Fewer than ``2^24`` in float32, ``2^53`` in float64; else ``ValueError``. Rounded counts of
+    neighbours could differ by two.
     """
-    most = int(2.0 / float(jnp.finfo(records.dtype).eps)) - 1
-    if records.shape[0] > most:
+    limit = int(2.0 / float(jnp.finfo(records.dtype).eps)) - 1
+    if records.shape[0] > limit:
         raise ValueError(
-            f"records must number at most {most} for counts in {records.dtype}, "
+            f"records must number at most {limit} for counts in {records.dtype}, "
             f"got {records.shape[0]}"
         )
     return records
 
 
 def mask_of(records: Array, present: Array | None) -> Array:
-    """Return the mask of the records that are present, by default all of them."""
+    """Return the mask of the present records, by default all of them."""
     if present is None:
         return jnp.ones(records.shape[:1], bool)
     boolean = getattr(present, "dtype", None) == jnp.bool_
@@ -66,15 +66,15 @@ def mask_of(records: Array, present: Array | None) -> Array:
 
 
 def present_count(records: Array, present: Array | None) -> Array:
-    """Return the number of records present in the dtype of ``records``, exactly."""
+    """Return the exact number of present records in the dtype of ``records``."""
     return jnp.count_nonzero(mask_of(countable(records), present)).astype(records.dtype)
 
 
 def present_sum(terms: Array, present: Array | None) -> Array:
     """Return ``sum_i p_i t_i`` over the first axis, with the round-off of a single rounding.
 
-    ``terms`` have shape ``(n, ...)``; the sum of none is zero. A record for which ``present`` is
-    False adds nothing, so that data sets of different sizes share one program.
+    ``terms`` have shape ``(n, ...)``; an empty sum is zero. Records with ``present`` False are
+    excluded, so that data sets of different sizes share one program.
     """
     if present is not None:
         mask = mask_of(terms, present).reshape(-1, *(1,) * (terms.ndim - 1))
@@ -108,9 +108,9 @@ class Bounds(NamedTuple):
         return cls(math.fsum((0.5 * lower, 0.5 * upper)), half_width)
 
     def standardise(self, records: Array) -> Array:
-        """Return ``(x - m)/h`` clamped to ``[-1, 1]``; zero for NaN, and for all if ``h = 0``.
+        """Return ``(x - m)/h`` clamped to ``[-1, 1]``; zero for NaN, and everywhere if ``h = 0``.
 
-        No record leaves the interval, rounding included.
+        The result is in the interval for every record, rounding included.
         """
         records = as_floats(records, "records", ndim=1)
         width = jnp.where(self.half_width > 0.0, self.half_width, jnp.inf)

@@ -1,4 +1,4 @@
-"""Selection from a finite public set by the exponential mechanism: only the index leaves.
+"""Selection from a finite public set by the exponential mechanism; only the index is released.
 
 Source: McSherry and Talwar, "Mechanism design via differential privacy", FOCS 2007.
 """
@@ -23,21 +23,21 @@ from privopt.statistics.events import pure_release, resolvable
 
 
 class ScoreQuery(Protocol):
-    """A table of scores that knows how unevenly one record can move it."""
+    """A table of scores with the range of its change between neighbours."""
 
     def score_range(self, relation: Relation) -> float:
-        """Largest ``max_y c(y) - min_y c(y)``, with ``c`` the change of all scores at once.
+        """Return the largest ``max_y c(y) - min_y c(y)``, where ``c`` is the change of the scores.
 
-        What all scores gain together, no selection can see.
+        A common change of all scores does not affect the selection.
         """
 
 
 class BoundedScores(NamedTuple):
-    """Declared bounds of how far one record moves a score; facts for every data set.
+    """Declared sensitivities of a score, valid for every data set.
 
-    ``change`` is the largest change of any one score when a record is added, removed or zeroed,
-    ``replacement`` the same when it is replaced, at most ``2 change``; ``monotone`` says whether an
-    added record moves all scores in the same direction, as it does counts.
+    ``change`` is the sensitivity of each score when a record is added, removed or zeroed;
+    ``replacement`` is that of a replacement, at most ``2 change``. ``monotone`` is True if an added
+    record changes all scores in the same direction, for example counts.
 
     Examples
     --------
@@ -54,20 +54,20 @@ class BoundedScores(NamedTuple):
     def of(
         cls, change: float, *, replacement: float | None = None, monotone: bool = False
     ) -> BoundedScores:
-        """Scores that one record moves by ``change``, and a replacement by twice that."""
+        """Return scores of sensitivity ``change``, and by default twice that for a replacement."""
         real("change", change)
-        most = change if monotone else 2.0 * change
-        replacement = most if replacement is None else min(real("replacement", replacement), most)
+        limit = change if monotone else 2.0 * change
+        replacement = limit if replacement is None else min(real("replacement", replacement), limit)
         for name, value in (("change", change), ("replacement", replacement)):
             if not 0.0 <= value < float("inf"):
                 raise ValueError(f"{name} must be non-negative and finite, got {shown(value)}")
         return cls(float(change), float(replacement), bool(monotone))
 
     def score_range(self, relation: Relation) -> float:
-        """Twice the largest change of one score; ``change`` for monotone scores, one record.
+        """Return twice the sensitivity of one score, or ``change`` for an added monotone record.
 
-        Replacing a record removes one and adds one: for monotone scores the two changes lie in
-        ``[-change, 0]`` and ``[0, change]``, so no score moves by more than ``change``.
+        For monotone scores a replacement changes each score by at most ``change``, because the
+        removal and the addition have changes in ``[-change, 0]`` and ``[0, change]``.
         """
         if Relation(relation) is Relation.REPLACE_ONE:
             return 2.0 * self.replacement
@@ -75,16 +75,15 @@ class BoundedScores(NamedTuple):
 
 
 class ExponentialMechanism(NamedTuple):
-    """``P(y)`` proportional to ``exp(q(y)/b)``, drawn as ``argmax_y q(y) + b Gumbel``.
+    """Selection with ``P(y)`` proportional to ``exp(q(y)/b)``, as ``argmax_y q(y) + b Gumbel``.
 
-    ``query`` has the scores' range ``r``; ``scale`` is ``b``, representable in float32.
+    ``query`` provides the score range ``r``; ``scale`` is ``b``, representable in float32.
 
     Formal guarantee
     ----------------
-    ``r/b``-DP with ``r = query.score_range(relation)``; indeed ``r/b``-*bounded range*: between
-    neighbours, ``ln P(y)/P'(y)`` varies over ``y`` by ``r/b`` at most, and takes both signs. For
-    the scores change by ``c(y)``, up to a constant in ``[0, r]``, and with them ``ln P(y)`` by
-    ``c(y)/b`` and one number for all ``y``.
+    ``r/b``-DP with ``r = query.score_range(relation)``, and ``r/b``-*bounded range*: between
+    neighbours, ``ln P(y)/P'(y)`` varies over ``y`` by at most ``r/b`` and takes both signs. Proof:
+    :ref:`Mechanisms, Theorem 7 <theory-mechanisms-7>`.
 
     Examples
     --------
@@ -102,10 +101,10 @@ class ExponentialMechanism(NamedTuple):
 
     @classmethod
     def calibrated(cls, query: ScoreQuery, budget: Budget) -> ExponentialMechanism:
-        """The least noise with which one selection stays within ``budget.epsilon``.
+        """Return the mechanism with a single selection within ``budget.epsilon``.
 
         ``b = r/epsilon``: ``2 Delta/epsilon`` for scores of sensitivity ``Delta``,
-        ``Delta/epsilon`` for monotone ones. ``budget.delta`` is not spent.
+        ``Delta/epsilon`` for monotone ones. ``budget.delta`` is not used.
         """
         check_calibration(query, budget, "score_range")
         scores = query.score_range(budget.relation)
@@ -127,23 +126,25 @@ class ExponentialMechanism(NamedTuple):
         return pure_release(self.loss(relation))
 
     def select(self, key: Array, scores: Array) -> Array:
-        """The index of the candidate that is released, an integer array of shape ``()``.
+        """Return the index of the selected candidate, an integer array of shape ``()``.
 
         ``scores`` have shape ``(candidates,)``; noise is drawn in their dtype. Minus infinity
-        excludes a candidate, which must not depend on the data.
+        excludes a candidate; the exclusion must not depend on the data.
         """
         scores = check_answer(scores, "scores", ndim=1)
         if scores.size == 0:
             raise ValueError("scores must hold at least one, got none")
-        # Relative to the best, so that noise is not lost in the digits that all scores share.
+        # Relative to the best score, so that large common scores do not absorb the noise.
         gaps = scores - scores.max()
         noise = release("noise", self.scale * draws.gumbel(key, scores.shape, scores.dtype))
         return release("selection", jnp.argmax(gaps + noise))
 
     def bounded_range_event(self, relation: Relation) -> DpEvent:
-        """The bounded-range view of one selection, ``(epsilon^2/8)``-zCDP: a quarter of pure DP's.
+        """Return the bounded-range event of one selection, ``(epsilon^2/8)``-zCDP.
 
-        For compositions, where it is the tighter; by itself ``event`` is.
+        This is a quarter of the zCDP of pure DP and tighter in compositions; for a single selection
+        ``event`` is tighter.
+
         Source: Cesar and Rogers, "Bounding, concentrating, and truncating", ALT 2021
         (arXiv:2004.07223).
         """
@@ -153,7 +154,7 @@ class ExponentialMechanism(NamedTuple):
         return BoundedRangeDpEvent(epsilon)
 
     def gap_bound(self, candidates: int, failure: float, *, optimal: int = 1) -> float:
-        """``g`` with ``P(q* - q(selected) >= g) <= failure``: ``b ln(k/(m failure))``.
+        """Return ``g = b ln(k/(m failure))`` with ``P(q* - q(selected) >= g) <= failure``.
 
         ``k`` candidates, ``m = optimal`` of them with the best score ``q*``. In expectation the
         gap is at most ``b (ln(k/m) + 1)``. Source: Dwork and Roth 2014, Theorem 3.11.

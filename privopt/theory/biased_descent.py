@@ -1,25 +1,22 @@
-"""Descent along biased estimates of the gradient, and along those that reduce their bias.
+"""Descent along biased gradient estimates: projected means and bias-reduced estimates.
 
 Let ``g_t = grad F(w_t) + u_t`` with ``|E u_t| <= b``, ``E |g_t|^2 <= nu^2`` and ``E |u_t|^2 <=
-e^2``, all given the past; no more is known of the bias of a projected mean than ``b <= e``. Started
-at the centre, ``|w_1 - w*| <= R`` and ``|w_t - w*| <= D = 2 R``. Four theorems::
+e^2``, all given the past. For a projected mean only ``b <= e`` is known. The start is the centre,
+``|w_1 - w*| <= R``, and ``|w_t - w*| <= D = 2 R``::
 
     E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b            convex, average,
     E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + D b     and smooth, eta < 1/H,
     E |grad F(w)|^2 <= gap/(eta T) + eta H nu^2/2 + L b              smooth, any eta,
     E |grad F(w)|^2 <= 2 gap/(eta T) + e^2                           smooth, eta <= 1/H.
 
-The second is of the average of ``w_2..w_{T+1}``. The last two hold on the whole space, convex or
-not, of one of ``w_1..w_T`` drawn at random, with ``F(w_1) - inf F <= gap``.
-
-*Proofs.* The first two are those of unbiased descent (:mod:`privopt.theory.descent`), where ``<E
-u_t, w_t - w*>`` costs ``D b``. The others follow from ``F(w_{t+1}) <= F(w_t) - eta <grad F(w_t),
-g_t> + (H/2) eta^2 |g_t|^2`` in the mean, the last with ``-2 <grad F, g> + |g|^2 = |u|^2 - |grad
-F|^2``.
+The second bound is for the average of ``w_2..w_{T+1}``. The last two hold on the whole space,
+convex or not, for one of ``w_1..w_T`` drawn uniformly, with ``F(w_1) - inf F <= gap``. Proofs:
+:ref:`Descent, Theorems 6 <theory-descent-6>` and :ref:`7 <theory-descent-7>`.
 
 Sources: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5, for the
-first and third; Devolder, Glineur and Nesterov 2014 for inexact gradients of smooth functions.
-Constants derived here. Convergence needs the whole set within ``D``, not only the start.
+first and third; Devolder, Glineur and Nesterov 2014 for inexact gradients of smooth functions. The
+constants are derived here. The first two require that the whole set has diameter ``D``; a bound on
+the initial distance alone does not suffice.
 """
 
 from __future__ import annotations
@@ -29,21 +26,24 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from privopt.arguments import checked
 from privopt.spec import ProblemClass
-from privopt.theory.noise_norms import NoiseKind, NoiseVector
+from privopt.theory.descent import MAX_STEPS
 from privopt.theory.rate import (
+    FIXED,
     GIVEN_STEPS,
-    Powers,
+    Exponents,
     Quantity,
     Rate,
     Term,
     add,
     largest_excess,
     no_rate,
-    refused,
+    no_rate_if,
 )
-from privopt.theory.sparse_means import Body, projected_error
+from privopt.theory.sparse_means import Body, NoiseKind, NoiseVector, projected_error
 
 _SOURCE = (
     "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5; constants "
@@ -55,9 +55,9 @@ _SOURCE = (
 def biased_descent_step_size(
     problem_class: ProblemClass, *, steps: int, second_moment: float, gap: float | None = None
 ) -> float:
-    """``R/(nu sqrt(T + 1))``, or ``sqrt(2 gap/(H T))/nu`` where a gap is given.
+    """Return ``R/(nu sqrt(T + 1))``, or ``sqrt(2 gap/(H T))/nu`` if a gap is given.
 
-    ``second_moment`` is ``nu^2``, ``gap`` at least ``F(w_1) - inf F``.
+    ``second_moment`` is ``nu^2``; ``gap`` is at least ``F(w_1) - inf F``.
     """
     if gap is None:
         return problem_class.radius / math.sqrt(second_moment * (steps + 1.0))
@@ -76,54 +76,54 @@ def biased_descent_rate(
     second_moment: Term,
     step_size: float | None = None,
     gap: float | None = None,
-    steps_powers: Powers = GIVEN_STEPS,
+    steps_powers: Exponents = GIVEN_STEPS,
 ) -> Rate:
-    """The rate by ``b`` and ``nu^2``: the first and the third theorem of the module.
+    """Return the rate in terms of the bias ``b`` and the second moment ``nu^2``.
 
-    Of the excess risk of the average of all iterates, in a convex class of finite radius; or, where
-    a ``gap`` of at least ``F(w_1) - inf F`` is given, of the gradient norm of a random one, in a
-    smooth class. The first term is privacy's: the larger of the bias and the second moment, where
-    both move with epsilon. ``bias`` is ``b`` and ``second_moment`` is ``nu^2``, each with its
-    exponents. The default ``step_size`` is that of :func:`biased_descent_step_size`. No terms, and
-    the reason, where the theorem does not apply.
+    Without ``gap``: excess risk of the average of all iterates, for a convex class of finite
+    radius. With a ``gap`` of at least ``F(w_1) - inf F``: gradient norm of a random iterate, for a
+    smooth class. The first term is the privacy term, the larger of bias and second moment if both
+    depend on epsilon. ``bias`` is ``b`` and ``second_moment`` is ``nu^2``, with their exponents.
+    The default ``step_size`` is :func:`biased_descent_step_size`. If the theorem does not apply,
+    the rate has no terms and states the reason.
 
     Examples
     --------
     >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.5)
-    >>> rate = biased_descent_rate(facts, steps=24, bias=Term("bias", 0.05, Powers(n=-0.5)),
+    >>> rate = biased_descent_rate(facts, steps=24, bias=Term("bias", 0.05, Exponents(n=-0.5)),
     ...                            second_moment=Term("gradients", 1.0))
     >>> round(rate.upper, 9), round(rate.slope("n"), 3)
     (0.3, -0.167)
     """
-    facts, refusal = problem_class, refused(_obstacles(problem_class, gap), _quantity(gap))
+    facts, refusal = problem_class, no_rate_if(_unmet(problem_class, gap), _quantity(gap))
     if refusal is not None:
         return refusal
     best = biased_descent_step_size(facts, steps=steps, second_moment=second_moment.value, gap=gap)
     eta = best if step_size is None else step_size
     tuned = math.isclose(eta, best, rel_tol=1e-9)
     if gap is None:
-        start, factor, moved = facts.radius**2 / (2.0 * eta * (steps + 1.0)), 0.5 * eta, 1.0
+        start, factor, root = facts.radius**2 / (2.0 * eta * (steps + 1.0)), 0.5 * eta, 1.0
         shift = _scaled("bias", bias, facts.diameter)
         theorem = "E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b"
     else:
-        start, moved = gap / (eta * steps), 0.5
+        start, root = gap / (eta * steps), 0.5
         factor = 0.5 * eta * _smoothness(facts)
         shift = _scaled("bias", bias, facts.lipschitz)
         theorem = "E |grad F(w)| <= sqrt(gap/(eta T) + eta H nu^2/2 + L b)"
-    if tuned:  # start and second moment are equal, and move together
-        moves = 0.5 * second_moment.powers + -0.5 * steps_powers
-        first = [Term("second moment", 2.0 * factor * second_moment.value, moves)]
+    if tuned:  # start and second moment are equal and have the same exponents
+        powers = 0.5 * second_moment.powers + -0.5 * steps_powers
+        first = [Term("second moment", 2.0 * factor * second_moment.value, powers)]
     else:
         first = [_scaled("second moment", second_moment, factor)]
         first.append(Term("start", start, -1.0 * steps_powers))
-    return _rate(facts, [shift, *first], gap, moved, theorem)
+    return _rate(facts, [shift, *first], gap, root, theorem)
 
 
 @checked
 def inexact_descent_step_size(
     problem_class: ProblemClass, *, steps: int, error: float, gap: float | None = None
 ) -> float:
-    """``1/(H + e sqrt(T)/R)``, or ``1/H`` where a gap is given; ``error`` is ``e^2``."""
+    """Return ``1/(H + e sqrt(T)/R)``, or ``1/H`` if a gap is given; ``error`` is ``e^2``."""
     smoothness = _smoothness(problem_class)
     if gap is not None:
         return 1.0 / smoothness if smoothness > 0.0 else math.inf
@@ -137,15 +137,15 @@ def inexact_descent_rate(
     error: Term,
     step_size: float | None = None,
     gap: float | None = None,
-    steps_powers: Powers = GIVEN_STEPS,
+    steps_powers: Exponents = GIVEN_STEPS,
 ) -> Rate:
-    """The rate by ``e^2`` alone: the second theorem, with ``b = e``, and the fourth.
+    """Return the rate in terms of ``e^2``: the second bound with ``b = e``, or the fourth.
 
-    ``error`` is ``e^2``, with its exponents; all else as for :func:`biased_descent_rate`.
+    ``error`` is ``e^2``, with its exponents; other arguments as for :func:`biased_descent_rate`.
     """
     facts, quantity = problem_class, _quantity(gap)
     smooth = {"the losses are not smooth": facts.smoothness is None}
-    refusal = refused({**_obstacles(facts, gap), **smooth}, quantity)
+    refusal = no_rate_if({**_unmet(facts, gap), **smooth}, quantity)
     if refusal is not None:
         return refusal
     best = inexact_descent_step_size(facts, steps=steps, error=error.value, gap=gap)
@@ -157,16 +157,15 @@ def inexact_descent_rate(
         start = Term("start", 2.0 * gap / (eta * steps), -1.0 * steps_powers)
         theorem = "E |grad F(w)| <= sqrt(2 gap/(eta T) + e^2)"
         return _rate(facts, [_scaled("error", error, 1.0), start], gap, 0.5, theorem)
-    root = Term("bias", facts.diameter * math.sqrt(error.value), 0.5 * error.powers)
+    bias = Term("bias", facts.diameter * math.sqrt(error.value), 0.5 * error.powers)
     if math.isclose(eta, best, rel_tol=1e-9):
-        moves = 0.5 * error.powers + -0.5 * steps_powers
-        spread = facts.radius * math.sqrt(error.value / steps)
-        begun = _smoothness(facts) * facts.radius**2 / (2.0 * steps)
-        noisy = Term("error", spread, moves)
+        powers = 0.5 * error.powers + -0.5 * steps_powers
+        noise = Term("error", facts.radius * math.sqrt(error.value / steps), powers)
+        start_value = _smoothness(facts) * facts.radius**2 / (2.0 * steps)
     else:
-        begun = facts.radius**2 / (2.0 * eta * steps)
-        noisy = _scaled("error", error, 0.5 * eta / (1.0 - curved))
-    terms = [root, noisy, Term("start", begun, -1.0 * steps_powers)]
+        noise = _scaled("error", error, 0.5 * eta / (1.0 - curved))
+        start_value = facts.radius**2 / (2.0 * eta * steps)
+    terms = [bias, noise, Term("start", start_value, -1.0 * steps_powers)]
     theorem = "E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + D e"
     return _rate(facts, terms, None, 1.0, theorem)
 
@@ -174,7 +173,7 @@ def inexact_descent_rate(
 def _rate(
     facts: ProblemClass, terms: list[Term], gap: float | None, root: float, theorem: str
 ) -> Rate:
-    """Privacy's terms first, the larger before the others; under a root each has its own."""
+    """Return a rate with each term to the power ``root``, terms with epsilon first."""
     ordered = sorted(terms, key=lambda term: (term.powers.epsilon == 0.0, -term.value))
     combine: Callable[..., float] = add if root == 1.0 else math.hypot
     return Rate(
@@ -200,7 +199,7 @@ def _quantity(gap: float | None) -> Quantity:
     return Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
 
 
-def _obstacles(facts: ProblemClass, gap: float | None) -> dict[str, bool]:
+def _unmet(facts: ProblemClass, gap: float | None) -> dict[str, bool]:
     if gap is not None:
         return {"the losses are not smooth": facts.smoothness is None}
     return {
@@ -216,7 +215,7 @@ def _smoothness(facts: ProblemClass) -> float:
 
 
 class BiasedMoments(NamedTuple):
-    """``|E G - grad F|`` and ``E |G|^2`` of an estimate of the gradient given the past, or more."""
+    """Upper bounds of ``|E G - grad F|`` and ``E |G|^2`` of a gradient estimate, given the past."""
 
     bias: Term
     second: Term
@@ -231,42 +230,37 @@ def bias_reduced_moments(
     probabilities: Sequence[float],
     body: Body | str,
     clip: float | None = None,
-    steps_powers: Powers = GIVEN_STEPS,
+    steps_powers: Exponents = GIVEN_STEPS,
 ) -> BiasedMoments:
-    """Bias and second moment of :class:`privopt.mechanisms.BiasReducedGradient`.
+    """Return bias and second moment of :class:`privopt.mechanisms.BiasReducedGradient`.
 
-    The mean of ``b`` records has noise of scale ``sigma/b``; ``e_b^2``, the least of
-    :func:`projected_error`, bounds its mean square error. With ``D_k`` the increment at ``b = b_0
-    2^k`` and ``I`` the single mean of ``b_0`` records::
+    The mean of ``b`` records has noise of standard deviation ``sigma/b``. Its mean squared error is
+    at most ``e_b^2``, the smallest bound of :func:`projected_error`. With the single mean ``I`` of
+    ``b_0`` records and the mean ``m_M`` of the largest batch::
 
-        |E G - grad F| <= e_b at the largest batch, 0 where nothing is projected,
-        nu^2 <= E |I|^2 + |m_M|^2/2 + sum_k (e_b + e_{2b})^2 / p_k.
+        |E G - grad F| <= e_b at the largest batch, 0 without projection,
+        nu^2 <= E |I|^2 + |m_M|^2/2 + sum_k (e_b + e_{2b})^2 / p_k,    b = b_0 2^k.
 
-    *The square.* ``G = D_N/p_N + I``, and ``I`` is independent of ``D_N`` given the past. With
-    ``m_0 = E I`` and ``m_M`` the mean of the largest batch, the mixed term is ``2 <m_M - m_0, m_0>
-    <= |m_M|^2/2``. In a ball of radius ``C`` both ``E |I|^2`` and ``|m_M|^2`` are at most ``C^2``;
-    for ``l1`` they are at most ``(C + e)^2``, with the errors of their batches.
+    Proof: :ref:`Sparse gradients, Theorem 8 <theory-sparse-8>`.
 
-    *The increments.* Their clean parts cancel, and by Minkowski's inequality ``E |D_k|^2 <= (e_b +
-    e_{2b})^2``; without a body it is ``3 e_b^2/4``, and ``m_M = m_0``.
-
-    ``noise`` is ``sigma``, on sums; ``base`` is ``b_0``; ``probabilities`` are ``p_0..p_M``; the
-    means are projected onto ``body``; ``clip`` is ``C``, by default ``L``. ``sigma`` moves like
-    ``sqrt(T/n)/epsilon``, as it does for ``T >= n/b_0``.
+    ``noise`` is ``sigma``, added to sums. ``base`` is ``b_0`` and ``probabilities`` are
+    ``p_0..p_M``. Means are projected onto the set ``body``. ``clip`` is the clipping norm ``C``, by
+    default ``L``. The exponents of ``sigma`` are those of ``sqrt(T/n)/epsilon``, for ``T >=
+    n/b_0``.
     """
     body = Body.named("body", body)
     clip = problem_class.lipschitz if clip is None else clip
     sparsity = problem_class.sparsity or problem_class.dim
-    sigma = Powers(n=-0.5, epsilon=-1.0) + 0.5 * steps_powers
+    sigma = Exponents(n=-0.5, epsilon=-1.0) + 0.5 * steps_powers
 
     def square(batch: int) -> Term:
-        """``e_b^2``, and how it moves for a batch of fixed size."""
+        """Return ``e_b^2`` with its exponents at a fixed batch size."""
         xi = NoiseVector(NoiseKind.GAUSSIAN, noise / batch, problem_class.dim)
         least = min(
             projected_error(xi, body=body, clip=clip, sparsity=sparsity),
             key=lambda term: term.value,
         )
-        sizes = Powers(dim=least.powers.dim, sparsity=least.powers.sparsity)
+        sizes = Exponents(dim=least.powers.dim, sparsity=least.powers.sparsity)
         return Term("error", least.value, sizes + -least.powers.epsilon * sigma)
 
     levels = [square(base << level) for level in range(len(probabilities) + 1)]
@@ -279,21 +273,124 @@ def bias_reduced_moments(
         first = (clip + reach[0]) ** 2 + 0.5 * (clip + reach[1]) ** 2
     increments = [jump / p for jump, p in zip(jumps, probabilities, strict=False)]
     total = first + math.fsum(increments)
-    moves = Powers()
+    powers = Exponents()
     for value, level in zip(increments, levels, strict=False):
-        moves += value / total * level.powers
-    moves += increments[-1] / total * Powers(n=1.0 / math.log(2.0))  # one more level
+        powers += value / total * level.powers
+    powers += increments[-1] / total * Exponents(n=1.0 / math.log(2.0))  # one more level
     last = levels[-1]
-    shrinks = last.powers + last.powers.epsilon * Powers(n=1.0)  # the largest batch is of order n
+    by_bias = last.powers + last.powers.epsilon * Exponents(n=1.0)  # largest batch is of order n
     largest = 0.0 if body is Body.NONE else math.sqrt(last.value)
-    return BiasedMoments(Term("bias", largest, 0.5 * shrinks), Term("second moment", total, moves))
+    return BiasedMoments(Term("bias", largest, 0.5 * by_bias), Term("second moment", total, powers))
 
 
 @checked
 def bias_reduced_steps(problem_class: ProblemClass, *, delta: float, base: int) -> int:
-    """``T = ceil(2 n/(b_0 ln(4/delta)))``: what the published stopping rule takes on average.
+    """Return ``T = ceil(2 n/(b_0 ln(4/delta)))``, the mean of the published stopping time.
 
-    The error that averages out falls like ``T^(-1/4)``, the bias rises like ``T^(1/4)``; they meet
-    at ``T b_0`` of the order of ``n ln n``.
+    The averaged error is of order ``T^(-1/4)`` and the bias of order ``T^(1/4)``; they are equal at
+    ``T b_0`` of order ``n ln n``.
     """
     return max(1, math.ceil(2.0 * problem_class.n / (base * math.log(4.0 / delta))))
+
+
+@checked
+def projected_gradient(
+    problem_class: ProblemClass,
+    *,
+    noise_std: float,
+    clip: float | None = None,
+    steps_powers: Exponents = GIVEN_STEPS,
+) -> tuple[Term, Term]:
+    """Return ``e^2`` and ``nu^2`` of a projected noisy mean gradient, with their exponents.
+
+    The convex set is ``{|v|_1 <= C sqrt(s), |v|_2 <= C}``. ``e^2`` is the smallest bound of
+    :mod:`privopt.theory.sparse_means`, and ``nu^2 = C^2``. ``noise_std`` is the noise per
+    coordinate of the mean gradient, of order ``sqrt(T)/(n epsilon)``. ``clip`` is the clipping norm
+    ``C``, by default ``L``.
+    """
+    clip = problem_class.lipschitz if clip is None else clip
+    sparsity = problem_class.sparsity or problem_class.dim
+    noise = NoiseVector(NoiseKind.GAUSSIAN, noise_std, problem_class.dim)
+    bounds = projected_error(noise, body=Body.L1_L2, clip=clip, sparsity=sparsity)
+    least = min(bounds, key=lambda term: term.value)
+    powers = least.powers + -0.5 * least.powers.epsilon * steps_powers
+    return Term("error", least.value, powers), Term("second moment", clip**2, FIXED)
+
+
+@checked
+def projected_descent_rate(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    noise_std: float,
+    clip: float | None = None,
+    step_size: float | None = None,
+    smooth: bool = False,
+    gap: float | None = None,
+    steps_powers: Exponents = GIVEN_STEPS,
+) -> Rate:
+    """Return the rate of ``w_{t+1} = Proj(w_t - eta P_B(grad F(w_t) + z_t))``, ``z_t`` Gaussian.
+
+    With ``smooth``: the bound in ``e^2`` of the average of ``w_2..w_{T+1}``. Else: the bound of
+    :func:`biased_descent_rate` for the average. Other arguments are those of
+    :func:`biased_descent_rate` and :func:`projected_gradient`.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=2048, dim=8192, lipschitz=1.0, radius=1.0, sparsity=4)
+    >>> rate = projected_descent_rate(facts, steps=99, noise_std=0.004)
+    >>> round(rate.upper, 3), rate.leading.name, round(rate.exponents["n"], 2)
+    (0.395, 'bias', -0.57)
+    """
+    error, square = projected_gradient(
+        problem_class, noise_std=noise_std, clip=clip, steps_powers=steps_powers
+    )
+    if smooth:
+        return inexact_descent_rate(
+            problem_class,
+            steps=steps,
+            error=error,
+            step_size=step_size,
+            gap=gap,
+            steps_powers=steps_powers,
+        )
+    return biased_descent_rate(
+        problem_class,
+        steps=steps,
+        bias=Term("bias", math.sqrt(error.value), 0.5 * error.powers),
+        second_moment=square,
+        step_size=step_size,
+        gap=gap,
+        steps_powers=steps_powers,
+    )
+
+
+@checked
+def projected_descent_steps(
+    problem_class: ProblemClass,
+    *,
+    one_step_noise: float,
+    clip: float | None = None,
+    smooth: bool = False,
+) -> int:
+    """Return the minimiser ``T`` of :func:`projected_descent_rate`.
+
+    The noise is ``sigma = one_step_noise sqrt(T)``. The minimiser is of order ``(L/b)^(4/3)``,
+    where ``b`` is the bias of a single step. The search compares 64 values up to 10,000, and then
+    64 values around the best of them.
+    """
+
+    def bound(steps: int) -> float:
+        noise_std = one_step_noise * math.sqrt(steps)
+        rate = projected_descent_rate(
+            problem_class, steps=steps, noise_std=noise_std, clip=clip, smooth=smooth
+        )
+        return math.fsum(term.value for term in rate.terms)
+
+    def best(low: float, high: float) -> int:
+        candidates = np.unique(np.round(np.geomspace(low, high, 64))).astype(int)
+        return min(candidates.tolist(), key=bound)
+
+    ratio = MAX_STEPS ** (1.0 / 63.0)
+    near = best(1.0, MAX_STEPS)
+    return best(max(1.0, near / ratio - 1.0), min(MAX_STEPS, near * ratio + 1.0))

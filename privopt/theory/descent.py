@@ -1,12 +1,14 @@
-"""Noisy projected descent: the theorems, each with its proof, and the rate of a run.
+"""Noisy projected descent: rates, step sizes, default number of steps.
 
-``w_{t+1} = Proj(w_t - eta_t (g_t + z_t))`` for ``t = 1..T`` on convex, L-Lipschitz losses, started
-within ``R`` of every point of the set; ``g_t`` is the gradient of a batch, ``z_t`` noise of
-standard deviation ``sigma`` in every coordinate. With ``a`` and ``v`` of the batches, given the
-past::
+The method is ``w_{t+1} = Proj(w_t - eta_t (g_t + z_t))`` for ``t = 1..T`` on convex,
+``L``-Lipschitz losses. The start ``w_1`` is within ``R`` of every point of the set, ``g_t`` is the
+gradient of a batch, and ``z_t`` is noise of standard deviation ``sigma`` per coordinate. With the
+moments ``a`` and ``v`` of the batches, given the past::
 
     E |g_t + z_t|^2 <= G^2 = a L^2 + d sigma^2,
     E |g_t + z_t - grad F(w_t)|^2 <= V = v L^2 + d sigma^2.
+
+The theorems and their proofs are in :doc:`/theory/descent`.
 """
 
 from __future__ import annotations
@@ -23,51 +25,54 @@ from privopt.spec import ProblemClass
 from privopt.theory.rate import (
     FIXED,
     GIVEN_STEPS,
-    Powers,
+    Exponents,
     Quantity,
     Rate,
     Term,
     add,
     largest_excess,
     no_rate,
-    obstacles,
-    refused,
+    no_rate_if,
+    unmet_assumptions,
 )
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
 
+MAX_STEPS = 10**4  # of the default number of steps
 _ROUND_OFF = 1e-9
-_NUDGE = 1e-6  # of a step size, for the slope of a coefficient
+_DIFFERENCE = 1e-6  # relative change of a step size, for the slope of a coefficient
+_SLACK, _SMOOTH_SLACK = 0.1, 0.5  # relative excess of the bound over its limit, at default steps
+_BY_NOISE = Exponents(n=2.0, dim=-1.0, epsilon=2.0)  # 1/(d sigma_1^2)
 
 
 class Descent(NamedTuple):
-    """What every theorem asks for."""
+    """Quantities that all theorems of noisy descent depend on."""
 
     facts: ProblemClass
     steps: int
     noise_std: float
     moments: Moments = ALL_RECORDS
-    steps_powers: Powers = GIVEN_STEPS
+    steps_powers: Exponents = GIVEN_STEPS
 
     @property
     def second_moment(self) -> float:
-        """``G^2``; where ``L`` is not declared, the noise alone."""
-        return self._sum(self.squares(self.moments.second_moment - 1.0, 1.0))
+        """``G^2``; the noise alone if ``L`` is not declared."""
+        return self._finite_sum(self.squares(self.moments.second_moment - 1.0, 1.0))
 
     @property
     def variance(self) -> float:
-        """``V``; where ``L`` is not declared, the noise alone."""
-        return self._sum(self.squares(self.moments.variance, 0.0))
+        """``V``; the noise alone if ``L`` is not declared."""
+        return self._finite_sum(self.squares(self.moments.variance, 0.0))
 
     @property
-    def rough_step(self) -> float:
-        """``eta = R / (G sqrt(T + 1))``, where the bound for any convex losses is least."""
+    def convex_step(self) -> float:
+        """``eta = R / (G sqrt(T + 1))``, the minimiser of the bound for convex losses."""
         return self.facts.radius / math.sqrt(self.second_moment * (self.steps + 1.0))
 
     @property
     def smooth_step(self) -> float:
-        """``eta = 1/(H + sqrt(V T)/R)``, where the bound for smooth convex losses is least.
+        """``eta = 1/(H + sqrt(V T)/R)``, the minimiser of the bound for smooth convex losses.
 
-        Infinite for linear losses (``H = 0``) without any variance.
+        Infinite for linear losses (``H = 0``) without variance.
         """
         if self.facts.smoothness is None:
             raise ValueError("smoothness must be declared for this step size, got None")
@@ -78,36 +83,41 @@ class Descent(NamedTuple):
     def strongly_convex_step(self) -> float:
         """``eta = A/(m T)``, ``A = ln(1 + z + 3 z^2)``, ``z = m R sqrt(T/V)``, in linear decay.
 
-        For smooth and strongly convex losses: within 7% of the least bound of the last iterate
-        where ``T`` is 30 times ``H/m`` or more. Where fewer steps make it too long, the best of
-        some shares of ``1/H``.
+        For smooth and strongly convex losses. The bound of the last iterate is within 7 % of its
+        minimum if ``T >= 30 H/m``. If this step is too long, the best of several multiples of
+        ``1/H`` is returned.
         """
         smoothness, variance = self.facts.smoothness, self.variance
         assert smoothness is not None
-        free = _settling(self, [])[0] if variance > 0.0 else math.inf
+        uncapped = _log_step(self, [])[0] if variance > 0.0 else math.inf
 
         def bound(size: float) -> float:
-            start, noise, _ = _last(self, StepRule(size, decay=1.0), smoothness)
+            start, noise, _ = _coefficients(self, StepRule(size, decay=1.0), smoothness)
             return start * self.facts.radius**2 + noise * variance
 
-        return min({min(free, share / smoothness) for share in (0.5, 0.75, 0.9, 0.97)}, key=bound)
+        sizes = {min(uncapped, share / smoothness) for share in (0.5, 0.75, 0.9, 0.97)}
+        return min(sizes, key=bound)
 
     def squares(self, sampling: float, gradients: float) -> list[Term]:
-        """``d sigma^2``, and the parts of the gradient in units of ``L^2``."""
-        moved_noise = Powers(n=-2.0, dim=1.0, epsilon=-2.0) + self.steps_powers
-        parts = [Term("noise", self.facts.dim * self.noise_std**2, moved_noise)]
-        named = ("sampling", sampling, Powers(n=-1.0)), ("gradients", gradients, FIXED)
-        for name, share, powers in named:  # sampling at a fixed rate
+        """Return ``d sigma^2`` and the gradient parts, which are in units of ``L^2``."""
+        by_noise = Exponents(n=-2.0, dim=1.0, epsilon=-2.0) + self.steps_powers
+        parts = [Term("noise", self.facts.dim * self.noise_std**2, by_noise)]
+        # Sampling has the exponent of a fixed rate.
+        by_rate = Exponents(n=-1.0)
+        for name, share, powers in (
+            ("sampling", sampling, by_rate),
+            ("gradients", gradients, FIXED),
+        ):
             if share > 0.0:
                 parts.append(Term(name, share * self.facts.lipschitz**2, powers))
         return [part for part in parts if part.value > 0.0]
 
     @staticmethod
-    def _sum(parts: list[Term]) -> float:
+    def _finite_sum(parts: list[Term]) -> float:
         return math.fsum(part.value for part in parts if math.isfinite(part.value))
 
     def start(self, value: float) -> Term:
-        """A term that falls with the steps alone."""
+        """Return a term of order ``1/T``."""
         return Term("start", value, -1.0 * self.steps_powers)
 
     def rate(
@@ -116,10 +126,10 @@ class Descent(NamedTuple):
         source: str,
         terms: list[Term],
         combine: Callable[..., float],
-        where: str,
+        condition: str,
         tight_on: str | None = None,
     ) -> Rate:
-        """Of the empirical risk; the noise leads ``where`` that is so."""
+        """Return a rate of the empirical risk; the noise dominates under ``condition``."""
         return Rate(
             quantity=Quantity.EMPIRICAL_RISK,
             theorem=theorem,
@@ -127,17 +137,17 @@ class Descent(NamedTuple):
             terms=tuple(terms),
             combine=combine,
             cap=largest_excess(self.facts),
-            regime=self._regime(where),
+            regime=self._regime(condition),
             tight_on=tight_on,
         )
 
-    def _regime(self, where: str) -> str:
-        """Where the noise leads, and what is held fixed."""
+    def _regime(self, condition: str) -> str:
+        fixed = self.steps_powers in (FIXED, GIVEN_STEPS)
         if self.noise_std == 0.0:
-            return "fixed T" if self.steps_powers in (FIXED, GIVEN_STEPS) else "default T"
+            return "fixed T" if fixed else "default T"
         sampled = "" if self.moments == ALL_RECORDS else ", rate and noise multiplier"
-        if self.steps_powers in (FIXED, GIVEN_STEPS):
-            return f"noise leading, {where}, at fixed steps{sampled}"
+        if fixed:
+            return f"noise leading, {condition}, at fixed steps{sampled}"
         return f"at default steps{sampled}, where the rest moves like the noise"
 
 
@@ -150,13 +160,13 @@ def descent_rate(
     output: OutputRule | str | None,
     noise_std: float,
     moments: Moments | None = ALL_RECORDS,
-    steps_powers: Powers = GIVEN_STEPS,
+    steps_powers: Exponents = GIVEN_STEPS,
     clipped: bool = False,
     plain: bool = True,
 ) -> Rate:
-    """The rate of ``w_{t+1} = Proj(w_t - eta_t (g_t + z_t))``, started at the centre of the set.
+    """Return the rate of ``w_{t+1} = Proj(w_t - eta_t (g_t + z_t))``, started at the centre.
 
-    Of the theorems that speak of the steps and of the output, the one of least bound, with ``G^2 =
+    The smallest bound of the theorems that apply to the step sizes and the output, with ``G^2 =
     a L^2 + d sigma^2`` and ``V = v L^2 + d sigma^2``:
 
     ========================================= ============================================
@@ -169,22 +179,38 @@ def descent_rate(
     any steps, last                           :func:`last_iterate`
     ========================================= ============================================
 
-    The last iterate in linear decay has the bounds of the averages, and is the default: where a
-    risk is sharp or flat at its minimiser it is far below them. For smooth and strongly convex
-    losses it has ``V/(m T)`` times 0.6 ``sqrt(A)``, ``A`` a logarithm, without ``L^2``. ``L``
-    bounds the whole gradient, a regulariser's too.
+    Proofs: :ref:`Descent, Theorems 1 <theory-descent-1>` to 4.
 
-    ``output`` is ``None`` where no theorem speaks of what is returned, and ``moments`` where the
-    gradient of a batch is biased given the past. The exponents take the noise to move like
-    ``sqrt(T)/(n epsilon)``: at fixed rate and noise multiplier where batches are sampled.
-    ``steps_powers`` say how ``T`` moves with the axes; by default it is an axis of its own.
-    ``clipped`` says whether clipping may change gradients, ``plain`` whether the update is plain
-    descent. The rate has no terms, and the reason, where no theorem covers it.
+    The last iterate in linear decay has the bounds of the averages and is the default output. Its
+    risk is much smaller than the bound if the loss is sharp or flat at the minimiser. For smooth
+    and strongly convex losses its bound is ``0.6 sqrt(A) V/(m T)`` with a logarithm ``A``, and has
+    no term ``L^2``. ``L`` bounds the whole gradient, including the gradient of a regulariser.
 
-    Source: Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4, and Zinkevich 2003; Lan
-    2012 (doi:10.1007/s10107-010-0434-y) and Bubeck 2015 (arXiv:1405.4980), Theorem 6.3;
-    Lacoste-Julien, Schmidt and Bach 2012 (arXiv:1212.2002). They start at a distance of the
-    diameter, we at the centre.
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Public facts.
+    steps, step_rule : int, StepRule
+        ``T`` and the step sizes.
+    output : OutputRule, str or None
+        Output rule; None if no theorem applies to the output.
+    noise_std : float
+        ``sigma``. Its exponents are those of ``sqrt(T)/(n epsilon)``; for sampled batches this is
+        at a fixed rate and noise multiplier.
+    moments : Moments or None
+        ``a`` and ``v``; None if the gradient of a batch is biased given the past.
+    steps_powers : Exponents
+        Exponents of ``T`` in the axes; by default ``T`` is an axis.
+    clipped, plain : bool
+        ``clipped`` is True if clipping may change gradients, ``plain`` if the update is plain
+        descent. If no theorem applies, the rate has no terms and states the reason.
+
+    References
+    ----------
+    Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4, and Zinkevich 2003; Lan 2012
+    (doi:10.1007/s10107-010-0434-y) and Bubeck 2015 (arXiv:1405.4980), Theorem 6.3; Lacoste-Julien,
+    Schmidt and Bach 2012 (arXiv:1212.2002). They bound the initial distance by the diameter; here
+    the start is the centre and the distance is at most ``R``.
 
     Examples
     --------
@@ -196,146 +222,146 @@ def descent_rate(
     """
     reasons = {
         "gradients of shuffled passes are biased": moments is None,
-        **obstacles(problem_class, clipped=clipped, plain=plain),
+        **unmet_assumptions(problem_class, clipped=clipped, plain=plain),
     }
-    known = Descent(problem_class, steps, noise_std, moments or ALL_RECORDS, steps_powers)
+    descent = Descent(problem_class, steps, noise_std, moments or ALL_RECORDS, steps_powers)
     return (
-        refused(reasons)
-        or covering(known, step_rule, output)
+        no_rate_if(reasons)
+        or best_rate(descent, step_rule, output)
         or no_rate("no theorem for these step sizes with this output")
     )
 
 
-def covering(known: Descent, rule: StepRule, output: OutputRule | str | None) -> Rate | None:
-    """The rate, by the theorem of least bound that speaks of this step rule with this output."""
-    facts, steps, eta = known.facts, known.steps, rule.scale
-    found: list[Rate | None] = []
+def best_rate(descent: Descent, rule: StepRule, output: OutputRule | str | None) -> Rate | None:
+    """Return the smallest bound that applies to this step rule and output, or None."""
+    facts, steps, eta = descent.facts, descent.steps, rule.scale
+    rates: list[Rate | None] = []
     if rule == StepRule(eta) and output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE):
-        found.append(_any_loss(known, eta))
+        rates.append(_convex(descent, eta))
     elif rule == StepRule(eta) and output == OutputRule.AVERAGE_AFTER_STEP:
-        found.append(_smooth(known, eta))
+        rates.append(_smooth(descent, eta))
     elif output == OutputRule.LAST and rule.linear_decay and facts.strong_convexity == 0.0:
-        found += [_any_loss(known, eta * (steps + 1.0) / steps), _smooth(known, eta)]
+        rates += [_convex(descent, eta * (steps + 1.0) / steps), _smooth(descent, eta)]
     elif output == OutputRule.LAST:
-        found += [_any_steps(known, rule, None), _any_steps(known, rule, facts.smoothness)]
+        rates += [_any_steps(descent, rule, None), _any_steps(descent, rule, facts.smoothness)]
     elif output == OutputRule.WEIGHTED_AVERAGE and facts.strong_convexity > 0.0:
-        found.append(_strongly_convex(known, rule))
-    return min(filter(None, found), key=lambda rate: rate.uncapped, default=None)
+        rates.append(_strongly_convex(descent, rule))
+    return min(filter(None, rates), key=lambda rate: rate.uncapped, default=None)
 
 
-def _any_loss(known: Descent, step_size: float) -> Rate:
-    """``2 eta E(F(w_t) - F*) <= E|w_t - w*|^2 - E|w_{t+1} - w*|^2 + eta^2 G^2``, summed over ``t``.
-
-    Step ``T + 1`` is part of the proof alone: ``w_{T+1}`` does not depend on it.
-    """
-    facts, steps = known.facts, known.steps
-    squares = known.squares(known.moments.second_moment - 1.0, 1.0)
-    tuned = math.isclose(step_size, known.rough_step, rel_tol=_ROUND_OFF)
+def _convex(descent: Descent, step_size: float) -> Rate:
+    """Return the rate of :ref:`Theorem 1 <theory-descent-1>`."""
+    facts, steps = descent.facts, descent.steps
+    squares = descent.squares(descent.moments.second_moment - 1.0, 1.0)
+    tuned = math.isclose(step_size, descent.convex_step, rel_tol=_ROUND_OFF)
     if tuned:
-        factor, moved = facts.radius / math.sqrt(steps + 1.0), -0.5 * known.steps_powers
-        terms = [each.root(factor, moved) for each in squares]
+        factor, powers = facts.radius / math.sqrt(steps + 1.0), -0.5 * descent.steps_powers
+        terms = [each.root(factor, powers) for each in squares]
     else:
-        start = known.start(facts.radius**2 / (2.0 * step_size * (steps + 1.0)))
+        start = descent.start(facts.radius**2 / (2.0 * step_size * (steps + 1.0)))
         terms = [*(each.times(0.5 * step_size) for each in squares), start]
     tight_on = "medians" if facts.smoothness is None else "linear"
-    return known.rate(
+    return descent.rate(
         "E F(w) - F* <= R G / sqrt(T + 1), G^2 = a L^2 + d sigma^2 (order L R sqrt(d)/(n mu))",
         "Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorem 2.4 and Theorem 5.3; "
         "for the last iterate Zamani and Glineur 2023 (arXiv:2307.11134)",
         terms,
         math.hypot if tuned else add,
         "sqrt(d) sigma >= 7 L",
-        ("far_distance" if known.noise_std == 0.0 else tight_on) if tuned else None,
+        ("far_distance" if descent.noise_std == 0.0 else tight_on) if tuned else None,
     )
 
 
-def _smooth(known: Descent, step_size: float) -> Rate | None:
-    """Let ``D = w_{t+1} - w_t`` and ``u`` in the set. Smoothness and the projection give ::
-
-        F(w_{t+1}) - F(u) <= (|w_t - u|^2 - |w_{t+1} - u|^2)/(2 eta) - (m/2)|w_t - u|^2
-                             - <z_t, w_t - u> - <z_t, D> - (1/eta - H)|D|^2/2.
-
-    The first product has mean zero, and the rest is at most ``eta |z_t|^2/(2 (1 - eta H))``. No
-    ``L^2`` stands alone: full gradients of smooth losses cost no variance.
-    """
-    facts, steps, varied = known.facts, known.steps, known.moments.variance
-    squares = known.squares(varied, 0.0)
+def _smooth(descent: Descent, step_size: float) -> Rate | None:
+    """Return the rate of :ref:`Theorem 2 <theory-descent-2>`, or None if ``eta H >= 1``."""
+    facts, steps, variance = descent.facts, descent.steps, descent.moments.variance
+    squares = descent.squares(variance, 0.0)
     if facts.smoothness is None:
         return None
-    left = 1.0 - step_size * facts.smoothness
-    if left < (_ROUND_OFF if squares else -_ROUND_OFF):
+    margin = 1.0 - step_size * facts.smoothness
+    if margin < (_ROUND_OFF if squares else -_ROUND_OFF):
         return None
-    tuned = math.isclose(step_size, known.smooth_step, rel_tol=_ROUND_OFF)
+    tuned = math.isclose(step_size, descent.smooth_step, rel_tol=_ROUND_OFF)
     if tuned:
-        factor, moved = facts.radius / math.sqrt(steps), -0.5 * known.steps_powers
-        terms = [each.root(factor, moved) for each in squares]
-        start = known.start(facts.smoothness * facts.radius**2 / (2.0 * steps))
+        factor, powers = facts.radius / math.sqrt(steps), -0.5 * descent.steps_powers
+        terms = [each.root(factor, powers) for each in squares]
+        start = descent.start(facts.smoothness * facts.radius**2 / (2.0 * steps))
     else:
-        terms = [each.times(step_size / (2.0 * left)) for each in squares]
-        start = known.start(facts.radius**2 / (2.0 * step_size * steps))
-    sampled = " and d sigma^2 >= 50 v L^2" if varied > 0.0 else ""
+        terms = [each.times(step_size / (2.0 * margin)) for each in squares]
+        start = descent.start(facts.radius**2 / (2.0 * step_size * steps))
+    sampled = " and d sigma^2 >= 50 v L^2" if variance > 0.0 else ""
     family = "rounded_medians" if facts.smoothness > 0.0 else "linear"
-    return known.rate(
+    return descent.rate(
         "E F(w) - F* <= H R^2/(2 T) + R sqrt(V/T), V = v L^2 + d sigma^2 "
         "(order L R sqrt(d)/(n mu))",
         "Lan 2012 (doi:10.1007/s10107-010-0434-y); for the last iterate Liu and Zhou 2024 "
         "(arXiv:2312.08531); constants derived here",
         [*terms, start],
-        root_and_last if tuned else add,
+        hypot_plus_last if tuned else add,
         f"sqrt(d T) sigma >= 25 H R{sampled}",
-        family if tuned and known.noise_std > 0.0 else None,
+        family if tuned and descent.noise_std > 0.0 else None,
     )
 
 
-def root_and_last(*values: float) -> float:
-    """The root of the sum of squares of all values but the last one, plus the last one."""
+def hypot_plus_last(*values: float) -> float:
+    """Return the Euclidean norm of all values but the last, plus the last value."""
     return math.hypot(*values[:-1]) + values[-1]
 
 
-def _strongly_convex(known: Descent, rule: StepRule) -> Rate | None:
-    """Each step's inequality times ``t``, summed: distances telescope, and ``t eta_t/2 <= 1/m``."""
-    modulus = known.facts.strong_convexity
+def _strongly_convex(descent: Descent, rule: StepRule) -> Rate | None:
+    """Return the rate of :ref:`Theorem 3 <theory-descent-3>`, or None for other step sizes."""
+    modulus = descent.facts.strong_convexity
     if rule != StepRule.strongly_convex(modulus):
         return None
-    squares = known.squares(known.moments.second_moment - 1.0, 1.0)
-    factor = 2.0 / (modulus * (known.steps + 2.0))
-    return known.rate(
+    squares = descent.squares(descent.moments.second_moment - 1.0, 1.0)
+    factor = 2.0 / (modulus * (descent.steps + 2.0))
+    return descent.rate(
         "E F(w) - F* <= 2 G^2 / (m (T + 2)), G^2 = a L^2 + d sigma^2",
         "Lacoste-Julien, Schmidt and Bach 2012 (arXiv:1212.2002)",
-        [each.times(factor, -1.0 * known.steps_powers) for each in squares],
+        [each.times(factor, -1.0 * descent.steps_powers) for each in squares],
         add,
         "sqrt(d) sigma >= 10 L",
         "squared_distance",
     )
 
 
-def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Rate | None:
-    """The last iterate. Its coefficients move as those of a longest step and of ``T`` steps do."""
-    facts, moved, modulus = known.facts, known.steps_powers, known.facts.strong_convexity
-    if smoothness is not None and not rule.sizes(known.steps).max() * smoothness < 1.0 - _NUDGE:
+def _any_steps(descent: Descent, rule: StepRule, smoothness: float | None) -> Rate | None:
+    """Return the rate of :ref:`Theorem 4 <theory-descent-4>`, or None for steps above ``1/H``.
+
+    The exponents of its coefficients are those of the longest step and of ``T``.
+    """
+    facts, by_steps, modulus = descent.facts, descent.steps_powers, descent.facts.strong_convexity
+    if (
+        smoothness is not None
+        and not rule.sizes(descent.steps).max() * smoothness < 1.0 - _DIFFERENCE
+    ):
         return None
-    start, noise, end = _last(known, rule, smoothness)
-    longer = _last(known, rule._replace(scale=rule.scale * (1.0 + _NUDGE)), smoothness)
-    fall = math.log(longer.start / start) / _NUDGE if min(start, longer.start) > 0.0 else 0.0
-    rise = math.log(longer.noise / noise) / _NUDGE
-    sampling, gradients = known.moments.variance, 0.0
+    start, noise, end = _coefficients(descent, rule, smoothness)
+    longer = _coefficients(
+        descent, rule._replace(scale=rule.scale * (1.0 + _DIFFERENCE)), smoothness
+    )
+    start_slope = 0.0
+    if min(start, longer.start) > 0.0:
+        start_slope = math.log(longer.start / start) / _DIFFERENCE
+    noise_slope = math.log(longer.noise / noise) / _DIFFERENCE
+    sampling, gradients = descent.moments.variance, 0.0
     if smoothness is None:
-        sampling, gradients = known.moments.second_moment - 1.0, 1.0 + end / noise
-    squares = known.squares(sampling, gradients)
-    size, tight_on = -rule.power * moved, None
+        sampling, gradients = descent.moments.second_moment - 1.0, 1.0 + end / noise
+    squares = descent.squares(sampling, gradients)
+    by_size, tight_on = -rule.power * by_steps, None
     if rule.linear_decay and squares and smoothness is None:
-        rough = known.rough_step * known.steps / (known.steps + 1.0)
-        if math.isclose(rule.scale, rough, rel_tol=_ROUND_OFF):
-            size = -0.5 * (moved + _average(squares))
+        best = descent.convex_step * descent.steps / (descent.steps + 1.0)
+        if math.isclose(rule.scale, best, rel_tol=_ROUND_OFF):
+            by_size = -0.5 * (by_steps + _exponents_of_sum(squares))
     elif rule.linear_decay and squares and modulus > 0.0:
-        free, moves = _settling(known, squares)
-        if math.isclose(rule.scale, free, rel_tol=_ROUND_OFF):
-            size, tight_on = moves, "squared_distance"
-    moves = rise * size + (rise - 1.0) * moved
-    terms = [each.times(noise, moves) for each in squares]
-    if start > 0.0 or not terms:  # without any term nothing would be claimed
-        terms.append(Term("start", start * facts.radius**2, fall * (size + moved)))
-    return known.rate(
+        best, exponents = _log_step(descent, squares)
+        if math.isclose(rule.scale, best, rel_tol=_ROUND_OFF):
+            by_size, tight_on = exponents, "squared_distance"
+    powers = noise_slope * by_size + (noise_slope - 1.0) * by_steps
+    terms = [each.times(noise, powers) for each in squares]
+    if start > 0.0 or not terms:  # a rate without terms would be infinite
+        terms.append(Term("start", start * facts.radius**2, start_slope * (by_size + by_steps)))
+    return descent.rate(
         "E F(w) - F* <= a R^2 + b V of the last iterate, a and b by the steps (order V/(m T))",
         "Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou 2024 (arXiv:2312.08531); any "
         "steps and constants derived here",
@@ -346,36 +372,37 @@ def _any_steps(known: Descent, rule: StepRule, smoothness: float | None) -> Rate
     )
 
 
-def _last(known: Descent, rule: StepRule, smoothness: float | None) -> LastIterate:
-    modulus = known.facts.strong_convexity
-    return last_iterate(rule.sizes(known.steps), modulus=modulus, smoothness=smoothness)
+def _coefficients(descent: Descent, rule: StepRule, smoothness: float | None) -> LastIterate:
+    modulus = descent.facts.strong_convexity
+    return last_iterate(rule.sizes(descent.steps), modulus=modulus, smoothness=smoothness)
 
 
-def settled(ratio: float) -> tuple[float, float]:
-    """``A = ln(1 + z + 3 z^2)`` at ``z = m R sqrt(T/V)``, and ``d ln A / d ln z``."""
-    settling = math.log1p(ratio + 3.0 * ratio**2)
-    return settling, ratio * (1.0 + 6.0 * ratio) / ((1.0 + ratio + 3.0 * ratio**2) * settling)
+def log_factor(ratio: float) -> tuple[float, float]:
+    """Return ``A = ln(1 + z + 3 z^2)`` and ``d ln A / d ln z`` at ``z = m R sqrt(T/V)``."""
+    factor = math.log1p(ratio + 3.0 * ratio**2)
+    return factor, ratio * (1.0 + 6.0 * ratio) / ((1.0 + ratio + 3.0 * ratio**2) * factor)
 
 
-def _settling(known: Descent, squares: list[Term]) -> tuple[float, Powers]:
-    """``A/(m T)``, and how it moves where ``V`` is the sum of ``squares``."""
-    facts, moved = known.facts, known.steps_powers
-    ratio = facts.strong_convexity * facts.radius * math.sqrt(known.steps / known.variance)
-    settling, slope = settled(ratio)
-    step = settling / (facts.strong_convexity * known.steps)
-    return step, -1.0 * moved + 0.5 * slope * (moved + -1.0 * _average(squares))
+def _log_step(descent: Descent, squares: list[Term]) -> tuple[float, Exponents]:
+    """Return ``A/(m T)`` and its exponents, where ``V`` is the sum of ``squares``."""
+    facts, by_steps = descent.facts, descent.steps_powers
+    ratio = facts.strong_convexity * facts.radius * math.sqrt(descent.steps / descent.variance)
+    factor, slope = log_factor(ratio)
+    step = factor / (facts.strong_convexity * descent.steps)
+    by_ratio = 0.5 * slope * (by_steps + -1.0 * _exponents_of_sum(squares))
+    return step, -1.0 * by_steps + by_ratio
 
 
-def _average(terms: list[Term]) -> Powers:
-    """How the sum moves."""
-    total, moves = math.fsum(term.value for term in terms), FIXED
+def _exponents_of_sum(terms: list[Term]) -> Exponents:
+    """Return the local exponents of the sum of terms."""
+    total, exponents = math.fsum(term.value for term in terms), FIXED
     for term in terms:
-        moves += term.value / total * term.powers
-    return moves
+        exponents += term.value / total * term.powers
+    return exponents
 
 
 class LastIterate(NamedTuple):
-    """``E F(w_{T+1}) - F* <= start R^2 + noise V + end L^2``, as its three coefficients."""
+    """Coefficients of ``E F(w_{T+1}) - F* <= start R^2 + noise V + end L^2``."""
 
     start: float
     noise: float
@@ -385,46 +412,23 @@ class LastIterate(NamedTuple):
 def last_iterate(
     sizes: npt.NDArray[np.float64], *, modulus: float = 0.0, smoothness: float | None = None
 ) -> LastIterate:
-    """The bound for ``w_{t+1} = Proj(w_t - eta_t g_t)``, ``t = 1..T``, as three coefficients.
+    """Return the coefficients of the bound of the last iterate, for step sizes ``eta_1..eta_T``.
 
-    ``F`` is ``m``-strongly convex (``m >= 0``), ``R`` at least ``|w_1 - w*|``, ``E g_t`` a
-    subgradient of ``F`` at ``w_t`` given the past. With ``smoothness = H`` and ``eta_t H < 1``,
-    ``V`` is at least ``E |g_t - grad F(w_t)|^2``, and ``end`` is 0. Without, ``V`` is at least ``E
-    |g_t|^2``, and ``F`` is ``L``-Lipschitz.
+    ``F`` is ``m``-strongly convex (``m >= 0``), ``R >= |w_1 - w*|``, and ``E g_t`` is a subgradient
+    of ``F`` at ``w_t`` given the past.
 
-    *Points that move.* Let ``u_0 = w*``, ``u_t = theta_t u_{t-1} + (1 - theta_t) w_t`` with numbers
-    ``theta_t`` in ``[0, 1]``, ``e_t = E |w_{t+1} - u_t|^2``, ``f_t = E F(w_t) - F*``, and ``h_t``
-    the bound of ``E F(u_t) - F*`` that convexity gives::
+    - With ``smoothness = H`` and ``eta_t H < 1``: ``V >= E |g_t - grad F(w_t)|^2``, ``end = 0``.
+    - Without: ``V >= E |g_t|^2``, and ``F`` is ``L``-Lipschitz.
 
-        h_t = theta_t h_{t-1} + (1 - theta_t) f_t - (m/2) theta_t (1 - theta_t) e_{t-1},  h_0 = 0.
+    The coefficients are computed by a backward recursion for numbers ``theta_t`` and ``y_t``. In
+    linear decay at ``m = 0`` they are at most those of the average of constant steps. Proof:
+    :ref:`Descent, Theorem 4 <theory-descent-4>`.
 
-    As ``w_t - u_t = theta_t (w_t - u_{t-1})``, the usual inequality of one step towards ``u_t`` has
-    ``(1 - eta_t m) theta_t^2 e_{t-1} - e_t`` at its end.
-
-    *Smooth.* ``2 eta_t (f_{t+1} - h_t) <= (1 - eta_t m) theta_t^2 e_{t-1} - e_t + eta_t^2 V/(1 -
-    eta_t H)``. With ``theta_1 = 1``, ``theta_{T+1} = 0``, ``y_t = (1 - theta_{t+1})/eta_t``, the
-    sums of ``k_{t+1} = theta_{t+1} h_t + (1 - theta_{t+1}) f_{t+1}`` and ``y_t e_t/2`` rise by no
-    more than the noise if ::
-
-        y_t (1 - eta_t m) theta_t^2 = (1 - theta_t) (1/eta_{t-1} + m theta_t),
-
-    a quadratic equation for ``theta_t``, solved from the last step backwards. As ``k_{T+1} =
-    f_{T+1}``: ``start = y_1 (1 - eta_1 m)/2``, ``noise = sum_t y_t eta_t^2/(2 (1 - eta_t H))``.
-
-    *Not smooth.* ``2 eta_t (f_t - h_t) <= (1 - eta_t m) theta_t^2 e_{t-1} - e_t + eta_t^2 V``. With
-    ``y_t = (1 - theta_t)/(eta_t theta_t)`` that is ``h_t + y_t e_t/2 <= h_{t-1} + y_{t-1} e_{t-1}/2
-    + y_t eta_t^2 V/2``, where ``y_{t-1}`` is ``y_t theta_t (theta_t (1 - eta_t m) - eta_t m)``, or
-    0 if that is less. At last ``f_{T+1} - h_T <= L sqrt(e_T) - m e_T/2 <= y_T e_T/2 + L^2/(2 (y_T +
-    m))``, and ``y_T = 1/eta_T`` is as good as any up to a constant.
-
-    In linear decay at ``m = 0`` both are no more than for the average of constant steps.
-
-    Source: the moving points are those of Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou
-    2024 (arXiv:2312.08531) use them for smooth losses. Any steps, ``m`` and the constants are
-    derived here.
+    Source: Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou 2024 (arXiv:2312.08531) for
+    smooth losses. Arbitrary steps, ``m`` and the constants are derived here.
     """
     descending = sizes[::-1].tolist()
-    rise, noise = 1.0 / descending[0], 0.0
+    rise, noise = 1.0 / descending[0], 0.0  # rise is y_t of the theorem
     if smoothness is None:
         end = 0.5 / (rise + modulus)
         for size in descending:
@@ -435,8 +439,168 @@ def last_iterate(
     for size, before in zip(descending, [*descending[1:], None], strict=True):
         noise += 0.5 * rise * size**2 / (1.0 - size * smoothness)
         rise *= 1.0 - size * modulus
-        if before is not None:  # 1 - theta, of the quadratic equation
+        if before is not None:  # 1 - theta, a root of the quadratic equation
             stiff = modulus + 1.0 / before
             root = math.sqrt(stiff**2 + 4.0 * rise / before)
             rise = 2.0 * rise / ((2.0 * rise + stiff + root) * before)
     return LastIterate(0.5 * rise, noise, 0.0)
+
+
+class DefaultSteps(NamedTuple):
+    """Default number of steps and its exponents."""
+
+    steps: int
+    powers: Exponents = FIXED
+
+
+class DescentNumbers(NamedTuple):
+    """Step rule and output rule of a theorem."""
+
+    step_rule: StepRule
+    output: OutputRule
+
+
+@checked
+def descent_steps(
+    problem_class: ProblemClass,
+    *,
+    one_step_noise: float,
+    clip: float | None = None,
+    moments: Moments = ALL_RECORDS,
+    plain: bool = True,
+) -> DefaultSteps:
+    """Return the default ``T``, at which the bound is near its limit ``R sqrt(d) sigma_1``.
+
+    The noise of ``T`` steps is ``sigma = sigma_1 sqrt(T)``. The number of steps is the smaller of
+
+    - convex losses: ``a C^2/(0.21 d sigma_1^2)``, at which ``R sqrt(a C^2/T + d sigma_1^2)`` is a
+      tenth above the limit;
+    - smooth losses: ``H R/(sqrt(d) sigma_1)`` plus ``v L^2/(d sigma_1^2)`` for batches, at which
+      the bound is half above the limit. For strongly convex losses the first part is at most
+      ``2 A H/m``, with ``A`` of :attr:`Descent.strongly_convex_step`;
+
+    and at most 10,000. A Moreau envelope does not reduce the number: if its cost is below the
+    limit, its curvature needs more steps. See :ref:`Descent, Theorem 5 <theory-descent-5>`.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Public facts.
+    one_step_noise : float
+        ``sigma_1``, the noise per coordinate of a single full gradient within the budget.
+    clip : float, optional
+        Clipping norm ``C``; default ``L``.
+    moments : Moments
+        ``a`` and ``v`` of the batches.
+    plain : bool
+        True for plain descent; the smooth theorem applies to no other update.
+    """
+    facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
+    clip = facts.lipschitz if clip is None else clip
+    steps = moments.second_moment * (clip / noise) ** 2 / ((1.0 + _SLACK) ** 2 - 1.0)
+    powers = _BY_NOISE
+    if facts.convex and facts.smoothness is not None and plain and math.isfinite(facts.radius):
+        curvature_steps, by_curvature = _curvature_steps(facts, noise)
+        sampling_steps = 0.0
+        if moments.variance > 0.0:
+            sampling_steps = moments.variance * (facts.lipschitz / noise) ** 2
+            sampling_steps /= 2.0 * _SMOOTH_SLACK
+        if curvature_steps + sampling_steps < steps:
+            steps = curvature_steps + sampling_steps
+            share = sampling_steps / steps if sampling_steps > 0.0 else 0.0
+            powers = (1.0 - share) * by_curvature + share * (_BY_NOISE + Exponents(n=-1.0))
+    capped = not 1.0 < steps < MAX_STEPS
+    return DefaultSteps(math.ceil(min(max(steps, 1.0), MAX_STEPS)), FIXED if capped else powers)
+
+
+def _curvature_steps(facts: ProblemClass, noise: float) -> tuple[float, Exponents]:
+    """Return the number of steps that smoothness requires, with its exponents."""
+    assert facts.smoothness is not None
+    start = facts.radius / noise
+    convex = facts.smoothness * start / (2.0 * _SMOOTH_SLACK), 0.5 * _BY_NOISE
+    if facts.strong_convexity == 0.0:
+        return convex
+    factor, slope = log_factor(facts.strong_convexity * start)
+    strongly_convex = 2.0 * factor * facts.smoothness / facts.strong_convexity
+    return min(convex, (strongly_convex, 0.5 * slope * _BY_NOISE), key=lambda each: each[0])
+
+
+@checked
+def descent_batch(problem_class: ProblemClass, *, one_step_noise: float) -> float:
+    """Return ``b = L^2/(H R sqrt(d) sigma_1)``, or 0 if smoothness does not determine the steps.
+
+    At this batch size sampling and curvature require equally many steps, so the number of steps and
+    the number of gradients are each at most twice their minimum.
+    """
+    facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
+    if not facts.smoothness or not facts.convex or math.isinf(facts.lipschitz * facts.radius):
+        return 0.0
+    curvature_steps, _ = _curvature_steps(facts, noise)
+    return (facts.lipschitz / noise) ** 2 / (2.0 * _SMOOTH_SLACK * max(curvature_steps, 1.0))
+
+
+@checked
+def descent_numbers(
+    problem_class: ProblemClass,
+    *,
+    steps: int,
+    noise_std: float,
+    moments: Moments = ALL_RECORDS,
+    step_rule: StepRule | None = None,
+    output: OutputRule | None = None,
+) -> DescentNumbers:
+    """Return the step sizes and the output of the theorem with the smallest bound.
+
+    Candidates are the last iterate after steps in linear decay, with the best step for smooth or
+    for convex losses. For strongly convex losses, ``2/(m (t + 1))`` with weights proportional to
+    ``t`` is another candidate. A given ``step_rule`` or ``output`` is kept: a constant step selects
+    among the averages, and an output selects among the step rules.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=25, lipschitz=1.0, radius=1.0, smoothness=0.5)
+    >>> descent_numbers(facts, steps=99, noise_std=0.0, output=OutputRule.AVERAGE).step_rule
+    StepRule(scale=0.1, power=0.0, offset=0.0, decay=0.0)
+    """
+    if step_rule is not None and output is not None:
+        return DescentNumbers(step_rule, output)
+    descent = Descent(problem_class, steps, noise_std, moments)
+    if step_rule is None:
+        candidates = _step_rules(descent, output)
+    elif step_rule.constant:
+        averages = (OutputRule.AVERAGE, OutputRule.AVERAGE_AFTER_STEP)
+        candidates = [DescentNumbers(step_rule, each) for each in averages]
+    else:
+        others = (OutputRule.LAST, OutputRule.WEIGHTED_AVERAGE)
+        candidates = [DescentNumbers(step_rule, each) for each in others]
+
+    def bound(numbers: DescentNumbers) -> float:
+        rate = best_rate(descent, *numbers)
+        return math.inf if rate is None else rate.uncapped
+
+    return min(candidates, key=bound)
+
+
+def _step_rules(descent: Descent, output: OutputRule | None) -> list[DescentNumbers]:
+    """Return the step rules of all theorems, for the given output or for every output."""
+    facts, steps, modulus = descent.facts, descent.steps, descent.facts.strong_convexity
+    candidates = []
+    if modulus > 0.0 and output in (None, OutputRule.WEIGHTED_AVERAGE):
+        rule = StepRule.strongly_convex(modulus)
+        candidates.append(DescentNumbers(rule, OutputRule.WEIGHTED_AVERAGE))
+    if math.isinf(facts.radius):
+        if not candidates:
+            raise ValueError("step_size must be given where radius is infinite, got None")
+        return candidates
+    convex, smooth = descent.convex_step, math.inf
+    if facts.smoothness is not None and output != OutputRule.AVERAGE:
+        smooth = descent.strongly_convex_step if modulus > 0.0 else descent.smooth_step
+    if output in (None, OutputRule.LAST):
+        scales = [smooth] if math.isfinite(smooth) else []
+        if modulus == 0.0 or not (scales or candidates):
+            scales.append(convex * steps / (steps + 1.0))
+        candidates += [DescentNumbers(StepRule(s, decay=1.0), OutputRule.LAST) for s in scales]
+    elif not candidates:
+        after_step = output == OutputRule.AVERAGE_AFTER_STEP and math.isfinite(smooth)
+        candidates.append(DescentNumbers(StepRule(smooth if after_step else convex), output))
+    return candidates

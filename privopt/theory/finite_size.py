@@ -1,8 +1,8 @@
-"""Laws at finite size: expected excess risks that are computed, where theorems only bound them.
+"""Exact expected excess risk at finite size, for hard families with a radial risk.
 
-Three hard families have all their records at the centre of a ball, and with them the minimiser.
-Their risk is ``F(w) = a |w| + (b/2) |w|^2``, so a release whose norm has a known law has the
-expected excess risk ``a E|w| + (b/2) E|w|^2``.
+Three hard families have all records, and the minimiser, at the centre of a ball. Their risk is
+``F(w) = a |w| + (b/2) |w|^2``. If the distribution of ``|w|`` is known, the expected excess risk is
+``a E|w| + (b/2) E|w|^2``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from scipy import integrate, special
 
 from privopt.arguments import checked, shown
 
-_LATE = 1e-9  # chance of a projection that is left out of account
-_RESOLUTION = 1e-3  # of a law: what is not known of it is a smaller part
+_NEGLECTED = 1e-9  # probability of the neglected projections
+_RESOLUTION = 1e-3  # largest relative uncertainty of a law
 
 Moment = Callable[[int], float]
 
 
 class RadialLoss(NamedTuple):
-    """``F(w) = slope |w| + (curvature/2) |w|^2`` over ``|w| <= radius``, of minimum 0.
+    """The loss ``F(w) = slope |w| + (curvature/2) |w|^2`` over ``|w| <= radius``, with minimum 0.
 
     The families ``distance``, ``regularised_distance`` of modulus ``m`` and ``squared_distance``
     have ``(1, 0)``, ``(1, m)`` and ``(0, 1)`` over the unit ball.
@@ -36,17 +36,17 @@ class RadialLoss(NamedTuple):
     radius: float = 1.0
 
     def expected(self, moment: Moment) -> float:
-        """``slope E|w| + (curvature/2) E|w|^2``, given ``power -> E|w|^power``."""
+        """Return ``slope E|w| + (curvature/2) E|w|^2``, given ``power -> E|w|^power``."""
         return self.slope * moment(1) + 0.5 * self.curvature * moment(2)
 
 
 @checked
 def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
-    """``E F(Proj(z))``, ``z ~ N(0, sigma^2 I)``: output perturbation, the minimiser at 0.
+    """Return ``E F(Proj(z))``, ``z ~ N(0, sigma^2 I)``: output perturbation with minimiser 0.
 
-    The release is the projected noise, ``|w| = min(|z|, R)``. ``|z|^2/(2 sigma^2)`` has the law
-    ``Gamma(d/2)``, and with ``u = R^2/(2 sigma^2)`` and the regularised incomplete gamma functions
-    ``P`` and ``Q``::
+    The output is the projected noise, ``|w| = min(|z|, R)``, and ``|z|^2/(2 sigma^2) ~
+    Gamma(d/2)``. With ``u = R^2/(2 sigma^2)`` and the regularised incomplete gamma functions ``P``
+    and ``Q``::
 
         E|w|^k = (2 sigma^2)^{k/2} (Gamma((d + k)/2)/Gamma(d/2)) P((d + k)/2, u) + R^k Q(d/2, u).
     """
@@ -58,9 +58,9 @@ def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
 
 @checked
 def norm_laplace_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
-    """``E F(Proj(z))``, the density of ``z`` proportional to ``exp(-|z|/beta)``.
+    """Return ``E F(Proj(z))`` for ``z`` with density proportional to ``exp(-|z|/beta)``.
 
-    As :func:`gaussian_perturbation`, where ``|z|/beta`` has the law ``Gamma(d)``::
+    As in :func:`gaussian_perturbation`, with ``|z|/beta ~ Gamma(d)``::
 
         E|w|^k = beta^k (Gamma(d + k)/Gamma(d)) P(d + k, R/beta) + R^k Q(d, R/beta).
     """
@@ -70,13 +70,13 @@ def norm_laplace_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> fl
 
 
 def _capped(shape: float, root: float, unit: float, end: float, radius: float) -> Moment:
-    """Of ``min(unit U^root, radius)``, ``U ~ Gamma(shape)``; ``end`` is where ``U`` is cut."""
+    """Return the moments of ``min(unit U^root, radius)``, ``U ~ Gamma(shape)``; cap at ``end``."""
     beyond = float(special.gammaincc(shape, end))
 
     def moment(power: int) -> float:
-        raised = shape + root * power
-        growth = math.exp(special.gammaln(raised) - special.gammaln(shape))
-        within = unit**power * growth * float(special.gammainc(raised, end))
+        other = shape + root * power
+        ratio = math.exp(special.gammaln(other) - special.gammaln(shape))
+        within = unit**power * ratio * float(special.gammainc(other, end))
         return within + (radius**power * beyond if beyond > 0.0 else 0.0)
 
     return moment
@@ -86,10 +86,10 @@ def _capped(shape: float, root: float, unit: float, end: float, radius: float) -
 def gibbs_draw(
     loss: RadialLoss, *, dim: int, temperature: float, regularisation: float = 0.0
 ) -> float:
-    """``E F(w)`` of a draw from ``exp(-k (F(w) + (m/2)|w|^2))`` on the ball, ``k = 1/temperature``.
+    """Return ``E F(w)`` of a sample of ``exp(-k (F(w) + (m/2)|w|^2))`` on the ball.
 
-    The norm has a density proportional to ``r^{d-1} exp(-k a r - k (b + m) r^2/2)`` on ``[0, R]``,
-    and both integrals of the mean are of one dimension.
+    ``k = 1/temperature``. The norm has a density proportional to ``r^{d-1} exp(-k a r - k (b + m)
+    r^2/2)`` on ``[0, R]``, so the mean is a ratio of one-dimensional integrals.
     """
     slope = loss.slope / temperature
     curvature = (loss.curvature + regularisation) / temperature
@@ -106,10 +106,10 @@ def gibbs_draw(
     ends = [0.0, *(end for end in ends if 0.0 < end < loss.radius), loss.radius]
 
     def integral(power: int) -> float:
-        def weighed(norm: float) -> float:
+        def integrand(norm: float) -> float:
             return float(norm**power * math.exp(log_density(norm) - highest))
 
-        pieces = (integrate.quad(weighed, *piece, epsrel=1e-11)[0] for piece in pairwise(ends))
+        pieces = (integrate.quad(integrand, *piece, epsrel=1e-11)[0] for piece in pairwise(ends))
         return math.fsum(pieces)
 
     total = integral(0)
@@ -125,25 +125,18 @@ def noisy_descent_on_squares(
     step_sizes: npt.NDArray[np.float64],
     weights: npt.NDArray[np.float64],
 ) -> float | None:
-    """``E F(v)``, ``v = sum_t a_t w_t`` of ``w_{t+1} = Proj(w_t - eta_t (b w_t + sigma z_t))``.
+    """Return ``E F(v)`` of an average ``v = sum_t a_t w_t`` of noisy descent on ``(b/2)|w|^2``.
 
-    From the minimiser, ``w_1 = 0``, with ``F(w) = (b/2)|w|^2`` and ``z_t ~ N(0, I)``, ``t = 1..T``.
+    ``w_{t+1} = Proj(w_t - eta_t (b w_t + sigma z_t))``, ``z_t ~ N(0, I)``, ``w_1 = 0``. Without a
+    projection it is a linear Gaussian recursion with ``p_t = 1 - b eta_t``, and ``E|v|^2 = d
+    sigma^2 sum_s (eta_s c_s)^2`` with ``c_s = sum_{t > s} a_t p_{s+1} .. p_{t-1}``. Projections in
+    the first ``K`` steps change ``v`` by a term of bounded norm; later ones have probability
+    below 1e-9 in total. Derivation: :ref:`Descent, Theorem 11 <theory-descent-11>`.
 
-    *Without a projection* it is a linear recursion of Gaussians. With ``p_t = 1 - b eta_t`` and
-    ``c_s = sum_{t > s} a_t p_{s+1} .. p_{t-1}``, from behind ``c_s = a_{s+1} + p_{s+1} c_{s+1}``,
-    the output is ``v = -sum_s eta_s c_s sigma z_s``, so ``E|v|^2 = d sigma^2 sum_s (eta_s c_s)^2``.
-
-    *Projections that take place early* hardly matter. If none takes place after step ``K``, then
-    ``v = A - sum_{s > K} eta_s c_s sigma z_s``, where ``A = sum_{t <= K} a_t w_t + c_K w_{K+1}``
-    depends on the first ``K`` noises alone, and ``E|A|^2 <= (sum_{t <= K} |a_t| r_t + |c_K|
-    r_{K+1})^2``, ``r_t^2 = min(R^2, d s_t^2)`` a bound of ``E|w_t|^2``. ``|w_t|`` has a law below
-    ``s_t chi_d``, ``s_{t+1}^2 = p_t^2 s_t^2 + eta_t^2 sigma^2``, so step ``t`` is projected with a
-    probability of ``Q(d/2, R^2/(2 s_{t+1}^2))`` at most; ``K`` is the first step after which these
-    sum to less than 1e-9.
-
-    The loss has slope 0; ``noise_std`` is ``sigma``, ``step_sizes`` are ``eta_1 .. eta_T`` and
-    ``weights`` ``a_1 .. a_{T+1}``. Returned is what the noises after ``K`` cost, and half of what
-    ``A`` may cost; None where that half is more than a thousandth.
+    The slope of the loss must be 0. ``noise_std`` is ``sigma``, ``step_sizes`` are ``eta_1 ..
+    eta_T`` and ``weights`` are ``a_1 .. a_{T+1}``. The result is the exact part of the noise after
+    step ``K`` plus half of the bound for the first ``K`` steps; None if this half exceeds a
+    thousandth.
 
     Examples
     --------
@@ -156,19 +149,20 @@ def noisy_descent_on_squares(
         raise ValueError(f"slope must be 0 for a linear recursion, got {shown(loss.slope)}")
     if noise_std == 0.0:
         return 0.0
-    kept = 1.0 - loss.curvature * step_sizes
+    decay = 1.0 - loss.curvature * step_sizes  # p_t
     steps = len(step_sizes)
-    carried, variance = np.empty(steps), np.empty(steps)  # c_1 .. c_T and s_2^2 .. s_{T+1}^2
-    later, spread = 0.0, 0.0
+    coefficients, variance = np.empty(steps), np.empty(steps)  # c_1 .. c_T, s_2^2 .. s_{T+1}^2
+    coefficient, current = 0.0, 0.0
     for s in reversed(range(steps)):
-        carried[s] = later = weights[s + 1] + (kept[s + 1] * later if s + 1 < steps else 0.0)
+        coefficient = weights[s + 1] + (decay[s + 1] * coefficient if s + 1 < steps else 0.0)
+        coefficients[s] = coefficient
     for t in range(steps):
-        variance[t] = spread = kept[t] ** 2 * spread + (step_sizes[t] * noise_std) ** 2
-    chances = special.gammaincc(0.5 * dim, 0.5 * loss.radius**2 / np.maximum(variance, 1e-300))
-    left_over = np.cumsum(chances[::-1])[::-1]  # of a projection in step t or later
-    early = int(np.sum(left_over > _LATE))
-    noise = dim * noise_std**2 * float(np.sum((step_sizes * carried)[early:] ** 2))
+        variance[t] = current = decay[t] ** 2 * current + (step_sizes[t] * noise_std) ** 2
+    projected = special.gammaincc(0.5 * dim, 0.5 * loss.radius**2 / np.maximum(variance, 1e-300))
+    from_step = np.cumsum(projected[::-1])[::-1]  # bounds P(projection in step t or later)
+    early = int(np.sum(from_step > _NEGLECTED))
+    noise = dim * noise_std**2 * float(np.sum((step_sizes * coefficients)[early:] ** 2))
     norms = np.minimum(loss.radius, np.sqrt(dim * variance[:early]))  # r_2 .. r_{K+1}
-    moved = np.append(np.abs(weights[1:early]), np.abs(carried[early - 1 : early])) @ norms
-    unknown = 0.5 * float(moved) ** 2
+    factors = np.append(np.abs(weights[1:early]), np.abs(coefficients[early - 1 : early]))
+    unknown = 0.5 * float(factors @ norms) ** 2
     return 0.5 * loss.curvature * (noise + unknown) if unknown <= _RESOLUTION * noise else None

@@ -1,4 +1,4 @@
-"""Follow the regularised leader with correlated noise: upper bounds of regret and of risk."""
+"""Follow the regularised leader (DP-FTRL) with correlated noise: regret and population risk."""
 
 from __future__ import annotations
 
@@ -8,35 +8,42 @@ from typing import NamedTuple
 
 from privopt.arguments import checked
 from privopt.spec import ProblemClass
-from privopt.theory.descent import root_and_last
+from privopt.theory.descent import hypot_plus_last
 from privopt.theory.rate import (
     FIXED,
-    Powers,
+    Exponents,
     Quantity,
     Rate,
     Term,
     add,
     largest_excess,
-    obstacles,
-    refused,
+    no_rate_if,
+    unmet_assumptions,
 )
 
 _ROUND_OFF = 1e-9
 
 
 class PrefixError(NamedTuple):
-    """What noise leaves in the prefix sums, in units of ``sigma``, for one coordinate.
+    """Error of noisy prefix sums per coordinate, in units of ``sigma``.
 
-    The error after ``t`` answers is a sum ``X_t + Y_t``. ``X_t`` has increments of mean zero given
-    the past, of which only the increments cost; ``Y_t`` is the rest, and costs by its size. Any
-    such split is allowed; the usual one is ``X = 0``.
+    The error after ``t`` steps is split as ``X_t + Y_t``. The increments of ``X_t`` have mean zero
+    given the past; only they enter the bound. ``Y_t`` is the remainder and enters by its size. Any
+    such split is valid; the usual one is ``X = 0``.
 
-    ``deviation`` is ``y``, the mean over ``t = 1..T`` of the standard deviation of ``Y_t``: with
-    ``X = 0`` the mean of ``sqrt((B B^T)_tt)``. ``increment`` is ``x``, the root mean square over
-    ``t`` of the standard deviation of ``X_t - X_{t-1}``: fresh noise in every step has ``y = 0``
-    and ``x = 1``. ``growth`` is the local exponent of sensitivity times error in ``T``
-    (:func:`local_exponent`). ``restarts`` is ``r``, how often the noise and the leader begin anew;
-    ``restarted`` is ``y_r``, the mean standard deviation of ``Y`` there.
+    Attributes
+    ----------
+    deviation : float
+        ``y``, the mean over ``t`` of the standard deviation of ``Y_t``. With ``X = 0`` it is the
+        mean of ``sqrt((B B^T)_tt)``.
+    increment : float
+        ``x``, the root mean square over ``t`` of the standard deviation of ``X_t - X_{t-1}``.
+        Fresh noise in every step has ``y = 0`` and ``x = 1``.
+    growth : float
+        Local exponent of sensitivity times error in ``T`` (:func:`local_exponent`).
+    restarts, restarted : int, float
+        ``r``, the number of restarts of noise and leader, and ``y_r``, the mean standard deviation
+        of ``Y`` at the restarts.
     """
 
     deviation: float
@@ -48,13 +55,12 @@ class PrefixError(NamedTuple):
 
 @checked
 def local_exponent(error: Callable[[int], float], steps: int) -> float:
-    """``d log error / d log T`` of ``T -> error(T)``, between half and twice as many steps.
+    """Return ``d log error / d log T`` of ``T -> error(T)``, between ``T/2`` and ``2 T`` steps.
 
-    Doubling keeps the saw teeth of trees in step.
+    Powers of two preserve the position within the sawtooth of tree errors.
     """
-    ends = max(1, steps // 2), 2 * steps
-    low, high = (error(end) for end in ends)
-    return math.log(high / low) / math.log(ends[1] / ends[0])
+    fewer, more = max(1, steps // 2), 2 * steps
+    return math.log(error(more) / error(fewer)) / math.log(more / fewer)
 
 
 @checked
@@ -67,10 +73,10 @@ def ftrl_regularisation(
     quantity: Quantity | str = Quantity.REGRET,
     batch_size: float = 1.0,
 ) -> float:
-    """``Lambda = sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y))/R``, where the bound is least.
+    """Return the best ``Lambda = sqrt(T (L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y))/R``.
 
-    With ``L^2 (N + 2 (1 - c))`` in place of ``T L^2`` for the population risk (:func:`ftrl_rate`).
-    0 where the set is not bounded.
+    For the population risk, ``L^2 (N + 2 (1 - c))`` replaces ``T L^2`` (:func:`ftrl_rate`). The
+    value is 0 if the set is not bounded.
     """
     rounds = float(steps)
     if Quantity.named("quantity", quantity) is not Quantity.REGRET:
@@ -81,10 +87,11 @@ def ftrl_regularisation(
 
 @checked
 def ftrl_batch(problem_class: ProblemClass, *, unit_noise: float) -> int:
-    """``b = sqrt(d) u/L``, with ``u/b`` the noise that a batch of ``b`` needs if asked once.
+    """Return the batch size ``b = sqrt(d) u/L``, at most ``n``.
 
-    The risk of one pass with fresh noise is least there: ``R sqrt(L^2 b/n + d u^2/(b n))``. That of
-    trees and Toeplitz factorisations is within a tenth of its least. At most ``n``.
+    ``u/b`` is the noise of a single gradient of a batch of ``b``. ``b`` minimises the risk of one
+    pass with fresh noise, ``R sqrt(L^2 b/n + d u^2/(b n))``. For trees and Toeplitz factorisations
+    the risk is within a tenth of its minimum.
     """
     best = math.sqrt(problem_class.dim) * unit_noise / problem_class.lipschitz
     return max(1, min(problem_class.n, math.ceil(best)))
@@ -100,58 +107,61 @@ def ftrl_rate(
     quantity: Quantity | str = Quantity.POPULATION_RISK,
     batch_size: float = 1.0,
     epochs: int = 1,
-    batch_powers: Powers = FIXED,
+    batch_powers: Exponents = FIXED,
     regularisation: float | None = None,
     clipped: bool = False,
     plain: bool = True,
 ) -> Rate:
-    """Expected regret of the lazily projected leader, or its population risk after one pass.
+    """Return the expected regret of DP-FTRL, or the population risk of its average after one pass.
 
-    ``w_{t+1} = Proj(w_1 - S_t/Lambda)``, ``S_t = g_1 + ... + g_t + Z_t``, ``g_t`` a subgradient of
-    ``f_t`` at ``w_t``. For convex, ``L``-Lipschitz losses and points ``u`` fixed before the noise
-    is drawn, all within ``R`` of ``w_1``, and Gaussian noise of standard deviation ``sigma`` whose
-    error in the prefix sums is ``Z = X + Y`` as in :class:`PrefixError`, ``r`` restarts::
+    ``w_{t+1} = Proj(w_1 - S_t/Lambda)``, ``S_t = g_1 + ... + g_t + Z_t``, with a subgradient
+    ``g_t`` of ``f_t`` at ``w_t``. Losses are convex and ``L``-Lipschitz, all points are within
+    ``R`` of ``w_1``, and the comparator ``u`` is fixed before the noise is drawn. The noise is
+    Gaussian with standard deviation ``sigma``; its error in the prefix sums is ``Z = X + Y`` as in
+    :class:`PrefixError`, with ``r`` restarts::
 
         E regret <= Lambda R^2/2 + T (L^2 + d sigma^2 x^2)/(2 Lambda) + T L sigma sqrt(d) y/Lambda
                     + 2 r R sigma sqrt(d) y_r.
 
-    With ``x = 0`` it holds for every order of losses, and against points ``u`` that are chosen
-    last. With ``Y = 0`` it is the regret of noisy gradient descent. At the best ``Lambda`` the
-    terms are the root of a sum of squares, ``R sqrt(2 T L sigma sqrt(d) y)``, ``R sigma x sqrt(T
-    d)`` and ``R L sqrt(T)``, and that of the restarts is added; at any other ``Lambda`` all are
-    added. The exponents take ``T`` to move like ``n/b``, and ``sigma y`` like ``T^growth/(b
-    epsilon)``.
+    - With ``x = 0`` it holds for every order of losses, and for a comparator chosen last.
+    - With ``Y = 0`` it is the regret of noisy gradient descent.
+    - At the best ``Lambda`` the bound is the root of the sum of squares of ``R sqrt(2 T L sigma
+      sqrt(d) y)``, ``R sigma x sqrt(T d)`` and ``R L sqrt(T)``, plus the restarts.
+    - The population risk of the average of ``w_1..w_{T+1}``, after one pass over batches of ``b``
+      independent records and a last batch of ``c b``, is the regret divided by ``N = T + 1``, with
+      ``L^2 (N + 2 (1 - c))`` in place of ``T L^2``.
 
-    *Derivation.* Let ``G_t = g_1 + ... + g_t``, and compare with the leader ``v_{t+1} = Proj(w_1 -
-    (G_t + X_t)/Lambda)`` that only ``X`` disturbs: ``|w_t - v_t| <= |Y_{t-1}|/Lambda``, so
-    ``f_t(w_t) - f_t(u) <= <g_t, v_t - u> + L |Y_{t-1}|/Lambda``. ``v_{t+1}`` minimises ``<G_t +
-    X_t, w> + (Lambda/2)|w - w_1|^2`` over the set; the minimum has a ``1/Lambda``-Lipschitz
-    gradient in ``G_t + X_t``, which is ``v_{t+1}``. Therefore::
+    Proofs: :ref:`Regret, Theorems 1 <theory-regret-1>` and :ref:`2 <theory-regret-2>`. The
+    exponents assume ``T`` of order ``n/b`` and ``sigma y`` of order ``T^growth/(b epsilon)``.
 
-        sum_t <g_t + x_t, v_t - u> <= (Lambda/2)(|u - w_1|^2 - |u - v_{T+1}|^2)
-                                      + sum_t |g_t + x_t|^2/(2 Lambda),
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Public facts.
+    steps : int
+        ``T`` of all passes together. ``f_t`` may be the loss of a batch: the sum of the losses of
+        its records over a divisor at least as large as their number.
+    noise_std : float
+        ``sigma``, the noise before multiplication by ``C^-1``, in the units of ``g_t``.
+    error : PrefixError
+        Error of the prefix sums per unit of ``sigma``.
+    quantity : Quantity or str
+        Regret of the whole stream, or population risk.
+    batch_size, epochs : float, int
+        ``b`` and the number of passes. With more than one pass there is no population risk.
+    batch_powers : Exponents
+        Exponents of ``b`` in the axes.
+    regularisation : float, optional
+        ``Lambda``, by default :func:`ftrl_regularisation`. At other values all terms are added.
+    clipped, plain : bool
+        ``clipped`` is True if clipping may change gradients, ``plain`` if there is no momentum. If
+        no theorem applies, the rate has no terms and states the reason.
 
-    and given the past ``x_t`` has mean zero while ``g_t``, ``v_t``, ``u`` are fixed. *A restart*
-    starts the next leader from ``w = Proj(w_1 - (G + X + Y)/Lambda)`` and not from ``v``, which
-    adds ``(Lambda/2)(|u - w|^2 - |u - v|^2) <= 2 R |Y|``.
-
-    *The population risk* of the average of ``w_1..w_{T+1}`` after one pass over batches of ``b``
-    independent records, of which the last has ``c b``, is the regret over ``N = T + 1``, with ``L^2
-    (N + 2 (1 - c))`` for ``T L^2``: ``w_t`` knows nothing of batch ``t``, hence ``E f_t(w_t) = E
-    F_P(w_t)``. A last batch that is not full has a gradient at most ``L (1 - c)`` from that of a
-    full one, which moves ``w_{T+1}`` by ``L (1 - c)/Lambda`` and its loss by ``L`` times that.
-
-    ``steps`` is ``T``, of all passes together. ``f_t`` may be the loss of a batch: the sum of its
-    records' losses over a divisor no smaller than their number. ``noise_std`` is ``sigma``, of the
-    noise multiplied by ``C^-1``, in the units of ``g_t``. Beyond one of the ``epochs``, records are
-    seen again and say nothing of the population; the regret is that of the whole stream.
-    ``batch_powers`` say how ``b`` moves with the axes. ``regularisation`` is ``Lambda``, by default
-    :func:`ftrl_regularisation`. ``clipped`` says whether clipping may change gradients, ``plain``
-    whether there is no momentum. The rate has no terms, and the reason, where no theorem covers it.
-
-    Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Theorem C.1 (arXiv:2103.00039);
-    the split and the restarts are derived here. Without noise ``R L sqrt(T)`` is the best there is
-    (Abernethy, Bartlett, Rakhlin and Tewari 2008). Cesa-Bianchi, Conconi and Gentile 2004
+    References
+    ----------
+    Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Theorem C.1 (arXiv:2103.00039); the split
+    and the restarts are derived here. Without noise ``R L sqrt(T)`` is optimal (Abernethy,
+    Bartlett, Rakhlin and Tewari 2008). Cesa-Bianchi, Conconi and Gentile 2004
     (doi:10.1109/TIT.2004.833339) for the population.
 
     Examples
@@ -161,15 +171,15 @@ def ftrl_rate(
     >>> rate.upper, round(rate.terms[0].value, 3), rate.terms[1].value
     (20.0, 17.321, 10.0)
     """
-    spoken = Quantity.named("quantity", quantity)
-    regret, risk = spoken is Quantity.REGRET, spoken is Quantity.POPULATION_RISK
+    bounded = Quantity.named("quantity", quantity)
+    regret, risk = bounded is Quantity.REGRET, bounded is Quantity.POPULATION_RISK
     reasons = {
-        f"follow the leader is not bounded in {spoken}": not (regret or risk),
+        f"follow the leader is not bounded in {bounded}": not (regret or risk),
         "records that are seen again are not fresh draws of the population": risk and epochs > 1,
-        **obstacles(problem_class, clipped=clipped),
+        **unmet_assumptions(problem_class, clipped=clipped),
         "momentum": not plain,
     }
-    refusal = refused(reasons, spoken)
+    refusal = no_rate_if(reasons, bounded)
     if refusal is not None:
         return refusal
     rounds = float(steps) if regret else _filled(problem_class, steps, batch_size)
@@ -177,14 +187,14 @@ def ftrl_rate(
     best = math.sqrt(2.0 * costs.inverse) / problem_class.radius
     used = best if regularisation is None else regularisation
     tuned = math.isclose(used, best, rel_tol=_ROUND_OFF)
-    counted, moved = (1.0, FIXED) if regret else (steps + 1.0, batch_powers + Powers(n=-1.0))
+    points, powers = (1.0, FIXED) if regret else (steps + 1.0, batch_powers + Exponents(n=-1.0))
     terms = [
-        term.times(1.0 / counted, moved)
+        term.times(1.0 / points, powers)
         for term in _terms(costs, error, batch_powers, None if tuned else used)
     ]
-    combine = (root_and_last if error.restarts else math.hypot) if tuned else add
+    combine = (hypot_plus_last if error.restarts else math.hypot) if tuned else add
     return Rate(
-        quantity=spoken,
+        quantity=bounded,
         theorem=_REGRET if regret else _RISK,
         source="Kairouz et al. 2021 (arXiv:2103.00039), Theorem C.1; constants derived here",
         terms=tuple(terms),
@@ -205,15 +215,15 @@ _RISK = "E F_P(w) - F_P* <= R sqrt(L^2 + d sigma^2 x^2 + 2 L sigma sqrt(d) y)/sq
 
 
 def _hard_family(noise_std: float) -> str:
-    """Where the regret is 0.75 to 0.95 of the bound with noise, and all of it without.
+    """Return a family with regret 0.75 to 0.95 of the bound with noise, and 1 without noise.
 
-    None is known for the risk of the average, in which correlated noise cancels.
+    No such family is known for the risk of the average, in which correlated noise cancels.
     """
     return "far_distance" if noise_std > 0.0 else "orthogonal_linear"
 
 
 class _Costs(NamedTuple):
-    """The bound as ``start Lambda + (noise + increments + gradients)/Lambda + restarts``."""
+    """Coefficients of ``start Lambda + (noise + increments + gradients)/Lambda + restarts``."""
 
     start: float
     noise: float
@@ -223,7 +233,7 @@ class _Costs(NamedTuple):
 
     @property
     def inverse(self) -> float:
-        """What is divided by ``Lambda``."""
+        """Coefficient of ``1/Lambda``."""
         return self.noise + self.increments + self.gradients
 
 
@@ -232,30 +242,30 @@ def _costs(
 ) -> _Costs:
     lipschitz, radius = facts.lipschitz, facts.radius
     norm = noise_std * math.sqrt(facts.dim)
-    drift, last = norm * error.deviation, error.restarts * error.restarted * norm
+    drift, restarts = norm * error.deviation, error.restarts * error.restarted * norm
     return _Costs(
         start=0.5 * radius**2,
         noise=steps * lipschitz * drift if drift > 0.0 else 0.0,
         increments=0.5 * steps * (norm * error.increment) ** 2,
         gradients=0.5 * rounds * lipschitz**2,
-        restarts=2.0 * radius * last if last > 0.0 else 0.0,
+        restarts=2.0 * radius * restarts if restarts > 0.0 else 0.0,
     )
 
 
 def _filled(facts: ProblemClass, steps: int, batch_size: float) -> float:
-    """``N + 2 (1 - c)``: ``T + 1`` rounds, and what the last batch lacks."""
+    """Return ``N + 2 (1 - c)``: ``T + 1`` rounds and the correction for the last batch."""
     return steps + 1.0 + 2.0 * max(0.0, steps - facts.n / batch_size)
 
 
 def _terms(
-    costs: _Costs, error: PrefixError, batch_powers: Powers, regularisation: float | None
+    costs: _Costs, error: PrefixError, batch_powers: Exponents, regularisation: float | None
 ) -> list[Term]:
-    """Those of the regret, privacy's first, the larger of them before the other."""
-    steps = Powers(n=1.0) + -1.0 * batch_powers
-    moved = Powers(dim=0.5, epsilon=-1.0) + error.growth * steps + -1.0 * batch_powers
+    """Return the terms of the regret, privacy terms first and sorted by size."""
+    steps = Exponents(n=1.0) + -1.0 * batch_powers
+    by_noise = Exponents(dim=0.5, epsilon=-1.0) + error.growth * steps + -1.0 * batch_powers
     parts = [
-        Term("noise", costs.noise, steps + moved),
-        Term("increments", costs.increments, steps + 2.0 * moved),
+        Term("noise", costs.noise, steps + by_noise),
+        Term("increments", costs.increments, steps + 2.0 * by_noise),
     ]
     parts.sort(key=lambda part: -part.value)
     parts.append(Term("gradients", costs.gradients, steps))
@@ -265,5 +275,5 @@ def _terms(
         terms = [part.times(1.0 / regularisation) for part in parts]
         terms.append(Term("start", costs.start * regularisation))
     if error.restarts:
-        terms.append(Term("restarts", costs.restarts, moved))
+        terms.append(Term("restarts", costs.restarts, by_noise))
     return [term for term in terms if term.value > 0.0]

@@ -1,22 +1,22 @@
-"""Hard data: priors over data sets of which private answers can tell little.
+"""Hard data: priors over data sets about which private outputs contain little information.
 
-Every prior has a direction ``v`` in ``R^D``, ``D <= d`` coordinates in ``g`` groups of ``b``, and
-``K`` informative records a group, each ``x/sqrt(b)`` on the coordinates of its group, ``x`` in
-``{-1, 1}^b``; the other records are null. With ``t = K sqrt(g)/n`` the mean of all ``n`` records is
-``t v/sqrt(D)``, where ``v`` in a group is the mean of its ``x``. What matters of a prior is, in
-units of ``D``, how long ``v`` is and how much of it the answers explain:
+A prior has a random direction ``v`` in ``R^D``, ``D <= d`` coordinates in ``g`` groups of ``b``.
+Each group has ``K`` informative records ``x/sqrt(b)`` on its coordinates, ``x`` in ``{-1, 1}^b``;
+the other records are null. With ``t = K sqrt(g)/n``, the mean of all ``n`` records is ``t
+v/sqrt(D)``, where ``v`` in a group is the mean of its ``x``. A prior is described, in units of
+``D``, by::
 
-    E|v| >= norm sqrt(D),   E|v|^2 = spread D,   E <w, v> <= told sqrt(D) for |w| <= 1,
-    E|E[v | answers]|^2 <= explained D.
+    E|v| >= norm sqrt(D),   E|v|^2 = square D,   E <w, v> <= correlation sqrt(D) for |w| <= 1,
+    E|E[v | output]|^2 <= explained D.
 
-For data that are a sample, ``v = p``, the mean of their distribution. Packings (:class:`Packing`)
-are what pure privacy cannot tell apart.
+If the data are a sample, ``v = p`` is the mean of their distribution. Packings (:class:`Packing`)
+are for pure privacy. Proofs: :doc:`/theory/lower_bounds`.
 
 Sources: Bun, Steinke and Ullman 2017 (the fingerprinting lemma); Cai, Wang and Zhang 2021
 (arXiv:1902.04495; score attacks); Hardt and Talwar 2010 and Ghazi, Guzman, Kamath, Kumar and
 Manurangsi 2024 (arXiv:2404.10881; packings of sparse points, and blocks of them). The constants are
-ours. As ``a``, ``K`` and ``D`` grow, ``p`` is Gaussian and ``s`` what the mean plus Gaussian noise
-explains: nothing is lost then.
+derived here. As ``a``, ``K`` and ``D`` grow, ``p`` becomes Gaussian and ``s`` becomes the variance
+explained by the mean plus Gaussian noise, so the bounds are sharp in the limit.
 """
 
 from __future__ import annotations
@@ -33,101 +33,91 @@ from privopt.theory.advantage import Advantage
 
 Array = NDArray[np.float64]
 
-_EXPONENTS = np.geomspace(0.02, 1e4, 24) - 1.0  # a, from almost signs to almost normal
-_SIZE = 513  # points of a packing's curve
+_EXPONENTS = np.geomspace(0.02, 1e4, 24) - 1.0  # a, from nearly signs to nearly normal
+_SIZE = 513  # points of the curve of a packing
 
 
 class HardData(NamedTuple):
-    """A family of priors, one an entry, by the numbers of the module."""
+    """A family of priors, one per array entry, by the quantities of the module."""
 
     strength: Array
     norm: Array
-    told: Array
-    spread: Array
+    correlation: Array
+    square: Array
     explained: Array
 
     def linear(self) -> float:
-        """``max t (norm - told)``: of linear losses on the unit ball."""
-        return max(0.0, float(np.max(self.strength * (self.norm - self.told), initial=0.0)))
+        """Return ``max t (norm - correlation)``, for linear losses on the unit ball."""
+        return max(0.0, float(np.max(self.strength * (self.norm - self.correlation), initial=0.0)))
 
     def quadratic(self, reach: float, radius: float) -> float:
-        """``max (t rho)^2 (spread - explained)`` over ``rho <= reach`` with ``t rho <= radius``."""
+        """Return ``max (t rho)^2 (square - explained)``, ``rho <= reach``, ``t rho <= radius``."""
         mean = np.minimum(self.strength * reach, radius)
-        return max(0.0, float(np.max(mean**2 * (self.spread - self.explained), initial=0.0)))
+        return max(0.0, float(np.max(mean**2 * (self.square - self.explained), initial=0.0)))
 
 
 def hidden_signs(n: int, dim: int, advantage: Advantage) -> HardData:
-    """One sign a coordinate, in ``K`` copies: ``b = 1``.
+    """Return hidden signs: one sign per coordinate in ``K`` copies, ``b = 1``.
 
-    Then ``norm = spread = 1`` and ``told^2 = explained = T_K^2``, the advantage between groups of
-    ``K``, by its definition (Le Cam 1973; Assouad 1983).
+    ``norm = square = 1`` and ``correlation^2 = explained = T_K^2``, the squared advantage between
+    groups of ``K``, by its definition (Le Cam 1973; Assouad 1983).
     """
     coordinates, copies = _sizes(n, dim)
-    told = advantage.sign(copies)
-    one = np.ones_like(told)
-    return HardData(copies * np.sqrt(coordinates) / n, one, told, one, told**2)
+    correlation = advantage.sign(copies)
+    one = np.ones_like(correlation)
+    strength = copies * np.sqrt(coordinates) / n
+    return HardData(strength, one, correlation, one, correlation**2)
 
 
 def hidden_counts(n: int, dim: int, advantage: Advantage) -> HardData:
-    """A count a coordinate, spread over all of ``0..K`` like the square of a sine: ``b = 1``.
+    """Return hidden counts: one count per coordinate with a squared-sine distribution, ``b = 1``.
 
-    Here ``m`` of the ``K`` records of a coordinate are +1, so that ``v = 2 m/K - 1``. An edge ``(j,
-    j + 1)`` is drawn with chance ``(2/K) sin^2(pi (j + 1/2)/K)``, and ``m`` is one of its ends in
-    equal chance: ``v = c + s/K``, ``c`` the middle and ``s`` a sign. Let ``e = E[s | answers,
-    edge]``, ``E e^2 <= T^2``, and ``r = E[s | m]``, ``E r^2 <= sin^2(pi/K)``. For any ``q`` of the
-    answers
+    ``m`` of the ``K`` records of a coordinate are +1, and ``v = 2 m/K - 1``. An edge ``(j, j + 1)``
+    is drawn with probability ``(2/K) sin^2(pi (j + 1/2)/K)``, and ``m`` is one of its ends with
+    equal probability. For any estimate ``q``::
 
-        E (q - c)(e - r) = E c r = E (v - s/K) r = (1 - E r^2)/K,
+        K^2 E (q - v)^2 >= X^2 - 2 T X + 1,   X = (1 - sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K)),
 
-    and ``E e r >= 0``, as ``r`` rises with ``m``. So ``K^2 E (q - c)^2 >= X^2``, ``X = (1 -
-    sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K))``, and ``K^2 E (q - v)^2 >= X^2 - 2 T X + 1``, where ``X >=
-    T``. For large ``K`` this is ``1/T^2 - 1``, about ``4/mu^2``: what Gaussian noise costs.
-    ``spread`` is in closed form; ``norm = spread``, as ``|v| <= sqrt(D)``.
+    if ``X >= T``. For large ``K`` this is ``1/T^2 - 1``, about ``4/mu^2``, the error of Gaussian
+    noise. ``square`` is in closed form; ``norm = square``, because ``|v| <= sqrt(D)``. Proof:
+    :ref:`Lower bounds, Theorem 3 <theory-lower-3>`.
     """
     coordinates, k = _sizes(n, dim)
     coordinates, k = coordinates[k > 1.0], k[k > 1.0]
-    told = float(advantage.sign(np.ones(1))[0])
-    rough = np.sin(math.pi / k) ** 2
-    middle = (1.0 - rough) / np.sqrt(told**2 + rough)
-    error = np.where(middle >= told, middle**2 - 2.0 * told * middle + 1.0, 0.0) / k**2
-    spread = (1.0 + 2.0 / k**2) / 3.0 - 2.0 * np.cos(math.pi / k) / (k**2 * rough)
-    explained = spread - np.minimum(error, spread)
-    return HardData(k * np.sqrt(coordinates) / n, spread, np.sqrt(explained), spread, explained)
+    t = float(advantage.sign(np.ones(1))[0])
+    sine = np.sin(math.pi / k) ** 2
+    x = (1.0 - sine) / np.sqrt(t**2 + sine)
+    error = np.where(x >= t, x**2 - 2.0 * t * x + 1.0, 0.0) / k**2
+    square = (1.0 + 2.0 / k**2) / 3.0 - 2.0 * np.cos(math.pi / k) / (k**2 * sine)
+    explained = square - np.minimum(error, square)
+    return HardData(k * np.sqrt(coordinates) / n, square, np.sqrt(explained), square, explained)
 
 
 def hidden_supports(n: int, dim: int, sparsity: int, advantage: Advantage) -> HardData:
-    """``s`` of the coordinates of a group, in ``K`` copies, over ``K`` and numbers of groups.
+    """Return hidden supports of sparse records, over ``K`` and numbers of groups.
 
-    A group owns ``c >= s`` coordinates, and its ``K`` records are one and the same ``x``: signs
-    over ``sqrt(s)`` on ``s`` of them, drawn at random. Then ``norm = spread = 1`` in units of one
-    for the whole length, and for any answers of which ``I`` nats are told of a group,
+    A group has ``c >= s`` coordinates. Its ``K`` records equal one ``x``: random signs over
+    ``sqrt(s)`` on ``s`` random coordinates. ``norm = square = 1`` in units of the squared norm, and
+    for ``I`` nats of information about a group::
 
-        E |E[x | answers]|^2 <= I/(s a(c/s)),   a(r) = asinh(r) - (sqrt(1 + r^2) - 1)/r,
+        E |E[x | output]|^2 <= I/(s a(c/s)),   a(r) = asinh(r) - (sqrt(1 + r^2) - 1)/r,
 
-    ``a(r)`` being about ``ln(2 r) - 1``. For let ``f`` be the posterior density of ``x`` and ``y =
-    E f x``, no entry of which is above ``1/sqrt(s)``. By Donsker and Varadhan along ``y/|y|``, with
-    Maclaurin's inequality for the mean over supports of a product,
-
-        l |y| <= KL(f) + (s/c) sum_j (cosh(l y_j/(|y| sqrt(s))) - 1)
-              <= KL(f) + (s^2 |y|^2/c) (cosh(l/(s |y|)) - 1),
-
-    the sum being largest where ``s |y|^2`` entries are as large as they may be. The best ``l``
-    gives ``s |y|^2 a(c/s) <= KL(f)``, whose mean over the answers is ``I``.
+    with ``a(r)`` about ``ln(2 r) - 1``. Proof: :ref:`Lower bounds, Theorem 4 <theory-lower-4>`.
     """
-    most, copies = _sizes(n, dim // sparsity)
+    max_groups, copies = _sizes(n, dim // sparsity)
     shares = 2.0 ** -np.arange(8.0)[:, None]
-    groups = np.maximum(1.0, np.floor(shares * most))
+    groups = np.maximum(1.0, np.floor(shares * max_groups))
     ratio = np.floor(dim / groups) / sparsity
     cost = sparsity * (np.arcsinh(ratio) - (np.sqrt(1.0 + ratio**2) - 1.0) / ratio)
-    told = np.minimum(1.0, advantage.information(copies) / cost)
-    one = np.ones_like(told)
-    return HardData(copies * np.sqrt(groups) / n, one, np.sqrt(told), one, told)
+    explained = np.minimum(1.0, advantage.information(copies) / cost)
+    one = np.ones_like(explained)
+    return HardData(copies * np.sqrt(groups) / n, one, np.sqrt(explained), one, explained)
 
 
 def fingerprints(
     n: int, dim: int, advantage: Advantage, *, width: int = 1, sampled: bool = False
 ) -> HardData:
-    """Beta(a + 1, a + 1) means, over ``a`` and ``K``, for the arguments of :func:`fingerprint`."""
+    """Return :func:`fingerprint` priors over grids of ``a`` and ``K``."""
     groups, copies = _sizes(n, dim // width)
     return fingerprint(
         n, groups, copies, _EXPONENTS[:, None], advantage, width=width, sampled=sampled
@@ -144,34 +134,22 @@ def fingerprint(
     width: int = 1,
     sampled: bool = False,
 ) -> HardData:
-    """Beta(a + 1, a + 1) means: ``g`` groups of ``K`` records of ``b`` coordinates, ``width``.
+    """Return priors with Beta(a + 1, a + 1) means: ``g`` groups of ``K`` records.
 
-    Coordinates of records are independent of mean ``p_j``, and ``p_j`` has the density ``(1 -
-    p^2)^a`` on ``[-1, 1]``, Beta(a + 1, a + 1). Let ``G = 2 (a + 1)``, ``u = E p^2 = 1/(2 a + 3)``,
-    so that ``E (1 - p^2) = 1 - u = G u``, and ``S = sum_i (x_i - p)`` over the records of a group.
+    Records have ``b = width`` independent coordinates with mean ``p_j``, of density
+    proportional to ``(1 - p^2)^a`` on ``[-1, 1]``. Let ``G = 2 (a + 1)`` and ``u = E p^2 = 1/(2 a +
+    3)``. Then
 
-    1. For any ``q`` of the records, ``d/dp E q = E q S/(1 - p^2)``; by parts against ``(1 - p^2)^(a
-       + 1)``, ``E <q, S> = G E <q, p>`` (the fingerprinting lemma as an identity). So ``E[S |
-       answers] = G ph``, ``ph = E[p | answers]``, and ``v = p + S/K`` has ``E[v | answers] = (1 +
-       G/K) ph``.
-    2. Let ``e = E[S | answers, p]``. As ``E <p, S> = 0``, 1 gives ``E <ph - p, S - G p> = G E |p|^2
-       = G u b``. Here ``S`` may be replaced by ``e``, and ``E <e, p> = 0``; so by Cauchy and
-       Schwarz (van Trees' inequality, ``E |e|^2`` being the information of the records)
+    - ``square = u (1 + G/K)`` and ``explained = (1 + G/K)^2 u s`` with ``s = h^2/(h^2 + G^2 u)``;
+    - ``h^2 <= min(K^2 c^2/b, K G u)``, where ``c`` is the ``record`` of the advantage, or ``c^2 = G
+      u T^2`` for ``b = 1``, times ``1 + 1/sqrt(2 a + 5)`` if the advantage is not symmetric;
+    - ``correlation^2 = explained``; for ``g = 1`` also ``correlation <= (1 + G/K)(K/G)
+      c'/sqrt(D)``, where ``c'`` is the ``removal`` of the advantage;
+    - ``E |v| >= (E |v|^2)^(3/2)/(E |v|^4)^(1/2)`` (Hoelder).
 
-           E |ph|^2 <= b u s,   s = h^2/(h^2 + G^2 u),   h^2 = E |e|^2/b.
-
-    3. If ``E |E[x_i - p | answers, p]|^2 <= c^2`` for each record, ``h^2 <= K^2 c^2/b``; and ``h^2
-       <= E |S|^2/b = K G u``, which the records themselves tell. ``c`` is the advantage's
-       ``record``; or ``c^2 = E (1 - p^2) T^2 = G u T^2`` for ``b = 1``, without symmetry times ``1
-       + 1/sqrt(2 a + 5)``, at least ``1 + E |p|`` where ``p`` is weighted by ``1 - p^2``.
-    4. So ``spread = u (1 + G/K)``, ``explained = (1 + G/K)^2 u s``, ``told^2 = explained``. For ``g
-       = 1`` also ``told <= (1 + G/K)(K/G) c'/sqrt(D)`` by 1 alone, ``c'`` the advantage's
-       ``removal``.
-    5. ``E |v| >= (E |v|^2)^(3/2)/(E |v|^4)^(1/2)`` (Hoelder), coordinates being independent.
-
-    Where the data are ``sampled``, ``v = p``: the factors ``1 + G/K`` become 1, the fourth moment
-    that of ``p``, and the number of records in a group is random, of mean ``K`` and mean square at
-    most ``K^2 + K``, over which ``s`` is concave.
+    If the data are ``sampled``, ``v = p``: the factors ``1 + G/K`` become 1, the fourth moment is
+    that of ``p``, and the number of records in a group is random, with mean ``K`` and mean square
+    at most ``K^2 + K``. Proof: :ref:`Lower bounds, Theorem 2 <theory-lower-2>`.
 
     The arrays ``groups``, ``copies`` and ``a > -1`` broadcast, with ``g K <= n``.
     """
@@ -182,19 +160,19 @@ def fingerprint(
     else:
         one = np.full_like(a, advantage.record(width) ** 2 / width)
     records = copies**2 + copies if sampled else copies**2
-    learnt = np.minimum(records * one, copies * gain * u)
-    seen = np.ones_like(gain / copies) if sampled else 1.0 + gain / copies
-    explained = seen**2 * u * learnt / (learnt + gain**2 * u)
-    spread = u * seen
+    h2 = np.minimum(records * one, copies * gain * u)
+    factor = np.ones_like(gain / copies) if sampled else 1.0 + gain / copies
+    explained = factor**2 * u * h2 / (h2 + gain**2 * u)
+    square = u * factor
     fourth = 3.0 * u / (2.0 * a + 5.0) if sampled else _fourth_moment(a, copies)
-    norm = np.sqrt(spread / (1.0 + (fourth / spread**2 - 1.0) / (groups * width)))
-    removed = seen * copies / gain * advantage.removal(width) / math.sqrt(width)
-    told = np.minimum(np.where(groups > 1, np.inf, removed), np.sqrt(explained))
-    return HardData(copies * np.sqrt(groups) / n, norm, told, spread, explained)
+    norm = np.sqrt(square / (1.0 + (fourth / square**2 - 1.0) / (groups * width)))
+    removed = factor * copies / gain * advantage.removal(width) / math.sqrt(width)
+    correlation = np.minimum(np.where(groups > 1, np.inf, removed), np.sqrt(explained))
+    return HardData(copies * np.sqrt(groups) / n, norm, correlation, square, explained)
 
 
 def _fourth_moment(a: Array, k: Array) -> Array:
-    """``E (p + S/k)^4``, from the central moments of ``k`` signs of mean ``p``."""
+    """Return ``E (p + S/k)^4`` from the central moments of ``k`` signs of mean ``p``."""
     p2 = 1.0 / (2.0 * a + 3.0)
     p4 = 3.0 * p2 / (2.0 * a + 5.0)
     variance, square = 1.0 - p2, 1.0 - 2.0 * p2 + p4  # E (1 - p^2), E (1 - p^2)^2
@@ -204,30 +182,28 @@ def _fourth_moment(a: Array, k: Array) -> Array:
     return np.asarray(p4 + 6.0 * mixed / k - 8.0 * mixed / k**2 + pairs / k**3)
 
 
-def _sizes(n: int, most: int) -> tuple[Array, Array]:
-    """Numbers of records in a group, over a geometric grid; and of groups, as many as there may."""
+def _sizes(n: int, max_groups: int) -> tuple[Array, Array]:
+    """Return the largest numbers of groups, and a geometric grid of group sizes."""
     copies = np.unique(np.floor(np.geomspace(1.0, n, 192)))
-    return np.minimum(most, n // copies), copies
+    return np.minimum(max_groups, n // copies), copies
 
 
 class Packing(NamedTuple):
-    """``cost`` where the group's epsilon is ``replaced``, or ``removed_cost`` where ``removed``.
+    """Mean cost of a packing: ``cost`` at epsilon ``replaced``, ``removed_cost`` at ``removed``.
 
-    ``K`` of ``n`` records are copies of one record, at a point ``x`` drawn at random; the others
-    are null. Under epsilon-DP the laws ``P_x`` of the answer satisfy ``P_x <= exp(z) P_y``, ``z = K
-    epsilon`` times the steps that it takes to replace a record. So for each answer ``w`` the
-    density ``f(x) = P_x(w)/E P_y(w)`` has mean 1 and lies in some ``[l, exp(z) l]``. ``E (r - c)
-    f``, of a cost ``r(w, x)``, is least where ``f`` is high exactly on ``r < c``; so the mean cost
-    is at least ``c`` if
+    ``K`` of ``n`` records are copies of one record at a random point ``x``; the others are null.
+    Under epsilon-DP the output densities satisfy ``P_x <= exp(z) P_y`` with ``z = K epsilon`` times
+    the number of steps that replace a record. The mean of a cost ``r(w, x)`` is at least ``c`` if
 
         (exp(z) - 1) E max(c - r, 0) = E r - c.
 
-    Where a record may be removed, ``P_x(w)/P_null(w)`` lies in ``[exp(-z), exp(z)]``, ``z = K
-    epsilon``: the mean cost is least where it is high on the least costs, with chance ``1/(1 +
-    exp(z))``. The cost falls in ``z``, so at any smaller ``z`` it is no less.
+    If a record may be removed, ``P_x(w)/P_null(w)`` is in ``[exp(-z), exp(z)]`` with ``z = K
+    epsilon``. The cost decreases in ``z``, so it is a bound at every smaller ``z``. Proof:
+    :ref:`Lower bounds, Theorem 5 <theory-lower-5>`.
 
     Source: Hardt and Talwar 2010 (arXiv:0907.3754); Bassily, Smith and Thakurta 2014
-    (arXiv:1405.7085), Theorem 5.2, for packings. The continuous prior and the constants are ours.
+    (arXiv:1405.7085), Theorem 5.2, for packings. The continuous prior and the constants are derived
+    here.
     """
 
     replaced: Array
@@ -238,59 +214,59 @@ class Packing(NamedTuple):
     def best(
         self, n: int, budget: Budget, *, groups: int = 1, cap: float = math.inf, power: float = 1.0
     ) -> float:
-        """``max_K min(K sqrt(g)/n, cap)^power cost`` under epsilon-DP, whole ``K`` in ``1..n``.
+        """Return ``max_K min(K sqrt(g)/n, cap)^power cost`` under epsilon-DP, ``K`` in ``1..n``.
 
-        ``g`` groups of ``K`` records, as many as there may be, each at a point on coordinates of
-        its own; given the others, a group is a packing by itself.
+        The ``g`` groups of ``K`` records, as many as fit, have separate coordinates and points;
+        given the others, each group is a packing.
         """
         steps = 1 if budget.relation is Relation.REPLACE_ONE else 2
 
         def best(copies: Array, cost: Array) -> float:
             whole = np.minimum(np.floor(copies), float(n))
-            many = np.minimum(n // np.maximum(whole, 1.0), groups)
-            share = np.minimum(whole * np.sqrt(many) / n, cap)
-            return max(0.0, float(np.max(share**power * cost)))
+            count = np.minimum(n // np.maximum(whole, 1.0), groups)
+            strength = np.minimum(whole * np.sqrt(count) / n, cap)
+            return max(0.0, float(np.max(strength**power * cost)))
 
-        found = best(self.replaced / (steps * budget.epsilon), self.cost)
+        value = best(self.replaced / (steps * budget.epsilon), self.cost)
         if steps == 1:
-            return found
-        return max(found, best(self.removed / budget.epsilon, self.removed_cost))
+            return value
+        return max(value, best(self.removed / budget.epsilon, self.removed_cost))
 
 
 def distances(dim: int, power: float) -> Packing:
-    """``r = |w - x|^power``, ``x`` uniform on the unit ball of ``R^d``.
+    """Return the packing with cost ``|w - x|^power``, ``x`` uniform on the unit ball of ``R^d``.
 
-    The centre is the best ``w``: ``P(|x| <= y) = y^d``. With ``c = y^p``, ``E max(c - r, 0) = y^(d
-    + p) p/(d + p)`` and ``E r = d/(d + p)``.
+    The centre is the best ``w``, and ``P(|x| <= y) = y^d``. With ``c = y^p``: ``E max(c - r, 0) =
+    y^(d + p) p/(d + p)`` and ``E r = d/(d + p)``.
     """
     mean = dim / (dim + power)
     log_y = math.log(mean) / power - np.geomspace(8.0, 1e-6, _SIZE)
     excess = np.log(dim * -np.expm1(power * (log_y - math.log(mean) / power)) / power)
     z = np.logaddexp(0.0, excess - (dim + power) * log_y)
-    high = -np.logaddexp(0.0, z)  # the logarithm of the chance of the high value
-    removed = mean * (np.exp(-z) + np.exp(z + high * (1.0 + power / dim)) * -np.expm1(-2.0 * z))
+    log_high = -np.logaddexp(0.0, z)  # log probability of the high value
+    removed = mean * (np.exp(-z) + np.exp(z + log_high * (1.0 + power / dim)) * -np.expm1(-2.0 * z))
     return Packing(z, np.exp(power * log_y), z, removed)
 
 
 def directions(dim: int) -> Packing:
-    """``r = 1 - <w, x>``, ``x`` uniform on the unit sphere and ``|w| <= 1``.
+    """Return the packing with cost ``1 - <w, x>``, ``x`` uniform on the unit sphere, ``|w| <= 1``.
 
-    The longest ``w`` is the best, and ``t = <w, x>`` has density in proportion to ``(1 - t^2)^((d -
-    3)/2)``. With ``c = 1 - s``, ``exp(z) - 1 = s/E max(t - s, 0)``.
+    Unit vectors ``w`` are the best, and ``t = <w, x>`` has density proportional to ``(1 - t^2)^((d
+    - 3)/2)``. With ``c = 1 - s``: ``exp(z) - 1 = s/E max(t - s, 0)``.
     """
     s = np.linspace(0.0, 1.0, _SIZE + 1)[1:-1]
     if dim == 1:
         z = np.log1p(s) - np.log1p(-s)
         return Packing(z, 1.0 - s, z[:1], np.zeros(1))
     half = 0.5 * (dim - 1)
-    above = 0.5 * betainc(half, 0.5, 1.0 - s**2)  # P(t > s)
+    tail = 0.5 * betainc(half, 0.5, 1.0 - s**2)  # P(t > s)
     scale = math.exp(gammaln(0.5 * dim) - gammaln(half)) / math.sqrt(math.pi) / (dim - 1)
-    mean_above = scale * (1.0 - s**2) ** half  # E t 1{t > s}
-    kept = mean_above > 1e-290
-    s, above, mean_above = s[kept], above[kept], mean_above[kept]
-    part = mean_above - s * above
-    known = part > 1e-9 * mean_above  # else rounding decides
-    z = np.log1p(s[known] / part[known])
-    removed = np.log1p(-above) - np.log(above)
-    gain = 2.0 * np.sinh(removed) * mean_above
-    return Packing(z, 1.0 - s[known], removed, np.maximum(1.0 - gain, 0.0))
+    mean_tail = scale * (1.0 - s**2) ** half  # E t 1{t > s}
+    nonzero = mean_tail > 1e-290
+    s, tail, mean_tail = s[nonzero], tail[nonzero], mean_tail[nonzero]
+    part = mean_tail - s * tail  # E max(t - s, 0)
+    accurate = part > 1e-9 * mean_tail
+    z = np.log1p(s[accurate] / part[accurate])
+    removed = np.log1p(-tail) - np.log(tail)
+    gain = 2.0 * np.sinh(removed) * mean_tail
+    return Packing(z, 1.0 - s[accurate], removed, np.maximum(1.0 - gain, 0.0))

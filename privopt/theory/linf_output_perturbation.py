@@ -1,8 +1,8 @@
-"""Output perturbation where noise counts by its largest coordinate: cost, regulariser and rate.
+"""Output perturbation for losses with sparse gradients: cost of noise, regulariser and rate.
 
-Losses whose gradients have at most ``s`` numbers that are not 0 satisfy ``F(v) - F(w) <= |grad
-F(v)|_1 |v - w|_inf <= L sqrt(s) |v - w|_inf``, and the largest coordinate of the noise grows like
-``sqrt(ln d)`` (Gaussian) or ``ln d`` (Laplace), where its Euclidean norm grows like ``sqrt(d)``.
+If gradients have at most ``s`` nonzero entries, ``F(v) - F(w) <= |grad F(v)|_1 |v - w|_inf <= L
+sqrt(s) |v - w|_inf``. The maximum norm of the noise grows like ``sqrt(ln d)`` (Gaussian) or ``ln
+d`` (Laplace); its Euclidean norm grows like ``sqrt(d)``.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from scipy.special import polygamma
 
 from privopt.arguments import checked
 from privopt.spec import ProblemClass
-from privopt.theory.noise_norms import NoiseKind, NoiseVector
-from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, largest_excess, no_rate
+from privopt.theory.rate import FIXED, Exponents, Quantity, Rate, Term, largest_excess, no_rate
+from privopt.theory.sparse_means import NoiseKind, NoiseVector
 
-_SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4"
+_SOURCE = (
+    "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), output perturbation with "
+    "projection in the maximum norm"
+)
 _SMOOTHING_SHARE = 0.01
 
 
 class PerturbationCost(NamedTuple):
-    """Noise of a scale ``b`` adds at most ``g b`` to the risk, ``g`` the ``factor``.
+    """Linear bound ``g b`` of the risk that noise of scale ``b`` adds, with ``g`` the ``factor``.
 
-    ``formula`` says ``g b``. ``dim`` and ``sparsity`` are its exponents at this setting, local
-    logarithms included, and ``power`` that of the scale: above 1 where a logarithm holds it.
+    ``formula`` is ``g b`` as text. ``dim`` and ``sparsity`` are its local exponents. ``power`` is
+    the exponent of ``b``, above 1 if a logarithm depends on it.
     """
 
     factor: float
@@ -45,20 +48,24 @@ def perturbation_cost(
     glm: bool = False,
     scale: float = 1.0,
 ) -> PerturbationCost:
-    """``E F(proj(w + z)) - F(w) <= g b`` for a member ``w``, and noise ``z`` of scale ``b``.
+    """Return a ``g`` with ``E F(proj(w + z)) - F(w) <= g b`` for noise ``z`` of scale ``b``.
 
-    ``projection`` is onto the member nearest in the largest coordinate (``"linf"``): ``g b = 2 L
-    sqrt(s) E|z|_inf``, as ``|proj(w + z) - w|_inf <= 2 |z|_inf``. On the whole space nothing is
-    projected, and the 2 drops out. The same on a Euclidean ball with Gaussian noise (``"ball"``):
-    the nearest is ``S_tau(w + z)``, so no gradient of ``s`` numbers sees more than ``|z|_(s) +
-    sqrt(s) tau``, whose means are those of :class:`NoiseVector`. Nearest in the Euclidean norm
-    (``"l2"``): ``L E|z|_2``. ``"none"`` where there is a set: nothing is known of losses outside.
+    ``w`` is in the set.
 
-    Of generalised linear losses (``glm``) the loss of record ``i`` depends on ``<x_i, z>`` alone,
-    of mean modulus ``sqrt(2/pi) b |x_i|`` (Gaussian) or at most ``sqrt(2) b |x_i|`` (Laplace): on
-    the whole space no dimension counts, on a ball ``|x_i|_1 tau`` is added.
+    ``projection``
+        ``"linf"``: nearest point in the maximum norm, ``g b = 2 L sqrt(s) E|z|_inf``. On the whole
+        space there is no projection and no factor 2. ``"ball"``: the same on a Euclidean ball with
+        Gaussian noise, ``g b = L (min(E|z|_(s), sqrt(s) E|z|_inf) + sqrt(s) E tau)``. ``"l2"``:
+        Euclidean projection, ``g b = L E|z|_2``. ``"none"``: infinite if there is a set, because
+        losses are unknown outside it.
+    ``glm``
+        True for generalised linear losses. On the whole space ``g b`` is ``sqrt(2/pi) L sigma``
+        (Gaussian) or ``sqrt(2) L b`` (Laplace), independent of the dimension. On a ball
+        ``sqrt(2/pi) sigma`` replaces ``E|z|_(s)``.
 
-    Source: Jain and Thakurta 2014 observe this for risks of linear predictions.
+    Proof: :ref:`Sparse gradients, Theorem 5 <theory-sparse-5>`.
+
+    Source: Jain and Thakurta 2014 for risks of linear predictions.
     """
     dim, lipschitz = problem_class.dim, problem_class.lipschitz
     sparsity = problem_class.sparsity or dim
@@ -85,7 +92,7 @@ def perturbation_cost(
 
 
 def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost:
-    """Its exponents by differences."""
+    """Return the cost of Gaussian noise on a ball; exponents are finite differences."""
     sparsity = facts.sparsity or facts.dim
     noise = "sqrt(2/pi) b" if glm else "E|z|_(s)"
 
@@ -95,13 +102,13 @@ def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost
         few = math.sqrt(2.0 / math.pi) * scale if glm else vector.largest_few(round(sparsity))
         return min(few, root * vector.largest) + root * vector.ball_threshold(facts.radius)
 
-    here, dim = cost(scale, facts.dim, sparsity), 2.0 * facts.dim
+    base, dim = cost(scale, facts.dim, sparsity), 2.0 * facts.dim
 
-    def slope(there: float, ratio: float) -> float:
-        return math.log(there / here) / math.log(ratio)
+    def slope(value: float, ratio: float) -> float:
+        return math.log(value / base) / math.log(ratio)
 
     return PerturbationCost(
-        facts.lipschitz * here / scale,
+        facts.lipschitz * base / scale,
         f"L ({noise} + sqrt(s) E tau)",
         slope(cost(scale, dim, sparsity), 2.0),
         slope(cost(scale, facts.dim, 2.0 * sparsity), 2.0),
@@ -111,7 +118,7 @@ def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost
 
 @checked
 def minimiser_stability(problem_class: ProblemClass) -> float:
-    """``2 L^2/n``: over ``lambda``, how much better a minimiser fits its own records than others.
+    """Return ``2 L^2/n``; divided by ``lambda`` it bounds the generalisation gap of the minimiser.
 
     Source: Bousquet and Elisseeff 2002; Shalev-Shwartz, Shamir, Srebro and Sridharan 2009.
     """
@@ -119,7 +126,7 @@ def minimiser_stability(problem_class: ProblemClass) -> float:
 
 
 class BalancedMinimiser(NamedTuple):
-    """The ``lambda`` of least bound, the width ``h`` of smoothing, and how the bound moves.
+    """The best ``lambda``, the smoothing width ``h`` and the exponent of the noise.
 
     ``power`` is ``d log bound / d log noise``, the share of the noise in the bound.
     """
@@ -133,14 +140,13 @@ class BalancedMinimiser(NamedTuple):
 def balanced_minimiser(
     *, linear: float, curved: float = 0.0, order: float = 1.5, distance: float, share: float = 0.25
 ) -> BalancedMinimiser:
-    """``argmin_lambda  A/lambda + B/lambda^p + c lambda D^2``, by a root in ``log lambda``.
+    """Return ``argmin_lambda  A/lambda + B/lambda^p + c lambda D^2``, by a root in ``log lambda``.
 
-    ``linear``, ``curved`` and ``order`` are ``A``, ``B`` and ``p``; ``distance`` is ``D``, from the
-    centre to the optimum; ``share`` is ``c``: 1/4, or 1/2 as published.
+    ``linear``, ``curved`` and ``order`` are ``A``, ``B`` and ``p``. ``distance`` is ``D``, the
+    distance of the minimiser from the centre. ``share`` is ``c``: 1/4, or 1/2 as published.
     """
     stiff = share * distance**2
-    ends = math.sqrt(linear / stiff), (order * curved / stiff) ** (1.0 / (1.0 + order))
-    low = max(ends)
+    low = max(math.sqrt(linear / stiff), (order * curved / stiff) ** (1.0 / (1.0 + order)))
 
     def slope(log: float) -> float:
         regularisation = math.exp(log)
@@ -148,7 +154,7 @@ def balanced_minimiser(
         return stiff * regularisation - drop
 
     best = low
-    if curved > 0.0:  # at twice the lower end both parts are below half of the regulariser's
+    if curved > 0.0:  # at 2 low both noise terms are below half of the regulariser term
         best = math.exp(brentq(slope, math.log(low), math.log(2.0 * low), xtol=1e-14))
     noise = linear / best + curved / best**order
     return BalancedMinimiser(best, 0.0, noise / (noise + stiff * best))
@@ -158,9 +164,9 @@ def balanced_minimiser(
 def ball_balanced_minimiser(
     problem_class: ProblemClass, *, unit: float, glm: bool, distance: float
 ) -> BalancedMinimiser:
-    """``argmin_lambda  C(u/lambda) + lambda D^2/4``, ``C`` the cost of Gaussian noise on a ball.
+    """Return ``argmin_lambda  C(u/lambda) + lambda D^2/4`` for Gaussian noise on a ball.
 
-    Noise of scale ``u/lambda`` is added, ``u`` the ``unit``.
+    ``C`` is the cost of noise of scale ``u/lambda``, with ``u`` the ``unit``.
     """
 
     def noise(regularisation: float) -> tuple[float, float]:
@@ -190,12 +196,13 @@ def pure_balanced_minimiser(
     distance: float,
     published: bool = False,
 ) -> BalancedMinimiser:
-    """The same for Laplace noise of scale ``u/lambda`` times a spread of the l1 sensitivity.
+    """Return the balanced ``lambda`` for Laplace noise scaled to the l1 sensitivity.
 
-    The spread is ``min{sqrt(d), sqrt(s) + (1/2) sqrt(k H/lambda)}``, ``k = s`` for generalised
-    linear losses and ``2s`` for others; as published ``sqrt(2s) (1 + 2H/lambda)``, and the
-    regulariser then counts twice. ``unit`` is ``u = lambda Delta_2/epsilon``, ``cost`` what noise
-    of scale 1 costs; the class has a sparsity and a smoothness.
+    The scale is ``u/lambda`` times ``Delta_1/Delta_2 <= min{sqrt(d), sqrt(s) + (1/2) sqrt(k
+    H/lambda)}``, with ``k = s`` for generalised linear losses and ``2s`` for others. As
+    ``published`` the ratio is ``sqrt(2s) (1 + 2H/lambda)`` and the regulariser counts twice.
+    ``unit`` is ``u = lambda Delta_2/epsilon``; ``cost`` is the cost of noise of scale 1. The class
+    must have a sparsity and a smoothness.
     """
     smoothness, sparsity = problem_class.smoothness, problem_class.sparsity
     assert smoothness is not None
@@ -214,7 +221,7 @@ def pure_balanced_minimiser(
         distance=distance,
     )
     dense = balanced_minimiser(linear=noise * math.sqrt(problem_class.dim), distance=distance)
-    # either bound is its regulariser's part over 1 - power
+    # each bound equals its regulariser term divided by 1 - power
     return min(sparse, dense, key=lambda each: each.regularisation / (1.0 - each.power))
 
 
@@ -222,11 +229,11 @@ def pure_balanced_minimiser(
 def smoothed_pure_balanced_minimiser(
     problem_class: ProblemClass, *, unit: float, cost: float, distance: float
 ) -> BalancedMinimiser:
-    """The same for generalised linear losses with kinks, smoothed over a width ``h`` to be chosen.
+    """Return the balanced ``lambda`` and width ``h`` for generalised linear losses with kinks.
 
-    ``g u (sqrt(s) + (1/2) sqrt(s/(lambda h)))/lambda + L^2 h/2 + lambda D^2/4``. At ``lambda`` the
-    best width has ``L^2 h = (g u sqrt(s) L/2)^{2/3}/lambda``. Where ``sqrt(d)`` spreads less,
-    widths cost a hundredth of the noise.
+    They minimise ``g u (sqrt(s) + (1/2) sqrt(s/(lambda h)))/lambda + L^2 h/2 + lambda D^2/4``. At
+    ``lambda`` the best width satisfies ``L^2 h = (g u sqrt(s) L/2)^{2/3}/lambda``. If ``sqrt(d)``
+    is the smaller ratio of sensitivities, the smoothing term is a hundredth of the noise.
     """
     parts = _smoothed(problem_class, unit, cost)
     best = balanced_minimiser(linear=parts.noise + parts.blur, distance=distance)
@@ -238,7 +245,7 @@ def smoothed_pure_balanced_minimiser(
 def smoothing_width(
     problem_class: ProblemClass, regularisation: float, *, unit: float, cost: float
 ) -> float:
-    """The best width ``h`` at a given ``lambda``, at most ``4/L^2``.
+    """Return the best width ``h`` at a given ``lambda``, at most ``4/L^2``.
 
     The cap keeps the logistic loss, which is its own envelope and ``L^2/4``-smooth, within ``1/h``.
     """
@@ -247,7 +254,7 @@ def smoothing_width(
 
 
 class _Smoothed(NamedTuple):
-    """Noise and smoothing, both times ``lambda``, and how their sum moves with the noise."""
+    """Noise and smoothing terms times ``lambda``; exponent of their sum in the noise."""
 
     noise: float
     blur: float
@@ -256,10 +263,10 @@ class _Smoothed(NamedTuple):
 
 def _smoothed(problem_class: ProblemClass, unit: float, cost: float) -> _Smoothed:
     noise, sparsity = cost * unit, problem_class.sparsity or problem_class.dim
-    rooted = noise * math.sqrt(sparsity)
-    curved = (0.5 * rooted * problem_class.lipschitz) ** (2.0 / 3.0)
+    linear = noise * math.sqrt(sparsity)
+    curved = (0.5 * linear * problem_class.lipschitz) ** (2.0 / 3.0)
     full = noise * math.sqrt(problem_class.dim)
-    sparse = _Smoothed(rooted + curved, 0.5 * curved, (rooted + curved) / (rooted + 1.5 * curved))
+    sparse = _Smoothed(linear + curved, 0.5 * curved, (linear + curved) / (linear + 1.5 * curved))
     dense = _Smoothed(full, _SMOOTHING_SHARE * full, 1.0)
     return min(sparse, dense, key=lambda each: each.noise + each.blur)
 
@@ -278,37 +285,47 @@ def linf_output_perturbation_rate(
     glm: bool = False,
     solver_error: float = 0.0,
     smoothing: float = 0.0,
-    spread: Powers = Powers(sparsity=0.5),  # noqa: B008
+    spread: Exponents = Exponents(sparsity=0.5),  # noqa: B008
     population: bool = False,
 ) -> Rate:
-    """``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
+    """Return the rate ``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
-    The four terms are the costs of regulariser, noise, solver and smoothing. The regulariser costs
-    at most ``lambda D^2/4``, as in :func:`privopt.theory.output_perturbation_rate`; the published
-    bound is ``lambda D^2/2``. ``g`` is that of :func:`perturbation_cost`.
+    The four terms are regulariser, noise, solver and smoothing. The regulariser term is at most
+    ``lambda D^2/4``, as in :func:`privopt.theory.output_perturbation_rate`; the published bound has
+    ``lambda D^2/2``. ``g`` is the factor of :func:`perturbation_cost`.
 
-    *Gaussian noise*, ``b = 2 L kappa/(lambda n)``, ``lambda`` balanced: ``2^{5/4} L D sqrt(kappa/n)
-    (s ln 2d)^{1/4}`` on a bounded set, ``sqrt(2)`` less on the whole space. Published, ``kappa =
-    sqrt(2 ln(1.25/delta))/epsilon``: ``4 L D (s ln(1.25/delta) ln 2d)^{1/4}/sqrt(n epsilon)``.
+    Gaussian noise
+        ``b = 2 L kappa/(lambda n)``, ``lambda`` balanced: ``2^{5/4} L D sqrt(kappa/n) (s ln
+        2d)^{1/4}`` on a bounded set, ``sqrt(2)`` less on the whole space. Published, with ``kappa =
+        sqrt(2 ln(1.25/delta))/epsilon``: ``4 L D (s ln(1.25/delta) ln 2d)^{1/4}/sqrt(n epsilon)``.
+    Laplace noise
+        On the whole space with ``Phi = s (1 + .. + 1/d)/(n epsilon)``: of order ``L^{4/5} H^{1/5}
+        D^{6/5} Phi^{2/5}`` if ``H > lambda``, and ``sqrt(2) L D Phi^{1/2}`` if ``H`` is much
+        smaller. Published: ``Phi^{1/3}``.
+    Population risk
+        ``population``, with Gaussian noise and independent records: the term ``2 L^2/(lambda n)``
+        is added. Balanced, the sum is of order ``L D ((s ln d)^{1/4} sqrt(kappa/n) + 1/sqrt(n))``.
 
-    *Laplace noise* on the whole space, ``Phi = s (1 + .. + 1/d)/(n epsilon)``: of order ``L^{4/5}
-    H^{1/5} D^{6/5} Phi^{2/5}`` where ``H`` exceeds ``lambda``, and ``sqrt(2) L D Phi^{1/2}`` where
-    ``H`` is far below; published is ``Phi^{1/3}``.
+    Proofs: :ref:`Sparse gradients, Theorems 6 <theory-sparse-6>` and :ref:`7 <theory-sparse-7>`.
 
-    *The population risk* of independent records (``population``, Gaussian noise) has another term,
-    ``2 L^2/(lambda n)``: with one record replaced the minimiser moves by at most ``2L/(lambda n)``,
-    and the loss of no record by more than ``L`` times that, so the minimiser fits its own records
-    better than fresh ones by no more. The other terms are those of the records' mean loss: on
-    average the population's optimum has there what it has on the population, and gradients of the
-    population's risk have an l1 norm of at most ``L sqrt(s)`` too. Balanced, the sum is of order
-    ``L D ((s ln d)^{1/4} sqrt(kappa/n) + 1/sqrt(n))``.
-
-    ``regularisation``, ``smoothing`` and ``solver_error`` are ``lambda``, ``h`` and ``tau``;
-    ``scale`` is ``sigma`` or ``b`` of the noise; ``distance`` is ``D``, at least that of some
-    minimiser from the centre; ``share`` is ``c``. ``power`` is that of a
-    :class:`BalancedMinimiser`; None for a ``lambda`` that is given. ``projection`` and ``glm`` are
-    those of :func:`perturbation_cost`. ``spread`` says how ``Delta_1/Delta_2``, to which the scale
-    of Laplace noise is proportional, moves with the sizes.
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Public facts.
+    regularisation, smoothing, solver_error : float
+        ``lambda``, ``h`` and ``tau``.
+    scale, gaussian : float, bool
+        ``sigma`` of Gaussian or ``b`` of Laplace noise.
+    distance, share : float
+        ``D``, at least the distance of some minimiser from the centre, and ``c``.
+    power : float, optional
+        Exponent of a :class:`BalancedMinimiser`; None if ``lambda`` is given.
+    projection, glm : str, bool
+        As for :func:`perturbation_cost`.
+    spread : Exponents
+        Exponents of ``Delta_1/Delta_2``, to which the scale of Laplace noise is proportional.
+    population : bool
+        True for the population risk.
 
     Examples
     --------
@@ -322,30 +339,32 @@ def linf_output_perturbation_rate(
         problem_class, gaussian=gaussian, projection=projection, glm=glm, scale=scale
     )
     if math.isinf(cost.factor):
-        return no_rate("what is released may lie outside the set")
+        return no_rate("the output may be outside the set")
     balanced = power is not None
     bias = share * regularisation * distance**2
     noise, blur = cost.factor * scale, 0.5 * problem_class.lipschitz**2 * smoothing
-    if power is None:  # both of noise and smoothing where they are balanced with each other
+    if power is None:  # noise and smoothing are balanced with each other
         power = noise / (noise + blur) if smoothing > 0.0 and not gaussian else 1.0
-    scales = Powers(n=-cost.power, dim=cost.dim, epsilon=-cost.power, sparsity=cost.sparsity)
+    scales = Exponents(n=-cost.power, dim=cost.dim, epsilon=-cost.power, sparsity=cost.sparsity)
     if not gaussian:
         scales = scales + spread
-    moved = power * scales
-    moves = moved if balanced else FIXED
+    by_noise = power * scales
+    by_lambda = by_noise if balanced else FIXED
     gap = minimiser_stability(problem_class) / regularisation if population else 0.0
-    if population and balanced:  # lambda^2 moves as the mean of noise and gap, each by its share
+    if population and balanced:  # lambda^2 is proportional to noise plus gap
         share_of_noise = noise / (noise + gap)
-        moves = 0.5 * (share_of_noise * scales + (1.0 - share_of_noise) * Powers(n=-1.0))
-        moved = scales + -1.0 * moves
+        by_gap = (1.0 - share_of_noise) * Exponents(n=-1.0)
+        by_lambda = 0.5 * (share_of_noise * scales + by_gap)
+        by_noise = scales + -1.0 * by_lambda
+    per_lambda = Exponents(n=-1.0) + -1.0 * by_lambda
     terms: tuple[Term, ...] = (
-        Term("noise", noise, moved),
-        Term("regulariser", bias, moves),
-        Term("solver", problem_class.lipschitz * solver_error, Powers(n=-1.0) + -1.0 * moves),
-        Term("smoothing", blur, moved),
+        Term("noise", noise, by_noise),
+        Term("regulariser", bias, by_lambda),
+        Term("solver", problem_class.lipschitz * solver_error, per_lambda),
+        Term("smoothing", blur, by_noise),
     )
     if population:
-        terms += (Term("generalisation", gap, Powers(n=-1.0) + -1.0 * moves),)
+        terms += (Term("generalisation", gap, per_lambda),)
     quotient = "lambda D^2/4" if share == 0.25 else f"{share:g} lambda D^2"
     return Rate(
         quantity=Quantity.POPULATION_RISK if population else Quantity.EMPIRICAL_RISK,
@@ -363,9 +382,9 @@ def linf_output_perturbation_rate(
 
 
 def _regime(
-    problem_class: ProblemClass, gaussian: bool, projection: str, glm: bool, spread: Powers
+    problem_class: ProblemClass, gaussian: bool, projection: str, glm: bool, spread: Exponents
 ) -> str:
-    """Where noise that counts by its largest coordinate costs less than by its Euclidean norm."""
+    """Return the regime in which the maximum norm costs less than the Euclidean norm."""
     bounded = math.isfinite(problem_class.radius)
     if not gaussian and spread.sparsity == 0.0:
         return "dense: sqrt(d) <= sqrt(s) + sqrt(k H/lambda)/2"

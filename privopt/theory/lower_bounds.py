@@ -1,21 +1,22 @@
-"""What no private algorithm can beat: explicit lower bounds, whatever is measured.
+"""Explicit lower bounds on the risk of private algorithms, for every ``n``, ``d`` and budget.
 
-The excess risk of the worst data set is at least the mean excess over hard data, of which private
-answers tell little (:mod:`privopt.theory.hard_data`), for pure differential privacy packings too.
-The constraint set is the Euclidean ball of the radius of the class. Two losses turn data into a
-risk, ``t v/sqrt(D)`` being their mean:
+The worst-case excess risk is at least the mean excess over a prior of hard data
+(:mod:`privopt.theory.hard_data`); pure differential privacy also has packings. The constraint set
+is the Euclidean ball of the radius of the class. The mean of the data is ``t v/sqrt(D)``; two
+losses convert it into a risk:
 
     convex            -L <w, x>,  |x| <= 1:            L R t (|v|/sqrt(D) - <w, v>/(R sqrt(D))),
     strongly convex   (m/2) |w - rho x|^2, |x| <= 1:   (m/2) |w - rho t v/sqrt(D)|^2.
 
-The gradients of the second are at most ``m (R + rho)`` long on the ball, so ``rho = L/m - R`` is
-allowed: records may lie outside the ball, their mean must not, ``rho t <= R``. Where it does not,
-``rho`` is less. Given the answers, the best ``w`` of the second is the posterior mean. Of sparse
-classes the linear part is sparse: all other gradients are those of the public ``m w``.
+Gradients of the second loss have norm at most ``m (R + rho)`` on the ball, so ``rho = L/m - R`` is
+allowed. Records may be outside the ball, but their mean must be inside, ``rho t <= R``; otherwise
+``rho`` is reduced. The best ``w`` of the second loss is the posterior mean. In sparse classes the
+linear part is sparse; the other gradients are those of the public ``m w``. Proofs:
+:doc:`/theory/lower_bounds`.
 
-Sources: Bassily, Smith and Thakurta 2014, Theorems 5.2 to 5.5 (the orders of magnitude). The
-constants are ours and hold for every ``n``, ``d`` and privacy level. Under (epsilon, delta)-DP they
-forgo the factor ``sqrt(log 1/delta)`` of Steinke and Ullman 2016.
+Sources: Bassily, Smith and Thakurta 2014, Theorems 5.2 to 5.5 (the orders). The constants are
+derived here. Under (epsilon, delta)-DP the bounds lack the factor ``sqrt(log 1/delta)`` of Steinke
+and Ullman 2016.
 """
 
 from __future__ import annotations
@@ -42,20 +43,21 @@ from privopt.theory.rate import LowerBound, Quantity
 
 
 def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
-    """Excess empirical risk that some data set of the class forces on every private algorithm.
+    """Return a lower bound of the worst-case excess empirical risk over the class.
 
-    The largest over hidden signs, fingerprints of records of one coordinate or of as many as there
-    are, and hidden supports of sparse records. With ``T`` the advantage on one record (``mu/2`` for
-    small ``mu`` under ``replace_one``), its limit for many coordinates and records is
+    The largest value over hidden signs, hidden counts, fingerprints of records with one coordinate
+    or with as many as possible, and hidden supports of sparse records. With the advantage ``T`` on
+    one record (``mu/2`` for small ``mu`` under ``replace_one``), the limit for many coordinates and
+    records is
 
         convex            max_t t (1 - t/sqrt(1 + t^2)) = 0.300 times L R sqrt(d)/(n T),
         strongly convex   (m/2) rho^2 d/(n T)^2.
 
-    One noisy mean attains the first on linear losses, output perturbation the second where ``rho``
-    is near ``L/m``. Groups of records of ``s`` nonzeros give the order ``L R (s ln(d/(s
+    One noisy mean attains the first on linear losses; output perturbation attains the second if
+    ``rho`` is near ``L/m``. Groups of records with ``s`` nonzeros give the order ``L R (s ln(d/(s
     g)))^(1/4)/sqrt(n mu)`` for ``g`` groups, or its square, under pure and Gaussian privacy.
 
-    0 where ``lipschitz`` or ``radius`` is not declared.
+    The bound is 0 if ``lipschitz`` or ``radius`` is not declared.
     """
     dim, width = _shape(problem_class)
     return _worst_risk(problem_class, _hard_data(problem_class.n, dim, width, advantage))
@@ -63,11 +65,13 @@ def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
 
 @lru_cache(maxsize=512)
 def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
-    """The same under epsilon-DP, by packings: of order ``L R d/(n epsilon)``, or its square.
+    """Return a lower bound under epsilon-DP by packings.
 
-    Distances ``L |w - x|`` where no smoothness is declared (constant ``1/e`` for many coordinates),
-    else linear losses (``1/10``); squares for strongly convex classes. Sparse classes have one
-    packing in every group of ``s`` coordinates.
+    Its order is ``L R d/(n epsilon)``, or the square of that.
+
+    The losses are distances ``L |w - x|`` if no smoothness is declared (constant ``1/e`` for many
+    coordinates), else linear losses (``1/10``); squares for strongly convex classes. Sparse classes
+    have one packing per group of ``s`` coordinates.
     """
     n, radius, modulus = problem_class.n, problem_class.radius, problem_class.strong_convexity
     dim, width = _shape(problem_class)
@@ -84,22 +88,22 @@ def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
     if problem_class.smoothness is None:
         families.append(distances(width, 1.0))
     groups = dim // width
-    found = max(each.best(n, budget, groups=groups) for each in families)
-    return problem_class.lipschitz * radius * found
+    value = max(each.best(n, budget, groups=groups) for each in families)
+    return problem_class.lipschitz * radius * value
 
 
 def _shape(problem_class: ProblemClass) -> tuple[int, int]:
-    """Coordinates in all, and the most in which the gradient of one linear loss may differ from 0.
+    """Return the dimension and the largest number of nonzeros of the gradient of one linear loss.
 
-    Of a strongly convex class it is the linear part that is sparse: squares of distances to sparse
-    records have such gradients but for ``m w``, which is public.
+    In a strongly convex class the linear part is sparse: gradients of squared distances to sparse
+    records are sparse up to the public ``m w``.
     """
     dim = problem_class.dim
     return dim, problem_class.sparsity or dim
 
 
 def _worst_risk(problem_class: ProblemClass, families: Iterable[HardData]) -> float:
-    """The largest risk over priors, of linear losses or of squares."""
+    """Return the largest risk over priors, for linear losses or squared distances."""
     radius, lipschitz = problem_class.radius, problem_class.lipschitz
     modulus = problem_class.strong_convexity
     if modulus > 0.0:
@@ -112,7 +116,7 @@ def _worst_risk(problem_class: ProblemClass, families: Iterable[HardData]) -> fl
 
 @lru_cache(maxsize=512)
 def _hard_data(n: int, dim: int, width: int, advantage: Advantage) -> tuple[HardData, ...]:
-    families = [make(n, dim, advantage) for make in (hidden_signs, hidden_counts, fingerprints)]
+    families = [prior(n, dim, advantage) for prior in (hidden_signs, hidden_counts, fingerprints)]
     if width > 1:
         families.append(fingerprints(n, dim, advantage, width=width))
     if width < dim:
@@ -121,22 +125,22 @@ def _hard_data(n: int, dim: int, width: int, advantage: Advantage) -> tuple[Hard
 
 
 def _reach(problem_class: ProblemClass) -> float:
-    """``rho``, at most ``n R``: one record moves the mean across the ball then."""
+    """Return ``rho``, at most ``n R``, at which one record changes the mean by the radius."""
     radius = problem_class.radius
     if math.isinf(radius):
         return 0.0
-    free = problem_class.lipschitz / problem_class.strong_convexity - radius
-    return max(0.0, min(free, problem_class.n * radius))
+    reach = problem_class.lipschitz / problem_class.strong_convexity - radius
+    return max(0.0, min(reach, problem_class.n * radius))
 
 
 def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
-    """Excess population risk that some distribution of the class forces on every algorithm.
+    """Return a lower bound of the worst-case excess population risk for ``n`` independent records.
 
-    The larger of two bounds for ``n`` independent records.
+    The larger of two bounds.
 
-    *Privacy*: fingerprints (:mod:`privopt.theory.hard_data`), a record being informative in a group
-    with chance ``K/n``, else null. The mean is that of the distribution. Of order ``L R sqrt(d)/(n
-    mu)``, or its square.
+    *Privacy*: fingerprints (:mod:`privopt.theory.hard_data`), where a record is informative in a
+    group with probability ``K/n``, else null. The mean is that of the distribution. Of order ``L R
+    sqrt(d)/(n mu)``, or its square.
 
     *Sampling*, at least ``L R/(4 sqrt n)`` from ``n = 2``, or ``m rho^2/(2 e (n + 1))``::
 
@@ -150,41 +154,40 @@ def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) ->
 
 
 def _sample(n: int) -> HardData:
-    """Means ``+-v e_1`` of records ``+-e_1``, with nothing kept from the answers.
+    """Return priors with means ``+-v e_1`` of records ``+-e_1``, where the output is the data.
 
-    The sign is told with ``T^2 <= 1 - BC^2``, the Bhattacharyya coefficient ``BC`` of ``n`` records
-    being ``(1 - v^2)^{n/2}`` (Le Cam).
+    ``T^2 <= 1 - BC^2``, where the Bhattacharyya coefficient of ``n`` records is ``BC = (1 -
+    v^2)^{n/2}`` (Le Cam).
     """
     v = np.linspace(0.0, 1.0, 257)[1:] / math.sqrt(n)
-    told = 1.0 - (1.0 - v**2) ** n
-    return HardData(v, np.ones_like(v), np.sqrt(told), np.ones_like(v), told)
+    explained = 1.0 - (1.0 - v**2) ** n
+    return HardData(v, np.ones_like(v), np.sqrt(explained), np.ones_like(v), explained)
 
 
 def regret_lower_bound(
     problem_class: ProblemClass, advantage: Advantage, *, rounds: float
 ) -> float:
-    """Regret that some stream of ``n`` records forces on every algorithm in ``rounds = n/b``.
+    """Return a lower bound of the worst-case regret in ``rounds = n/b``.
 
-    The larger of two bounds, for records that are independent draws and one pass over them.
+    The larger of two bounds, for independent records in one pass. Proof:
+    :ref:`Lower bounds, Theorem 7 <theory-lower-7>`.
 
-    *Privacy*. Point ``w_t`` knows nothing of batch ``t``, so the average of the points has the
-    excess population risk of a private algorithm, and the regret is ``n/b`` times that: of order
-    ``(L R/b) sqrt(d)/mu``, or ``(L R/b) sqrt(n)``.
+    *Privacy*. ``n/b`` times the lower bound of the population risk: order ``(L R/b) sqrt(d)/mu``,
+    or ``(L R/b) sqrt(n)``.
 
-    *Hindsight*. Linear losses ``-L <w, x>`` with ``E x = 0`` cost nothing in the mean, and ``-(L
-    R/b) |S|`` in hindsight, ``S = x_1 + ... + x_n``::
+    *Hindsight*. Linear losses ``-L <w, x>`` with ``E x = 0`` have regret ``(L R/b) E |S|``, ``S =
+    x_1 + ... + x_n``::
 
         (L R/b) E |S| = (L R/b) k binom(2m, m)/4^m,             x = +-e_1, n = k = 2m or 2m + 1,
         (L R/b) E |S| >= (L R/b) sqrt(n/(1 + 2 (1 - 1/n)/d)),   x = +-e_j, every j as likely,
 
-    about ``sqrt(2/pi)`` and ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``. The second by ``E |S| >=
-    (E |S|^2)^{3/2}/(E |S|^4)^{1/2}`` (Hoelder).
+    about ``sqrt(2/pi)`` and ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``.
     """
     return rounds * max(population_lower_bound(problem_class, advantage), _hindsight(problem_class))
 
 
 def _hindsight(facts: ProblemClass) -> float:
-    """``L R E |S|/n``; strongly convex classes have no linear members."""
+    """Return ``L R E |S|/n``, or 0 for strongly convex classes, which have no linear losses."""
     n, largest = facts.n, facts.lipschitz * facts.radius
     if facts.strong_convexity > 0.0 or math.isinf(largest):
         return 0.0
@@ -202,11 +205,11 @@ def lower_bound(
     *,
     rounds: float = 0.0,
 ) -> LowerBound:
-    """The largest lower bound that is known for every algorithm with this guarantee.
+    """Return the largest known lower bound for every algorithm with this guarantee.
 
-    ``guarantee`` is :class:`ApproximateAdvantage` of a budget, pure where its delta is 0;
-    :class:`GaussianAdvantage`; or :class:`RenyiAdvantage`. ``quantity`` is the empirical or the
-    population risk, or the regret in ``rounds`` batches; of others nothing is known.
+    ``guarantee`` is the :class:`ApproximateAdvantage` of a budget (pure if its delta is 0), a
+    :class:`GaussianAdvantage` or a :class:`RenyiAdvantage`. ``quantity`` is the empirical or
+    population risk, or the regret in ``rounds`` batches. The value is 0 for other quantities.
 
     Examples
     --------
@@ -214,8 +217,9 @@ def lower_bound(
     >>> from privopt.theory import GaussianAdvantage
     >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> known = ApproximateAdvantage(budget), GaussianAdvantage(0.25, Relation.REPLACE_ONE)
-    >>> [(round(value, 6), name) for value, name in (lower_bound(facts, each) for each in known)]
+    >>> guarantees = ApproximateAdvantage(budget), GaussianAdvantage(0.25, Relation.REPLACE_ONE)
+    >>> bounds = [lower_bound(facts, each) for each in guarantees]
+    >>> [(round(value, 6), name) for value, name in bounds]
     [(0.005379, '(1, 1e-06)-DP'), (0.023011, '0.25-Gaussian DP')]
     """
     value = 0.0

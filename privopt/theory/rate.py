@@ -1,4 +1,4 @@
-"""A rate: what a theorem promises at one setting of the public numbers, term by term."""
+"""Rates: bounds of theorems as data, evaluated at one problem class and budget."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from privopt.spec import ProblemClass
 
 
 class Quantity(Names):
-    """What a bound speaks of, in expectation.
+    """The quantity that a rate bounds, in expectation.
 
     ``empirical risk``
-        ``E F(w) - min F`` over the records that a run is given, whatever they are.
+        ``E F(w) - min F`` over the records of a run, for every data set.
     ``population risk``
-        The same over the distribution that the records are independent draws from.
+        ``E F_P(w) - min F_P`` over the distribution of independent records.
     ``regret``
         ``sum_t f_t(w_t) - min_w sum_t f_t(w)``.
     ``gradient norm``, ``accuracy``
@@ -33,7 +33,7 @@ class Quantity(Names):
 
     @property
     def formula(self) -> str:
-        """What the bound bounds, in symbols."""
+        """The bounded quantity in symbols."""
         return {
             Quantity.EMPIRICAL_RISK: "E F(w) - F*",
             Quantity.POPULATION_RISK: "E F_P(w) - F_P*",
@@ -44,16 +44,16 @@ class Quantity(Names):
 
 
 @dataclass(frozen=True)
-class Powers:
-    """The exponents of a product of powers, ``n^a d^b epsilon^c T^e s^f``.
+class Exponents:
+    """Exponents of a product of powers, ``n^a d^b epsilon^c T^e s^f``.
 
-    ``epsilon`` moves at a fixed ratio to the Gaussian parameter mu; ``steps`` is the number ``T``
-    of gradients where it is given, and 0 where it follows from the other axes; ``sparsity`` is the
-    number ``s`` of nonzero entries of a record. Where there are logarithms the exponents are local:
-    ``d log term / d log axis`` at the setting.
+    ``epsilon`` varies at a fixed ratio to the Gaussian parameter mu. ``steps`` is the exponent of
+    the number of gradients ``T``; it is 0 if ``T`` is a function of the other axes. ``sparsity`` is
+    the exponent of the number ``s`` of nonzero entries of a record. Logarithms have local
+    exponents, ``d log term / d log axis`` at the setting.
 
-    >>> Powers(n=-1.0, dim=0.5) + 2.0 * Powers(epsilon=-0.5)
-    Powers(n=-1.0, dim=0.5, epsilon=-1.0, steps=0.0, sparsity=0.0)
+    >>> Exponents(n=-1.0, dim=0.5) + 2.0 * Exponents(epsilon=-0.5)
+    Exponents(n=-1.0, dim=0.5, epsilon=-1.0, steps=0.0, sparsity=0.0)
     """
 
     n: float = 0.0
@@ -62,44 +62,44 @@ class Powers:
     steps: float = 0.0
     sparsity: float = 0.0
 
-    def __add__(self, other: Powers) -> Powers:
-        return Powers(**{name: power + getattr(other, name) for name, power in vars(self).items()})
+    def __add__(self, other: Exponents) -> Exponents:
+        return Exponents(**{name: x + getattr(other, name) for name, x in vars(self).items()})
 
-    def __rmul__(self, factor: float) -> Powers:
-        return Powers(**{name: factor * power + 0.0 for name, power in vars(self).items()})
+    def __rmul__(self, factor: float) -> Exponents:
+        return Exponents(**{name: factor * power + 0.0 for name, power in vars(self).items()})
 
 
-FIXED = Powers()
-GIVEN_STEPS = Powers(steps=1.0)
+FIXED = Exponents()
+GIVEN_STEPS = Exponents(steps=1.0)
 SLOPE_MARGIN = 0.02
-"""How far the slopes of a bound may be from the exponents of its first term, in its regime."""
+"""Largest difference, within the regime, between slopes of a bound and declared exponents."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """One term of a bound: its name, its value at the setting, and how it moves with the axes."""
+    """One term of a bound: its name, its value at the setting and its exponents."""
 
     name: str
     value: float
-    powers: Powers = FIXED
+    powers: Exponents = FIXED
 
     def __post_init__(self) -> None:
         if not real("value", self.value) >= 0.0:
             raise ValueError(f"value of the term {self.name} must be >= 0, got {shown(self.value)}")
 
-    def times(self, factor: float, powers: Powers = FIXED) -> Term:
-        """The term times a factor, and ``powers`` say how that moves."""
+    def times(self, factor: float, powers: Exponents = FIXED) -> Term:
+        """Return the term times a factor with exponents ``powers``."""
         return Term(self.name, factor * self.value, self.powers + powers)
 
-    def root(self, factor: float = 1.0, powers: Powers = FIXED) -> Term:
-        """Its square root times a factor, and ``powers`` say how that moves."""
+    def root(self, factor: float = 1.0, powers: Exponents = FIXED) -> Term:
+        """Return the square root of the term times a factor with exponents ``powers``."""
         return Term(self.name, factor * math.sqrt(self.value), 0.5 * self.powers + powers)
 
 
 class LowerBound(NamedTuple):
-    """What no algorithm with this ``guarantee`` beats on every problem; 0: nothing is known.
+    """Lower bound on the worst-case risk of every algorithm with this ``guarantee``; 0 if unknown.
 
-    The guarantee is in words, such as ``"(1, 1e-06)-DP"``; weaker ones are not bounded.
+    The guarantee is a text such as ``"(1, 1e-06)-DP"``. The bound does not apply to weaker ones.
     """
 
     value: float
@@ -107,33 +107,33 @@ class LowerBound(NamedTuple):
 
 
 def add(*values: float) -> float:
-    """The sum: how terms make a bound where nothing else is said."""
+    """Return the sum of the values, the default way to combine terms."""
     return math.fsum(values)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """What a theorem promises, evaluated at one setting of the public numbers.
+    """Upper bound of a theorem, evaluated at one problem class and budget.
 
-    ``theorem`` states it in one line, in the symbols of the problem class; ``source`` names author,
-    year and number. ``exponents`` and ``tight_on`` speak of the first of the ``terms``, which is
-    privacy's where there is privacy. Without terms nothing is claimed, and the bound is infinite.
+    ``theorem`` states it in one line, in the symbols of the problem class. ``source`` names author,
+    year and number. ``exponents`` and ``tight_on`` refer to the first of the ``terms``, which is
+    the privacy term if there is one. A rate without terms has an infinite bound.
 
-    ``combine`` makes the bound of the values of the terms, and is of degree one: :func:`add`,
-    ``math.hypot``, or ``min`` where each term is a bound by itself; under ``min`` the terms are
-    kept in order of value. No bound is above ``cap``, what the set allows any point
-    (:func:`largest_excess`). ``lower`` are lower bounds; of a plan, first that of every algorithm
-    within the budget.
+    ``combine`` computes the bound from the values of the terms and is homogeneous of degree one:
+    :func:`add`, ``math.hypot``, or ``min`` if each term is a bound by itself. Under ``min`` the
+    terms are sorted by value. The bound is at most ``cap``, the largest value on the constraint set
+    (:func:`largest_excess`). ``lower`` contains lower bounds. In the rate of a plan, the first one
+    applies to every algorithm within the budget.
 
-    ``whole_class`` says whether the bound is for every problem of the class; lower bounds of the
-    class say nothing of a part of it. ``rounds`` is the number ``n/b`` of batches of a regret in
-    one pass, else 0. ``requires`` names what a problem must provide beyond its class. ``regime``
-    says where the first term leads, and what is held fixed while an axis moves. ``tight_on`` names
-    the hard family on which measured slopes must equal ``exponents``.
+    ``whole_class`` is True if the bound holds for every problem of the class; lower bounds of the
+    class do not apply to a part of it. ``rounds`` is the number ``n/b`` of batches of a regret in
+    one pass, else 0. ``requires`` names properties that a problem must have beyond its class.
+    ``regime`` is the regime in which the first term dominates, with the quantities held fixed along
+    an axis. ``tight_on`` names the hard family on which measured slopes must equal ``exponents``.
 
     Examples
     --------
-    >>> noise = Term("noise", 3.0, Powers(n=-1.0, dim=0.5))
+    >>> noise = Term("noise", 3.0, Exponents(n=-1.0, dim=0.5))
     >>> rate = Rate(quantity="empirical risk", theorem="R G/sqrt(T)", source="textbooks",
     ...             terms=(noise, Term("gradients", 4.0)), combine=math.hypot)
     >>> rate.upper, rate.leading.name, rate.in_regime, round(rate.slope("n"), 3)
@@ -167,31 +167,31 @@ class Rate:
 
     @property
     def upper(self) -> float:
-        """The bound, constants included; infinite where none is known."""
+        """The bound with its constants; infinite if none is known."""
         return min(self.uncapped, self.cap)
 
     @property
     def uncapped(self) -> float:
-        """What the terms make, whatever the set allows; infinite without any."""
-        return self._combined()
+        """The bound without the cap of the set; infinite if there are no terms."""
+        return self._scaled()
 
-    def _combined(self, axis: str = "n", factor: float = 1.0) -> float:
-        """``uncapped`` where an axis is ``factor`` times as large."""
-        moved = [term.value * factor ** getattr(term.powers, axis) for term in self.terms]
-        return self.made(moved) if moved else math.inf
+    def _scaled(self, axis: str = "n", factor: float = 1.0) -> float:
+        """Return ``uncapped`` after an axis is multiplied by ``factor``."""
+        values = [term.value * factor ** getattr(term.powers, axis) for term in self.terms]
+        return self.made(values) if values else math.inf
 
     def made(self, values: Sequence[float]) -> float:
-        """The bound that values of the terms make."""
+        """Return the bound for other values of the terms."""
         return values[0] if len(values) == 1 else self.combine(*values)
 
     @property
     def exponents(self) -> Mapping[str, float]:
-        """The exponents of the first term; empty where nothing is claimed."""
+        """Exponents of the first term; empty if there are no terms."""
         return MappingProxyType(asdict(self.terms[0].powers) if self.terms else {})
 
     @property
     def leading(self) -> Term | None:
-        """What, halved, lowers the bound most: the largest of a sum, the least of a minimum."""
+        """Term with the largest effect on the bound: halving it lowers the bound most."""
         values = [term.value for term in self.terms]
         halved = [
             self.made([*values[:i], 0.5 * value, *values[i + 1 :]])
@@ -201,7 +201,7 @@ class Rate:
 
     @property
     def in_regime(self) -> bool:
-        """Whether the bound moves like its first term here: slopes within ``SLOPE_MARGIN``."""
+        """True if the slopes of the bound equal the exponents, up to ``SLOPE_MARGIN``."""
         if not 0.0 < self.uncapped < math.inf or self.uncapped > self.cap:
             return False
         return all(
@@ -209,15 +209,15 @@ class Rate:
         )
 
     def slope(self, axis: str) -> float:
-        """Return ``d log upper / d log axis`` at this setting: 0 for a bound of 0 or at the cap."""
+        """Return ``d log upper / d log axis`` at this setting; 0 if the bound is 0 or the cap."""
         if self.uncapped > self.cap or self.uncapped == 0.0:
             return 0.0
         step = 1e-4
-        up, down = self._combined(axis, 1.0 + step), self._combined(axis, 1.0 / (1.0 + step))
+        up, down = self._scaled(axis, 1.0 + step), self._scaled(axis, 1.0 / (1.0 + step))
         return 0.5 * math.log(up / down) / math.log1p(step)
 
     def __str__(self) -> str:
-        """The plate: what is bounded, by which terms, where, and by whom."""
+        """Return the quantity, theorem, terms, regime, lower bounds and source in several lines."""
         rows = [f"{self.quantity.formula} <= {self.upper:.4g}, the {self.quantity}", self.theorem]
         rows += ["the least of"] if self.combine is min and len(self.terms) > 1 else []
         for term in self.terms:
@@ -229,7 +229,7 @@ class Rate:
 
     @property
     def local(self) -> str:
-        """Whether the regime holds at this setting, and how the bound moves where it does not."""
+        """Text that the regime holds here, or the local order of the bound."""
         if self.in_regime:
             return "holds here"
         slopes = {axis: round(self.slope(axis), 2) for axis in self.exponents}
@@ -237,7 +237,7 @@ class Rate:
 
     @property
     def floors(self) -> list[str]:
-        """What the lower bounds say, in words."""
+        """Lower bounds as sentences."""
         return [
             f"no method that is {guarantee} stays below {value:.4g} on every problem"
             for value, guarantee in self.lower
@@ -253,7 +253,7 @@ def _product(powers: Mapping[str, float]) -> str:
 def no_rate(
     reason: str, *, quantity: Quantity = Quantity.EMPIRICAL_RISK, whole_class: bool = True
 ) -> Rate:
-    """The rate of a method that no theorem covers: an infinite bound, with the reason."""
+    """Return the rate of a method without a theorem: an infinite bound, with the reason."""
     return Rate(
         quantity=quantity,
         theorem=f"none: {reason}",
@@ -263,9 +263,10 @@ def no_rate(
 
 
 def largest_excess(problem_class: ProblemClass) -> float:
-    """The largest ``F(w) - F*`` on the set: ``2 L R - 2 m R^2``, or ``L^2/(2m)`` if that is within.
+    """Return the largest ``F(w) - F*`` on the set, ``max_x L x - (m/2) x^2`` over ``x <= 2 R``.
 
-    At a distance ``x`` from the minimiser, at most ``2R``, it is ``L x - (m/2) x^2`` at most.
+    Equal to ``2 L R - 2 m R^2``, or to ``L^2/(2m)`` if ``L/m <= 2 R``; ``x`` is the distance from
+    the minimiser.
     """
     slope, modulus = problem_class.lipschitz, problem_class.strong_convexity
     reach = problem_class.diameter
@@ -276,12 +277,12 @@ def largest_excess(problem_class: ProblemClass) -> float:
     return slope * reach - 0.5 * modulus * reach**2
 
 
-def obstacles(
+def unmet_assumptions(
     problem_class: ProblemClass, *, clipped: bool = False, plain: bool = True
 ) -> dict[str, bool]:
-    """What keeps theorems of Lipschitz convex losses on a bounded set from applying, if it holds.
+    """Map each assumption of theorems for Lipschitz convex losses to True if it is not met.
 
-    ``clipped`` says whether clipping may change gradients, ``plain`` whether the update is descent.
+    ``clipped`` is True if clipping may change gradients, ``plain`` if the update is plain descent.
     """
     return {
         "the losses are not convex": not problem_class.convex,
@@ -292,9 +293,9 @@ def obstacles(
     }
 
 
-def refused(
+def no_rate_if(
     reasons: Mapping[str, bool], quantity: Quantity = Quantity.EMPIRICAL_RISK
 ) -> Rate | None:
-    """The rate without terms for the first reason that holds; None where none does."""
-    first = next((reason for reason, holds in reasons.items() if holds), None)
-    return None if first is None else no_rate(first, quantity=quantity)
+    """Return a rate without terms for the first reason that is True, or None."""
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    return None if reason is None else no_rate(reason, quantity=quantity)

@@ -1,47 +1,164 @@
-"""Private means of sparse records, under noise that is projected onto a body: bounds and rates.
+"""Private means of sparse records: norms of noise vectors, error bounds and rates.
 
-Records have ``|z|_2 <= L`` and ``|z|_1 <= R = L sqrt(s)``, as those with ``s`` nonzero entries do.
-Their mean is ``m``, the noise ``xi``; what is released is ``p``, the point of a body nearest to ``m
-+ xi``. The bodies: none (the whole space), ``l2`` (``|z|_2 <= L``), ``l1`` (``|z|_1 <= R``), and
-``l1_l2``, both at once. The noise is Gaussian or Laplace, and symmetric.
+Records have ``|z|_2 <= L`` and ``|z|_1 <= R = L sqrt(s)``, for example because they have ``s``
+nonzero entries. Let ``m`` be their mean and ``xi`` the noise. The output ``p`` is the projection of
+``m + xi`` onto a convex set: the whole space (``none``), ``|z|_2 <= L`` (``l2``), ``|z|_1 <= R``
+(``l1``), or both (``l1_l2``). The noise is Gaussian or Laplace. Let ``S_t`` be soft thresholding at
+``t``. Then::
 
-*Bounds of the error.* As ``m`` is in the body, ``u = p - m`` has ``|u|^2 <= <u, xi>``, hence ``|u|
-<= |xi|``. And ``E <m, xi> = 0``, so that ``E |u|^2 <= E <p, xi>``, at most the support function ``E
-h(xi)`` of the body.
+    E |p - m|^2 <= E |xi|^2                                                      dense,
+    E |p - m|^2 <= x^2,  x = A/2 + sqrt(A^2/4 + R t),  A^2 = E |S_t(xi)|^2       sparse, any t.
 
-*Between sparse and dense.* Cut the noise at ``t``: no entry of ``xi - S_t(xi)`` is above ``t``, and
-``S_t(xi)`` is odd in ``xi``. So ``E <p, xi> <= R t + E <u, S_t(xi)>``: with ``x^2 = E |u|^2``
-
-    x^2 <= R t + x A,   A^2 = E |S_t(xi)|^2,   hence   x <= A/2 + sqrt(A^2/4 + R t)  for every t.
-
-At ``t = 0`` this is the dense bound ``E |xi|^2``. For Laplace noise of scale ``b`` the best ``t``
-makes it at most ``2 R b (1 + ln(d b/R))`` where ``d b >= R``, the order of the lower bound, where
-``R E |xi|_inf`` has ``ln d``. For Gaussian noise the logarithm is that of ``d sigma/R``. The bound
-is quasi-convex in ``t``: ``A`` is convex in ``t``, and ``x <= c`` where ``R t + c A <= c^2``.
+For Laplace noise of scale ``b`` the best ``t`` gives at most ``2 R b (1 + ln(d b/R))`` if ``d b >=
+R``, the order of the lower bound. For Gaussian noise the logarithm is that of ``d sigma/R``.
+Proofs: :ref:`Sparse gradients, Theorems 1 <theory-sparse-1>` and :ref:`2 <theory-sparse-2>`.
 
 Sources: Nikolov, Talwar and Zhang 2013 (arXiv:1212.0297), the projection mechanism; Ghazi, Guzman,
-Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), sparse means. The constants and the cut are
-derived here.
+Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 3, sparse means. The constants and the
+threshold ``t`` are derived here.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from scipy.optimize import minimize_scalar
+from scipy.special import ndtr, ndtri, psi
 
-from privopt.arguments import Names, checked
+from privopt.arguments import Names, checked, positive_number
 from privopt.spec import ProblemClass
-from privopt.theory.noise_norms import NoiseKind, NoiseVector
-from privopt.theory.rate import FIXED, Powers, Quantity, Rate, Term, no_rate
+from privopt.theory.rate import FIXED, Exponents, Quantity, Rate, Term, no_rate
 
 _NOT_SMOOTH = "no smoothness is declared of distances more curved than one"
+
+
+class NoiseKind(Names):
+    """Distribution of each noise entry.
+
+    ``gaussian``
+        Normal of standard deviation ``scale``.
+    ``laplace``
+        Density proportional to ``exp(-|x|/scale)``.
+    """
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+
+
 _HARD = {NoiseKind.GAUSSIAN: "sparse_copies", NoiseKind.LAPLACE: "sparse_packing"}
 
 
+@dataclass(frozen=True)
+class NoiseVector:
+    """A vector ``xi`` of ``dim`` independent, identically distributed noise entries.
+
+    ``scale`` is the standard deviation ``sigma`` of Gaussian noise or the scale ``b`` of Laplace
+    noise.
+
+    Examples
+    --------
+    >>> noise = NoiseVector("laplace", 0.5, 1000)
+    >>> noise.square, round(noise.largest, 3)
+    (500.0, 3.743)
+    """
+
+    kind: NoiseKind
+    scale: float
+    dim: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", NoiseKind.named("noise", self.kind))
+        object.__setattr__(self, "scale", positive_number("scale", self.scale))
+
+    @property
+    def gaussian(self) -> bool:
+        """True for Gaussian noise."""
+        return self.kind is NoiseKind.GAUSSIAN
+
+    @property
+    def powers(self) -> Exponents:
+        """Exponents of the scale. The l1 sensitivity ``2 L sqrt(s)/n`` enters for Laplace noise."""
+        return Exponents(n=-1.0, epsilon=-1.0, sparsity=0.0 if self.gaussian else 0.5)
+
+    @property
+    def square(self) -> float:
+        """``E |xi|_2^2``: ``d sigma^2``, or ``2 d b^2``."""
+        return (1.0 if self.gaussian else 2.0) * self.dim * self.scale**2
+
+    @property
+    def largest(self) -> float:
+        """Upper bound of ``E |xi|_inf``: ``sigma sqrt(2 ln 2d)``, or exactly ``b H_d`` for Laplace.
+
+        ``H_d = 1 + 1/2 + ... + 1/d`` is the expected maximum of ``d`` exponentials. Proof:
+        :ref:`Sparse gradients, Theorem 3 <theory-sparse-3>`.
+        """
+        if self.gaussian:
+            return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim))
+        return self.scale * _harmonic(self.dim)
+
+    def largest_few(self, count: int) -> float:
+        """Return an upper bound of ``E |xi|_(k)``, the norm of the ``k`` largest Gaussian entries.
+
+        ``|xi|_(k)^2 <= k t^2 + sum_j (xi_j^2 - t^2)_+`` for every ``t``; here ``k`` of ``d``
+        entries exceed ``t`` in expectation.
+        """
+        if count >= self.dim:
+            return math.sqrt(self.square)
+        u = -float(ndtri(0.5 * count / self.dim))
+        tail = 2.0 * (u * math.exp(-0.5 * u**2) / math.sqrt(2.0 * math.pi) + float(ndtr(-u)))
+        return self.scale * math.sqrt(self.dim * tail)
+
+    def ball_threshold(self, radius: float) -> float:
+        """Return an upper bound of ``E tau``, the threshold of the max-norm projection onto a ball.
+
+        ``tau`` is the smallest threshold with ``|S_tau(w + xi)|_2 <= R``, where ``|w|_2 <= R`` and
+        the noise is Gaussian::
+
+            E tau <= t + A/(2 sqrt(d)) + A^2/(2 R)    for every t,  A^2 = E |S_t(xi)|^2,
+
+        of order ``sigma sqrt(2 ln(d sigma/R))``. Proof:
+        :ref:`Sparse gradients, Theorem 4 <theory-sparse-4>`.
+        """
+        root = 2.0 * math.sqrt(self.dim)
+
+        def bound(threshold: float) -> float:
+            norm = self.beyond(threshold)
+            return threshold + norm / root + norm**2 / (2.0 * radius)
+
+        result = minimize_scalar(
+            bound, bounds=(0.0, self.largest), method="bounded", options={"xatol": 1e-9}
+        )
+        return min(bound(float(result.x)), bound(0.0), self.largest)
+
+    def beyond(self, threshold: float) -> float:
+        """Return ``sqrt(E |S_t(xi)|_2^2)``, where ``S_t`` is soft thresholding at ``t``.
+
+        With ``u = t/scale``, the square is ``2 d sigma^2 ((1 + u^2) Q(u) - u phi(u))``, where ``Q``
+        is the upper tail of the standard normal law, or ``2 d b^2 exp(-u)``.
+        """
+        u = threshold / self.scale
+        if self.gaussian:
+            density = math.exp(-0.5 * u**2) / math.sqrt(2.0 * math.pi)
+            share = max(0.0, (1.0 + u**2) * float(ndtr(-u)) - u * density)
+        else:
+            share = math.exp(-u)
+        return self.scale * math.sqrt(2.0 * self.dim * share)
+
+    def largest_quantile(self, failure: float) -> float:
+        """Return a ``q`` with ``P(|xi|_inf > q) <= failure``, by the union bound."""
+        if self.gaussian:
+            return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim / failure))
+        return self.scale * math.log(self.dim / failure)
+
+
+def _harmonic(count: int) -> float:
+    return float(psi(count + 1.0) - psi(1.0))
+
+
 class Body(Names):
-    """What the noisy mean is projected onto: see the module."""
+    """Convex set onto which the noisy mean is projected, see the module."""
 
     NONE = "none"
     L2 = "l2"
@@ -50,17 +167,17 @@ class Body(Names):
 
     @property
     def sparse(self) -> bool:
-        """Whether it bounds the sum of the entries."""
+        """True if the set bounds the l1 norm."""
         return self in (Body.L1, Body.L1_L2)
 
     @property
     def round(self) -> bool:
-        """Whether it bounds their norm."""
+        """True if the set bounds the Euclidean norm."""
         return self in (Body.L2, Body.L1_L2)
 
 
 class SparseError(NamedTuple):
-    """A bound of ``E |p - m|^2``, and how it moves: see :func:`sparse_error`."""
+    """A bound of ``E |p - m|^2`` and its exponents, see :func:`sparse_error`."""
 
     value: float
     share: float
@@ -68,24 +185,24 @@ class SparseError(NamedTuple):
 
 
 def sparse_error(noise: NoiseVector, l1_radius: float, l2_radius: float = math.inf) -> SparseError:
-    """``min_t R t + min(x, L) A``, with ``x^2 = R t + x A`` and ``A^2 = E |S_t(xi)|^2``.
+    """Return ``min_t R t + min(x, L) A``, with ``x^2 = R t + x A`` and ``A^2 = E |S_t(xi)|^2``.
 
-    ``l1_radius`` and ``l2_radius`` are ``R`` and ``L``: ``E <p, S_t(xi)> <= L A`` where the body
-    bounds the norm. With ``a`` the ``share`` of ``R t`` in it and ``c`` the scale of the noise, the
-    bound moves like ``R^a c d^((1 - a)/2)`` to the power ``order = 2/(1 + a)``, and where ``x > L``
-    to the power 1: the best ``t`` does not count in first order.
+    ``l1_radius`` and ``l2_radius`` are ``R`` and ``L``; ``E <p, S_t(xi)> <= L A`` if the set bounds
+    the Euclidean norm. Let ``a`` be the ``share`` of ``R t`` in the bound and ``c`` the scale of
+    the noise. The bound is of order ``(R^a c d^((1 - a)/2))^order`` with ``order = 2/(1 + a)``, or
+    1 if ``x > L``; the change of the best ``t`` is of second order.
     """
 
     def error(threshold: float) -> float:
-        above, below = noise.beyond(threshold), l1_radius * threshold
-        root = 0.5 * above + math.sqrt(0.25 * above**2 + below)
-        return below + min(root, l2_radius) * above
+        norm, cut = noise.beyond(threshold), l1_radius * threshold
+        root = 0.5 * norm + math.sqrt(0.25 * norm**2 + cut)
+        return cut + min(root, l2_radius) * norm
 
     most = noise.largest_quantile(1e-6)
-    found = minimize_scalar(
+    result = minimize_scalar(
         error, bounds=(0.0, most), method="bounded", options={"xatol": 1e-9 * most}
     )
-    best = float(found.x) if error(found.x) < error(0.0) * (1.0 - 1e-9) else 0.0
+    best = float(result.x) if error(result.x) < error(0.0) * (1.0 - 1e-9) else 0.0
     value = error(best)
     share = l1_radius * best / value
     return SparseError(value, share, 2.0 / (1.0 + share) if value <= l2_radius**2 else 1.0)
@@ -94,23 +211,24 @@ def sparse_error(noise: NoiseVector, l1_radius: float, l2_radius: float = math.i
 def projected_error(
     noise: NoiseVector, *, body: Body | str, clip: float, sparsity: int
 ) -> tuple[Term, ...]:
-    """Bounds of ``E |p - m|^2``, each a bound by itself, with their local exponents.
+    """Return several bounds of ``E |p - m|^2``, each with its local exponents.
 
-    ``dense``, ``E |xi|^2``, for all; ``sparse``, :func:`sparse_error`, for bodies that bound the
-    sum of the entries; ``ball``, ``L E |xi|``, for those that bound the norm; ``constant``, what
-    the body allows: ``(2 L)^2``, or ``(R + L)^2`` for ``l1``.
+    - ``dense``: ``E |xi|^2``, for every set.
+    - ``sparse``: :func:`sparse_error`, if the set bounds the l1 norm.
+    - ``ball``: ``L E |xi|``, if the set bounds the Euclidean norm.
+    - ``constant``: the squared size of the set, ``(2 L)^2``, or ``(R + L)^2`` for ``l1``.
 
-    The scale of the noise moves like ``1/(n epsilon)``, and ``sqrt(s)`` for Laplace noise; ``clip``
-    is ``L``.
+    The scale of the noise is of order ``1/(n epsilon)``, times ``sqrt(s)`` for Laplace noise.
+    ``clip`` is the clipping norm ``L``.
     """
     body, scale = Body.named("body", body), noise.powers
-    terms = [Term("dense", noise.square, 2.0 * scale + Powers(dim=1.0))]
+    terms = [Term("dense", noise.square, 2.0 * scale + Exponents(dim=1.0))]
     if body.round:
-        terms.append(Term("ball", clip * math.sqrt(noise.square), scale + Powers(dim=0.5)))
+        terms.append(Term("ball", clip * math.sqrt(noise.square), scale + Exponents(dim=0.5)))
     if body.sparse:
         reach = clip if body.round else math.inf
         value, share, order = sparse_error(noise, clip * math.sqrt(sparsity), reach)
-        parts = Powers(sparsity=0.5 * share, dim=0.5 * (1.0 - share)) + scale
+        parts = Exponents(sparsity=0.5 * share, dim=0.5 * (1.0 - share)) + scale
         terms.append(Term("sparse", value, order * parts))
     if body is not Body.NONE:
         terms.append(_widest(body, clip, sparsity))
@@ -118,11 +236,11 @@ def projected_error(
 
 
 def _widest(body: Body, clip: float, sparsity: int) -> Term:
-    """What the body allows: ``p`` in it, and the mean within ``L``."""
+    """Return the constant bound: ``p`` is in the set and ``|m| <= L``."""
     if body.round:
         return Term("constant", 4.0 * clip**2, FIXED)
     root = math.sqrt(sparsity)
-    return Term("constant", (clip * (1.0 + root)) ** 2, Powers(sparsity=root / (1.0 + root)))
+    return Term("constant", (clip * (1.0 + root)) ** 2, Exponents(sparsity=root / (1.0 + root)))
 
 
 @checked
@@ -134,15 +252,16 @@ def projection_mechanism_rate(
     body: Body | str,
     clip: float,
 ) -> Rate:
-    """The rate of a private mean, ``(H/2) E |p - mean|^2``: the least of its regimes' bounds.
+    """Return the rate of a private mean, ``(H/2) E |p - m|^2``: the smallest bound of its regimes.
 
-    Terms as for :func:`projected_error`; the regime is named after the least. The sparse term is
-    tight on blocks of copies, for Laplace noise on packings; the dense term on any records.
+    The terms are those of :func:`projected_error`; the regime is named after the smallest. The
+    sparse term is tight on blocks of copies, or on packings for Laplace noise. The dense term is
+    tight on all records.
 
-    Losses are squared distances to the records, ``(m/2) |w - z|^2``, of which ``m`` is at most the
-    smoothness ``H``. Without a smoothness the rate speaks of ``m <= 1``, and ``H = 1``; it has no
-    terms, and the reason, where a strong convexity above 1 is declared. Without a sparsity records
-    are dense, ``s = d``. ``clip`` is ``L``, the longest that a record is.
+    Losses are squared distances to the records, ``(m/2) |w - z|^2``, with ``m`` at most the
+    smoothness ``H``. If no smoothness is declared, ``H = 1`` is used for ``m <= 1``; if the
+    declared strong convexity exceeds 1, the rate has no terms and states the reason. If no sparsity
+    is declared, ``s = d``. ``clip`` is ``L``, the largest norm of a record.
 
     Examples
     --------
@@ -161,10 +280,10 @@ def projection_mechanism_rate(
     vector = NoiseVector(NoiseKind.named("noise", noise), scale, problem_class.dim)
     sparsity = problem_class.sparsity or problem_class.dim
     terms = [
-        Term(term.name, half * term.value, _declared(term.powers, problem_class))
+        Term(term.name, half * term.value, _without_sparsity(term.powers, problem_class))
         for term in projected_error(vector, body=body, clip=clip, sparsity=sparsity)
     ]
-    binds = min(terms, key=lambda term: term.value).name
+    binding = min(terms, key=lambda term: term.value).name
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
         theorem="E F(p) - F* <= (H/2) min_t (A/2 + sqrt(A^2/4 + R t))^2, A^2 = E|S_t(noise)|^2, "
@@ -175,33 +294,33 @@ def projection_mechanism_rate(
         "Manurangsi 2024 (arXiv:2404.10881), Lemma 3.1; constants derived here",
         terms=tuple(terms),
         combine=min,
-        whole_class=problem_class.strong_convexity > 0.0,  # else its hard losses are no distances
-        regime=f"{binds}, at a fixed ratio of epsilon to mu",
-        tight_on={"dense": "sparse_silence", "sparse": _HARD[vector.kind]}.get(binds),
+        whole_class=problem_class.strong_convexity > 0.0,  # else not squared distances
+        regime=f"{binding}, at a fixed ratio of epsilon to mu",
+        tight_on={"dense": "sparse_silence", "sparse": _HARD[vector.kind]}.get(binding),
     )
 
 
 def _largest_modulus(problem_class: ProblemClass) -> float | None:
-    """``H``; 1 where none is declared; None if the declared strong convexity exceeds that 1."""
+    """Return ``H``, by default 1; None if the declared strong convexity exceeds the default."""
     if problem_class.smoothness is not None:
         return problem_class.smoothness
     return 1.0 if problem_class.strong_convexity <= 1.0 else None
 
 
-def _declared(powers: Powers, problem_class: ProblemClass) -> Powers:
-    """Where no sparsity is declared, ``s`` is the dimension and moves with it."""
+def _without_sparsity(powers: Exponents, problem_class: ProblemClass) -> Exponents:
+    """Return the exponents with ``s = d`` if no sparsity is declared."""
     if problem_class.sparsity is not None:
         return powers
-    return powers + Powers(dim=powers.sparsity, sparsity=-powers.sparsity)
+    return powers + Exponents(dim=powers.sparsity, sparsity=-powers.sparsity)
 
 
 @checked
 def l1_recovery_rate(problem_class: ProblemClass, *, clip: float) -> Rate:
-    """The rate of a mean that is recovered from noisy Gaussian measurements and then projected.
+    """Return the rate of a mean recovered from noisy Gaussian measurements and then projected.
 
     With ``m`` measurements of noise ``sigma`` each, the error is at most ``C (sigma sqrt(m) + L
-    sqrt(s ln(d/s)/m))`` for an unknown ``C``. What is promised is what the body allows whatever was
-    recovered: no two of its points are more than ``2 L`` apart, ``L`` the ``clip``.
+    sqrt(s ln(d/s)/m))`` with an unknown constant ``C``. The bound is therefore the diameter of the
+    convex set: two of its points have distance at most ``2 L``, with ``L`` the ``clip``.
     """
     modulus = _largest_modulus(problem_class)
     if modulus is None:

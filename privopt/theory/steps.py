@@ -1,4 +1,4 @@
-"""Steps of descent: their sizes, the batches that they are taken along, and what is returned."""
+"""Step sizes, moments of batch gradients and output rules of first-order methods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from privopt.arguments import Names, checked
 
 
 class Moments(NamedTuple):
-    """``E |g|^2 / L^2`` and ``E |g - grad F|^2 / L^2`` of the mean gradient of a batch, or more."""
+    """Upper bounds of ``E |g|^2 / L^2`` and ``E |g - grad F|^2 / L^2`` of a batch mean ``g``."""
 
     second_moment: float
     variance: float
@@ -22,11 +22,11 @@ ALL_RECORDS = Moments(1.0, 0.0)
 
 @checked
 def batch_moments(sampler: str, *, n: int, batch_size: float) -> Moments | None:
-    """The moments of a batch of ``b`` out of ``n`` gradients ``g_i`` of norm at most ``L``.
+    """Return the moments of a batch of ``b`` out of ``n`` gradients of norm at most ``L``.
 
-    The ``sampler`` is ``"poisson"``, of expected size ``b`` and divided by ``b``: variance ``(1 -
-    b/n)/b``. Or ``"without_replacement"``, ``(n - b)/((n - 1) b)``, where ``|g| <= L`` always. None
-    for ``"shuffled"`` passes: given the past, a batch of theirs is biased.
+    ``"poisson"``: expected size ``b``, divisor ``b``, variance ``(1 - b/n)/b``.
+    ``"without_replacement"``: variance ``(n - b)/((n - 1) b)``, and ``|g| <= L``.
+    ``"shuffled"``: None, because a batch of a shuffled pass is biased given the past.
     """
     if sampler == "shuffled":
         return None
@@ -37,16 +37,16 @@ def batch_moments(sampler: str, *, n: int, batch_size: float) -> Moments | None:
 
 
 class OutputRule(Names):
-    """What a first-order method returns of ``w_1..w_{T+1}``, of which ``T`` gradients are asked.
+    """Output of a first-order method with ``T`` gradients and iterates ``w_1..w_{T+1}``.
 
     ``average``
-        The mean of all.
+        Mean of all iterates.
     ``average_after_step``
-        The mean of ``w_2..w_{T+1}``, the points that steps lead to.
+        Mean of ``w_2..w_{T+1}``.
     ``weighted_average``
-        Of all, with weights in proportion to ``t``.
+        Mean of all iterates with weights proportional to ``t``.
     ``random_iterate``, ``last``
-        One of all, each as likely as another; ``w_{T+1}``.
+        One iterate drawn uniformly; ``w_{T+1}``.
     """
 
     AVERAGE = "average"
@@ -57,7 +57,7 @@ class OutputRule(Names):
 
 
 class StepRule(NamedTuple):
-    """``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)`` for ``t = 1..T``.
+    """Step sizes ``eta_t = scale (t + offset)^{-power} (1 - decay (t - 1)/T)``, ``t = 1..T``.
 
     Examples
     --------
@@ -72,21 +72,21 @@ class StepRule(NamedTuple):
 
     @classmethod
     def strongly_convex(cls, modulus: float) -> StepRule:
-        """``2/(m (t + 1))``."""
+        """Return the step sizes ``2/(m (t + 1))``."""
         return cls(2.0 / modulus, power=1.0, offset=1.0)
 
     @property
     def constant(self) -> bool:
-        """Whether all steps have one size."""
+        """True if all steps have one size."""
         return self.power == self.decay == 0.0
 
     @property
     def linear_decay(self) -> bool:
-        """Whether the steps fall evenly, to 0 at the step after the last."""
+        """True if the steps decay linearly to 0 at step ``T + 1``."""
         return self == StepRule(self.scale, decay=1.0)
 
     def sizes(self, steps: int) -> npt.NDArray[np.float64]:
-        """``eta_1 .. eta_T``."""
+        """Return ``eta_1 .. eta_T``."""
         times = np.arange(1.0, steps + 1.0)
-        shrunk = 1.0 - self.decay * (times - 1.0) / steps
-        return np.asarray(self.scale * (times + self.offset) ** -self.power * shrunk)
+        factors = 1.0 - self.decay * (times - 1.0) / steps
+        return np.asarray(self.scale * (times + self.offset) ** -self.power * factors)

@@ -1,4 +1,4 @@
-"""Noisy descent along gradients whose noise is shared by all steps of a period."""
+"""Variance-reduced noisy descent: all steps of a period share the noise of its anchor gradient."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from privopt.arguments import checked
 from privopt.spec import ProblemClass
 from privopt.theory.rate import (
     GIVEN_STEPS,
-    Powers,
+    Exponents,
     Quantity,
     Rate,
     Term,
     add,
     largest_excess,
-    obstacles,
-    refused,
+    no_rate_if,
+    unmet_assumptions,
 )
 from privopt.theory.steps import OutputRule, StepRule
 
-_UNCLIPPED = 1.0 - 1e-6  # a clip norm this close to its bound changes nothing but round-off
-_MOST_COST = 1.5  # of a period, as a factor of the bound
+_UNCLIPPED = 1.0 - 1e-6  # relative tolerance for a clipping norm that changes no gradient
+_MOST_COST = 1.5  # largest ratio of the bound of a period to that of period 1
 
 
 @checked
 def gradient_difference(problem_class: ProblemClass) -> float:
-    """``min(2 L, 2 H R)``: no two gradients of one record's loss on the set are farther apart."""
+    """Return ``D = min(2 L, 2 H R)``, which bounds the difference of two gradients of one loss."""
     smoothness = problem_class.smoothness
-    far = math.inf if smoothness is None else smoothness * problem_class.diameter
-    return min(2.0 * problem_class.lipschitz, far)
+    by_smoothness = math.inf if smoothness is None else smoothness * problem_class.diameter
+    return min(2.0 * problem_class.lipschitz, by_smoothness)
 
 
 @checked
@@ -46,9 +46,10 @@ def variance_reduced_step_size(
     sampling: float,
     last: bool = False,
 ) -> float:
-    """``eta = R/sqrt(A (T + 1))``, where the bound of :func:`variance_reduced_rate` is least.
+    """Return ``eta = R/sqrt(A (T + 1))``, the minimiser of :func:`variance_reduced_rate`.
 
-    Of the average, or ``last``. Where ``L`` is not declared the noise alone is counted.
+    For the average, or for the last iterate if ``last``. If ``L`` is not declared, ``A`` contains
+    the noise alone.
     """
     root, late = math.sqrt(problem_class.dim), _late(steps, period) if last else (0.0, 0.0)
     sizes = root * anchor_noise, root * difference_noise
@@ -60,17 +61,15 @@ def variance_reduced_step_size(
 def variance_reduced_period(problem_class: ProblemClass) -> int:
     """Return the longest period that raises the bound by at most a half.
 
-    At every ``T`` and every noise the bound is least for ``p = 1``, which is DP-GD. A longer period
-    saves reading all records. Let ``x = sqrt(d) sigma_1 sqrt(T)`` be the size of the noise of ``T``
-    full gradients within the budget, with ``A = L^2 + x^2`` at ``p = 1``, and let ``A_p(x)`` be
-    that of a period ``p`` whose budget is shared as ``L : D`` and whose batches cost as little as
-    all records do::
+    The bound is smallest for ``p = 1`` (DP-GD), at every ``T`` and every noise. A longer period
+    reads fewer records. Let ``x = sqrt(d) sigma_1 sqrt(T)`` be the noise of ``T`` full gradients
+    within the budget, so that ``A_1(x) = L^2 + x^2``. Let ``A_p(x)`` be the value for a period
+    ``p`` with a budget shared as ``L : D``, without sampling variance::
 
         sigma^2 d = (1 + D/L) x^2 / p,    sigma'^2 d = (D/L) (1 + D/L) x^2.
 
-    The period is the longest one with ``A_p(x) <= 1.5^2 A_1(x)`` for every ``x``, 12 at most. It
-    depends on ``D/L`` alone. A period that grew with epsilon or ``n`` would raise the bound of the
-    same ``T`` where it has to fall.
+    The period is the longest one with ``A_p(x) <= 1.5^2 A_1(x)`` for every ``x``; it is at most 12.
+    It depends on ``D/L`` alone, so that the bound decreases in epsilon and ``n`` at fixed ``T``.
 
     Examples
     --------
@@ -84,7 +83,7 @@ def variance_reduced_period(problem_class: ProblemClass) -> int:
         return 1
     sizes = problem_class.lipschitz * np.geomspace(0.01, 100.0, 161)
 
-    def costs_little(period: int) -> bool:
+    def within_limit(period: int) -> bool:
         return all(
             _moment(
                 problem_class,
@@ -97,7 +96,7 @@ def variance_reduced_period(problem_class: ProblemClass) -> int:
             for size in sizes.tolist()
         )
 
-    return next(period for period in itertools.count(1) if not costs_little(period + 1))
+    return next(period for period in itertools.count(1) if not within_limit(period + 1))
 
 
 def _moment(
@@ -109,22 +108,23 @@ def _moment(
     late: tuple[float, float] = (0.0, 0.0),
     alone: bool = False,
 ) -> float:
-    """``A``, of noise vectors of these sizes; without ``L`` and sampling, of the noise alone."""
-    lipschitz, far = problem_class.lipschitz, gradient_difference(problem_class)
-    lipschitz, far = (0.0 if alone or math.isinf(size) else size for size in (lipschitz, far))
+    """Return ``A`` for noise vectors of these norms; ``alone`` omits ``L`` and sampling."""
+    lipschitz, change = problem_class.lipschitz, gradient_difference(problem_class)
+    lipschitz, change = (0.0 if alone or math.isinf(x) else x for x in (lipschitz, change))
     first = lipschitz**2 + anchor**2
-    later = first + 2.0 * anchor * min(lipschitz, far) + sampling * far**2 + difference**2
-    drifted = 2.0 * math.sqrt(first) + (period - 2) * math.sqrt(later)
-    moment = first + (1.0 - 1.0 / period) * (later - first + anchor * drifted)
+    later = first + 2.0 * anchor * min(lipschitz, change) + sampling * change**2 + difference**2
+    drift = 2.0 * math.sqrt(first) + (period - 2) * math.sqrt(later)
+    moment = first + (1.0 - 1.0 / period) * (later - first + anchor * drift)
     return moment + 2.0 * anchor * (late[0] * math.sqrt(first) + late[1] * math.sqrt(later))
 
 
 def _late(steps: int, period: int) -> tuple[float, float]:
-    """The means of ``r_t - 1`` over ``T + 1`` steps, and of ``(k - 1)`` times that."""
+    """Return the means over ``T + 1`` steps of ``r_t - 1`` and of ``(k - 1)(r_t - 1)``."""
     times = np.arange(1.0, steps + 1.0)
     since = (times - 1.0) % period
-    begun = steps + 1.0 - times + since  # T + 1 - a
-    excess = np.where(since > 0.0, begun * (2.0 / (begun - since) - 1.0 / (begun + 1.0)) - 1.0, 0.0)
+    from_anchor = steps + 1.0 - times + since  # T + 1 - a
+    ratio = from_anchor * (2.0 / (from_anchor - since) - 1.0 / (from_anchor + 1.0))
+    excess = np.where(since > 0.0, ratio - 1.0, 0.0)
     return float(excess.sum() / (steps + 1.0)), float(excess @ (since - 1.0) / (steps + 1.0))
 
 
@@ -141,49 +141,45 @@ def variance_reduced_rate(
     sampling: float,
     clip: float,
     difference_clip: float,
-    steps_powers: Powers = GIVEN_STEPS,
+    steps_powers: Exponents = GIVEN_STEPS,
 ) -> Rate:
-    """``E F(w) - F* <= R^2/(2 eta (T + 1)) + eta A/2`` for an average, or for the last iterate.
+    """Return the rate ``R^2/(2 eta (T + 1)) + eta A/2`` of an average or of the last iterate.
 
-    ``R sqrt(A/(T + 1))`` at the best step size, for the average of ``w_1..w_{T+1}`` of steps
-    ``eta``, or the last of steps ``eta (T + 1 - t)/(T + 1)``. For convex, L-Lipschitz losses, steps
-    along ``g_t = grad F(w_t) + N + e_t``, where ``N``, of scale ``sigma``, is drawn every ``p``
-    steps at the anchor ``a``, and ``e_t`` has mean zero given the past: Gaussian noise of scale
-    ``sigma'``, none at anchors, and what sampling leaves of ``g_i(w_t) - g_i(a)``, of norm at most
-    ``D = min(2 L, 2 H R)``, a variance of ``s D^2`` at most, ``s = (1 - q)/b`` for Poisson batches.
-    ``A`` is the mean, over the ``k = 0..p - 1`` steps since an anchor, of::
+    For convex, ``L``-Lipschitz losses and steps along ``g_t = grad F(w_t) + N + e_t``:
 
-        A_k = G_k^2 + 2 sqrt(d) sigma (G_0 + (k - 1) G),    the second part for k >= 1 alone,
+    - ``N`` is Gaussian noise of standard deviation ``sigma``, drawn every ``p`` steps at the anchor
+      ``a``;
+    - ``e_t`` has mean zero given the past. It contains Gaussian noise of standard deviation
+      ``sigma'`` (none at anchors) and the sampling error of ``g_i(w_t) - g_i(a)``. These
+      differences have norm at most ``D = min(2 L, 2 H R)``, so the variance is at most ``s D^2``,
+      ``s = (1 - q)/b`` for Poisson batches.
+
+    ``A`` is the mean over the steps ``k = 0..p - 1`` since an anchor of::
+
+        A_k = G_k^2 + 2 sqrt(d) sigma (G_0 + (k - 1) G),    the second part for k >= 1 only,
         G_0^2 = L^2 + d sigma^2,
         G_k^2 = G^2 = L^2 + d sigma^2 + 2 sqrt(d) sigma min(L, D) + s D^2 + d sigma'^2.
 
-    ``E |g_t|^2 <= G_k^2``, whence the first part as for averages of noisy descent
-    (:func:`privopt.theory.descent_rate`). Behind an anchor ``N`` has no mean zero given the past,
-    but it is independent of ``a``: ``E <grad F(w_t), N> = E <grad F(w_t) - grad F(a), N>`` is at
-    most ``sqrt(d) sigma min(L, D)``, and ``E <N, w_t - w*> = E <N, w_t - a>`` at least ``-sqrt(d)
-    sigma eta (G_0 + (k - 1) G)``: twice that is the second part. ``A_k`` grows with ``k``, so a
-    period that is cut short costs no more.
+    The outputs are the average of ``w_1..w_{T+1}`` for steps ``eta``, or the last iterate for steps
+    ``eta (T + 1 - t)/(T + 1)``. For the last iterate the second part of ``A_k`` is multiplied by
+    ``r_t = (T + 1 - a) (2/(T + 1 - t) - 1/(T + 2 - a))``, which is near 1 until the last periods.
+    At the best step size the bound is ``R sqrt(A/(T + 1))``. Proof:
+    :ref:`Descent, Theorem 9 <theory-descent-9>`.
 
-    *The last iterate.* By the argument of :func:`privopt.theory.descent.last_iterate`, with ``u_t =
-    v u_{a-1} + (1 - v) w'``, ``v = (T + 1 - t)/(T + 2 - a)`` and ``w'`` a mean of the points since
-    the anchor, which is step ``a``. But for drift ``w_t - u_t`` is ``v (a - u_{a-1})``, of which
-    ``N`` is independent: the second part of ``A_k`` counts ``r_t = (T + 1 - a) (2/(T + 1 - t) -
-    1/(T + 2 - a))`` times, which is near 1 until the last periods. Derived here.
+    The first term is ``A`` without ``L`` and without sampling. The second term is the remainder,
+    with its local exponents.
 
-    The first term is what ``A`` is without ``L`` and without sampling; what these add is the
-    second, whose exponents are those at this setting.
-
-    ``anchor_noise``, ``difference_noise`` and ``sampling`` are ``sigma``, ``sigma'`` and ``s``. The
-    rate has no terms, and the reason, for other steps and outputs, and where a clip norm, at
-    anchors or of differences, changes a gradient. ``steps_powers`` say how ``T`` moves with the
-    axes.
+    ``anchor_noise``, ``difference_noise`` and ``sampling`` are ``sigma``, ``sigma'`` and ``s``.
+    ``steps_powers`` are the exponents of ``T``. The rate has no terms, and states the reason, for
+    other steps and outputs, or if a clipping norm (of gradients at anchors or of differences)
+    changes a gradient.
     """
     averaged = step_rule.constant and output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE)
     last = step_rule.linear_decay and output == OutputRule.LAST
     difference = gradient_difference(problem_class)
-    refusal = refused(
+    refusal = no_rate_if(
         {
-            **obstacles(problem_class, clipped=clip < problem_class.lipschitz * _UNCLIPPED),
+            **unmet_assumptions(problem_class, clipped=clip < problem_class.lipschitz * _UNCLIPPED),
             "differences of gradients are clipped": difference_clip < difference * _UNCLIPPED,
             "no theorem for these step sizes with this output": not (averaged or last),
         }
@@ -196,21 +192,21 @@ def variance_reduced_rate(
         sizes = noise * root * anchor_noise, noise * root * difference_noise
         return _moment(problem_class, period, *sizes, variance * sampling, late, alone)
 
-    whole, noise = moment(1.0, 1.0), moment(1.0, 1.0, alone=True)
+    total, noise = moment(1.0, 1.0), moment(1.0, 1.0, alone=True)
 
-    def rest(noise_factor: float, variance: float) -> float:
+    def remainder(noise_factor: float, variance: float) -> float:
         return moment(noise_factor, variance) - noise_factor**2 * noise
 
-    def slope(of: Callable[[float], float], step: float = 1.0001) -> float:
-        return math.log(of(step) / of(1.0 / step)) / (2.0 * math.log(step))
+    def slope(function: Callable[[float], float], step: float = 1.0001) -> float:
+        return math.log(function(step) / function(1.0 / step)) / (2.0 * math.log(step))
 
-    at_noise = Powers(n=-1.0, dim=0.5, epsilon=-1.0) + 0.5 * steps_powers
-    local = slope(lambda factor: rest(factor, 1.0)) * at_noise
-    local += slope(lambda factor: rest(1.0, factor)) * Powers(n=-1.0)
+    by_noise = Exponents(n=-1.0, dim=0.5, epsilon=-1.0) + 0.5 * steps_powers
+    local = slope(lambda factor: remainder(factor, 1.0)) * by_noise
+    local += slope(lambda factor: remainder(1.0, factor)) * Exponents(n=-1.0)
     eta, radius = float(step_rule.scale), problem_class.radius
     eta *= (steps + 1.0) / steps if last else 1.0
-    tuned = math.isclose(eta, radius / math.sqrt(whole * (steps + 1.0)), rel_tol=1e-9)
-    parts = (Term("noise", noise, 2.0 * at_noise), Term("gradients", whole - noise, local))
+    tuned = math.isclose(eta, radius / math.sqrt(total * (steps + 1.0)), rel_tol=1e-9)
+    parts = (Term("noise", noise, 2.0 * by_noise), Term("gradients", total - noise, local))
     if tuned:
         factor = radius / math.sqrt(steps + 1.0)
         terms = [part.root(factor, -0.5 * steps_powers) for part in parts]

@@ -8,7 +8,7 @@ from dp_accounting import privacy_accountant_test
 
 from privopt.accounting import ACCOUNTANTS, Basic, DpAccountant
 from privopt.privacy import Fourier, GaussianDP, Guarantee, Renyi
-from privopt.privacy.leaves import leaves
+from privopt.privacy.flatten import flatten
 from privopt.spec import Relation
 
 RELATIONS = {
@@ -114,7 +114,7 @@ class OneKind(Renyi):
     """Understands equal releases alone."""
 
     def supports(self, event, relation):
-        return len({leaf for leaf, _ in leaves(event)}) <= 1 and super().supports(event, relation)
+        return len({leaf for leaf, _ in flatten(event)}) <= 1 and super().supports(event, relation)
 
 
 def test_events_that_go_alone_but_not_together_are_refused_when_asked():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from privopt.accounting.approximation import ApproximateCurve, Approximation
+from privopt.accounting.clt import ApproximateCurve, Approximation
 from privopt.privacy import Interval
 from privopt.privacy.numbers import check_epsilon
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from events import ADD, Gaussian, sgd
 
-from privopt.accounting.moments import Moments
+from privopt.accounting.compared import Moments
 from privopt.privacy import Renyi
-from privopt.privacy.releases import renyi_divergence
+from privopt.privacy.mechanisms.base import renyi_divergence
 
 MOMENTS = Moments()
 

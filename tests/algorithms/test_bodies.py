@@ -14,8 +14,7 @@ import privopt
 from privopt import problems
 from privopt.convex import Average, L1L2Ball, L2Ball, average_after_step
 from privopt.release import Tape
-from privopt.theory.noise_norms import NoiseVector
-from privopt.theory.sparse_means import projected_error
+from privopt.theory.sparse_means import NoiseVector, projected_error
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 CLASS = privopt.ProblemClass(n=200, dim=8, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=2)

@@ -28,7 +28,7 @@ from privopt.convex import (
 from privopt.mechanisms import AllRecords, ClippedGradient, PoissonBatches, PrivateGradient
 from privopt.mechanisms.batches import poisson_sampler
 from privopt.streams import stream
-from privopt.theory import Powers, batch_moments
+from privopt.theory import Exponents, batch_moments
 
 N, DIM, STEPS = 40, 4, 15
 BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="add_or_remove_one")
@@ -150,7 +150,7 @@ def test_strongly_convex_losses_get_their_steps_and_their_bound():
         square = 4.0 * sampling + DIM * planned.params.mechanism.scale**2
         assert planned.rate.upper == pytest.approx(2 * square / (0.5 * (STEPS + 2)), rel=1e-6)
         assert planned.params.descent.step_sizes == StepSizes.strongly_convex(0.5)
-        assert planned.rate.terms[0].powers == Powers(n=-2.0, dim=1.0, epsilon=-2.0)
+        assert planned.rate.terms[0].powers == Exponents(n=-2.0, dim=1.0, epsilon=-2.0)
         short = make(facts, BUDGET, steps=STEPS, **choices)
         variance = square - 4.0
         assert short.params.descent.output == last_iterate()

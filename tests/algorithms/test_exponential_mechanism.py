@@ -15,7 +15,7 @@ import privopt
 from privopt import problems
 from privopt.convex import Simplex
 from privopt.privacy import gaussian_mu
-from privopt.theory import Powers
+from privopt.theory import Exponents
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
@@ -78,7 +78,7 @@ def test_pure_temperature_is_the_range_over_epsilon(relation, multiple):
     assert planned.rate.upper == pytest.approx(2 * exact, rel=2e-6)
     assert planned.guarantee.epsilon(0.0).lower > 0.9999 * 0.7
     assert planned.guarantee.epsilon(0.0).upper <= 0.7
-    assert planned.rate.terms[0].powers == Powers(n=-1.0, dim=1.0, epsilon=-1.0)
+    assert planned.rate.terms[0].powers == Exponents(n=-1.0, dim=1.0, epsilon=-1.0)
 
 
 @pytest.mark.parametrize(("relation", "multiple"), RELATIONS)
@@ -94,9 +94,9 @@ def test_regularised_numbers_are_the_cards(relation, multiple):
     k = mechanism.regularisation * mu**2 / g**2
     assert 1.0 <= mechanism.temperature * k <= 1.0 + 5e-6
     assert planned.rate.upper == pytest.approx(math.sqrt(3.0) * g * 0.5 / mu, rel=1e-5)
-    assert planned.rate.terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    assert planned.rate.terms[0].powers == Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
     fixed = plan_of(facts(dim=3, n=300), budget, regularisation=0.4)
-    assert fixed.rate.terms[0].powers == Powers(n=-2.0, dim=1.0, epsilon=-2.0)
+    assert fixed.rate.terms[0].powers == Exponents(n=-2.0, dim=1.0, epsilon=-2.0)
     assert fixed.rate.tight_on is None
     spent = planned.guarantee.epsilon(1e-6)
     assert 0.99999 < spent.lower <= spent.upper <= 1.0

@@ -15,7 +15,7 @@ import privopt
 from privopt import draws, problems
 from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_delta, gaussian_mu
 from privopt.streams import stream
-from privopt.theory import Powers
+from privopt.theory import Exponents
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
@@ -244,10 +244,10 @@ def test_theory_sets_the_regularisation_and_the_bound():
     assert planned.rate.upper == pytest.approx(0.5 * 0.01 * root, rel=0.01)
     assert planned.rate.upper >= 0.5 * 0.01 * root
     assert finish.noise_norm(16) < 1e-3 * 0.01
-    assert planned.rate.terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    assert planned.rate.terms[0].powers == Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
     assert planned.rate.tight_on == "huber"
     fixed = plan_of(facts(), BUDGET, regularisation=0.5)
-    assert fixed.rate.terms[0].powers == Powers(n=-2.0, dim=1.0, epsilon=-2.0)
+    assert fixed.rate.terms[0].powers == Exponents(n=-2.0, dim=1.0, epsilon=-2.0)
 
 
 # --- approximate minima ---------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from privopt import draws, problems
 from privopt.privacy import gaussian_mu
 from privopt.problems import family
 from privopt.streams import stream
-from privopt.theory import Powers
+from privopt.theory import Exponents
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 plan_of = privopt.ALGORITHMS["output_perturbation"].plan
@@ -92,7 +92,7 @@ def test_strongly_convex_losses_need_no_regulariser():
     )
     planned = plan_of(facts, BUDGET)
     assert planned.params.mechanism.query.regularisation == 0.0
-    assert planned.rate.terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    assert planned.rate.terms[0].powers == Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
     points = np.random.default_rng(0).uniform(-0.5, 0.5, size=(40, 3))
     where = problems.Problem(
         loss=lambda w, x: 0.5 * jnp.sum((w - x) ** 2), data=points, problem_class=facts
@@ -105,8 +105,8 @@ def test_strongly_convex_losses_need_no_regulariser():
 def test_exponents_follow_who_set_the_regularisation():
     facts = privopt.ProblemClass(n=1000, dim=16, lipschitz=1.0, radius=1.0, smoothness=1.0)
     tuned, fixed = plan_of(facts, BUDGET), plan_of(facts, BUDGET, regularisation=0.5)
-    assert tuned.rate.terms[0].powers == Powers(n=-0.5, dim=0.25, epsilon=-0.5)
-    assert fixed.rate.terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    assert tuned.rate.terms[0].powers == Exponents(n=-0.5, dim=0.25, epsilon=-0.5)
+    assert fixed.rate.terms[0].powers == Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
     noise = fixed.params.mechanism.noise_norm(16)
     assert fixed.rate.upper == pytest.approx(0.125 + noise, rel=1e-3)
 
@@ -168,7 +168,7 @@ def test_slopes_are_the_exponents_and_ratios_are_below_one(
         facts = family(name).build(**setting, noise_ratio=0.01, strength=strength).problem_class
         plan = plan_of(facts, budget(epsilon), **choices)
         assert plan.rate.tight_on == ("two_kinks" if name == "distance" else name)
-        assert plan.rate.terms[0].powers == Powers(*exponents)
+        assert plan.rate.terms[0].powers == Exponents(*exponents)
         risks.append(expected(name, modulus, plan.params.mechanism.scale, setting["dim"]))
         bounds.append(plan.rate.upper)
     slope = np.polyfit(np.log(AXES[axis]), np.log(risks), 1)[0]
@@ -205,4 +205,4 @@ def test_pure_noise_has_the_square_of_a_gamma_variable():
     law = stats.gamma(16, scale=mechanism.scale)
     assert mechanism.noise_norm(16) == pytest.approx(law.mean())
     assert mechanism.noise_square(16) == pytest.approx(law.moment(2))
-    assert plan.rate.terms[0].powers == Powers(n=-2.0, dim=2.0, epsilon=-2.0)
+    assert plan.rate.terms[0].powers == Exponents(n=-2.0, dim=2.0, epsilon=-2.0)

@@ -31,7 +31,7 @@ from privopt.problems import (
 )
 from privopt.spec import Norm, ProblemClass, Relation
 from privopt.statistics import BoundedMean, BoundedScores, BoundedSum, Count, Histogram, Median
-from privopt.statistics.thresholdout import MeanGap
+from privopt.statistics.sparse_vector import MeanGap
 
 pytestmark = pytest.mark.optimised
 

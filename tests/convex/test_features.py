@@ -161,7 +161,7 @@ def unsound():
 
 REFUSED = [
     (lambda: SparseFeatures.of(ARRAY), "matrix must be one of scipy.sparse, got ndarray"),
-    (lambda: SparseFeatures.of(unsound()), "matrix must be a sound sparse matrix, got"),
+    (lambda: SparseFeatures.of(unsound()), "matrix must be a valid sparse matrix, got"),
     (lambda: SparseFeatures.of(1j * MATRIX), "matrix must be numeric, .* of dtype complex128"),
     (lambda: SparseFeatures.of(MATRIX, width=0), "width must be a positive integer, got 0"),
     (lambda: SparseFeatures(jnp.zeros((2, 3), int), jnp.zeros((2, 2)), 4), "must share one shape"),

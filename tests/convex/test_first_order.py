@@ -1,4 +1,4 @@
-"""The loop, its outputs, step sizes and updates, against loops written out in NumPy."""
+"""First-order loop, output rules, step sizes and updates against NumPy loops."""
 
 import jax
 import jax.numpy as jnp
@@ -169,7 +169,7 @@ def test_any_pytree_is_a_parameter():
         (optax.contrib.momo(0.1), {}, "update must need only noisy gradients and parameters"),
         (lambda learning_rate: None, {}, "update must be an optax .* got None"),
         (optax.adam, {"no_such": 0.1}, "unexpected keyword argument 'no_such'"),
-        (optax.adam(1.0), {"b1": 0.5}, "must be given where the transformation is made"),
+        (optax.adam(1.0), {"b1": 0.5}, "must be passed to the factory of the transformation"),
         (optax.sgd, {"momentum": 0.9, "nesterov": []}, "nesterov must be hashable"),
     ],
 )
@@ -181,7 +181,7 @@ def test_updates_that_need_more_than_noisy_gradients_are_refused(factory, option
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: StepSizes(0.1, decay=2.0), r"decay must lie in \[0, 1\], got 2.0"),
+        (lambda: StepSizes(0.1, decay=2.0), r"decay must be in \[0, 1\], got 2.0"),
         (lambda: StepSizes.strongly_convex(0.0), "modulus must be positive and finite, got 0.0"),
     ],
 )

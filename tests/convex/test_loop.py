@@ -1,4 +1,4 @@
-"""The loop: who says how many steps, draws by blocks, a stop on public memory, observers, paths."""
+"""First-order loop: number of steps, block sampling, public stopping, observers, paths."""
 
 import jax
 import jax.numpy as jnp

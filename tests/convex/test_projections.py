@@ -1,4 +1,4 @@
-"""Thresholds: rational arithmetic as the oracle, hostile rows of both dtypes, ends of all loops."""
+"""Thresholds against rational arithmetic, on hostile rows of both dtypes."""
 
 from fractions import Fraction
 from functools import partial
@@ -19,12 +19,12 @@ TOTALS = (1e-37, 1e-20, 1e-6, 0.3, 1.0, 40.0, 1e6, 1e20, 1e37)
 
 
 def totals(dtype: type, size: int) -> list[np.number]:
-    """Where shares of one coordinate are normal numbers: smaller ones may be taken for 0."""
+    """Return the totals for which ``total / size`` is a normal number; others may round to 0."""
     return [dtype(total) for total in TOTALS if total / size > np.finfo(dtype).tiny]
 
 
 def hostile(size: int, dtype: type) -> np.ndarray:
-    """Ties, steps of one rounding, spreads of all sizes, ends of the range; ordered and not."""
+    """Return rows with ties, steps of one rounding, all spreads and extreme values."""
     rng = np.random.default_rng(0)
     eps, share = np.finfo(dtype).eps, np.linspace(0.0, 1.0, size)
     rows = [
@@ -51,7 +51,7 @@ def hostile(size: int, dtype: type) -> np.ndarray:
 
 
 def exact(row: np.ndarray, total: float) -> float:
-    """The root for one row, in rational numbers, by way of a sort."""
+    """Compute the root for one row in rational arithmetic, with a sort."""
     ordered = sorted(map(Fraction, row.tolist()), reverse=True)
     total, sums, root = Fraction(float(total)), Fraction(0), None
     for count, value in enumerate(ordered, 1):
@@ -78,7 +78,7 @@ def test_the_l1_threshold_is_exact(size, dtype):
 
 @ROUNDED
 @pytest.mark.parametrize("size", [7, 600, 5000])
-def test_sizes_are_as_asked(size, dtype):
+def test_norms_equal_the_target(size, dtype):
     rows = shift_maximum(jnp.asarray(hostile(size, dtype)))
     eps = float(np.finfo(dtype).eps)
     finite = np.isfinite(np.asarray(rows)).all(axis=1)
@@ -92,8 +92,8 @@ def test_sizes_are_as_asked(size, dtype):
 
 @pytest.mark.optimised
 @DTYPES
-def test_loops_end_whatever_is_given(dtype):
-    """Rounding once let the set of coordinates above alternate between two for ever."""
+def test_loops_terminate_for_every_input(dtype):
+    """Regression: rounding made the set of larger coordinates alternate without end."""
     size = 600
     rows = jnp.concatenate([jnp.asarray(hostile(size, dtype))] * 3)
     bad = jnp.repeat(jnp.asarray([np.nan, np.inf, -np.inf], dtype), len(rows) // 3)
@@ -108,8 +108,8 @@ def test_loops_end_whatever_is_given(dtype):
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
-def test_the_bound_of_rounds_is_far(threshold, monkeypatch):
-    """Half of them are enough for every hostile row: the bound is what the proof needs."""
+def test_half_of_the_maximal_rounds_suffice(threshold, monkeypatch):
+    """The proof requires the full number; hostile rows require at most half of it."""
     rows = shift_maximum(jnp.asarray(hostile(300, np.float64)))
     rows = rows[np.isfinite(np.asarray(rows)).all(axis=1)]
 
@@ -124,7 +124,7 @@ def test_the_bound_of_rounds_is_far(threshold, monkeypatch):
     np.testing.assert_allclose(of_all(), expected, rtol=1e-14)
 
 
-def test_long_rows_alone_are_those_together_and_radii_sweep(monkeypatch):
+def test_sequential_and_batched_rows_agree_and_radii_sweep(monkeypatch):
     rng = np.random.default_rng(1)
     x, radii = jnp.asarray(rng.normal(size=(4, 5000))), (0.5, 3.0, 1e9)
 
@@ -143,7 +143,7 @@ def test_long_rows_alone_are_those_together_and_radii_sweep(monkeypatch):
 
 @ROUNDED
 def test_a_million_coordinates(dtype):
-    """In float32 sums of a million numbers are still good to some roundings."""
+    """Float32 sums of a million numbers are accurate up to some roundings."""
     x = np.random.default_rng(2).laplace(size=10**6).astype(dtype)
     eps = float(np.finfo(dtype).eps)
     for radius in (0.5, 3000.0):

@@ -1,4 +1,4 @@
-"""Constraint sets against NumPy twins, the variational inequality and sampled members."""
+"""Constraint sets against NumPy references, variational inequalities and sampled points."""
 
 import math
 
@@ -32,7 +32,7 @@ EVERY = [*map(SETS.get, ("l2 centred", "l1", "box of arrays", "simplex")), Whole
 
 
 def members(constraint: ConstraintSet, rng: np.random.Generator, count: int = COUNT) -> np.ndarray:
-    """Members drawn without the code under test, on the boundary for the most part."""
+    """Sample points of the set without the code under test, mostly on the boundary."""
     normal = rng.normal(size=(count, DIM))
     if isinstance(constraint, L2Ball):
         direction = normal / np.linalg.norm(normal, axis=1, keepdims=True)
@@ -218,6 +218,6 @@ def test_large_points_keep_the_sum_in_float32():
         (lambda: L2Ball(np.ones(2)).diameter(2), r"radius must have shape \(\), got \(2,\)"),
     ],
 )
-def test_bad_numbers_are_refused(make, message):
+def test_invalid_parameters_raise(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -30,7 +30,7 @@ from privopt.privacy import (
     pure_event,
     renyi_divergence,
 )
-from privopt.privacy.renyi.conversion import renyi_epsilon, zcdp_delta
+from privopt.privacy.renyi import renyi_epsilon, zcdp_delta
 from privopt.spec import Budget
 
 ORDERS = np.array([1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0])

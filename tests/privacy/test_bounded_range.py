@@ -16,8 +16,8 @@ from privopt.privacy import (
     pure_event,
     renyi_divergence,
 )
-from privopt.privacy.releases import zcdp_cost
-from privopt.privacy.releases.bounded_range import BoundedRangePair
+from privopt.privacy.mechanisms.base import zcdp_cost
+from privopt.privacy.mechanisms.pure import BoundedRangePair
 from privopt.spec import Relation
 
 SPANS = pytest.mark.parametrize("span", [1e-3, 0.3, 2.0, 20.0])

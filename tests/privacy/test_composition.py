@@ -9,7 +9,7 @@ import pytest
 from privopt.privacy.fourier import composition
 from privopt.privacy.fourier.composition import compose
 from privopt.privacy.fourier.lattice import LatticeLoss
-from privopt.privacy.fourier.tails import DenseTails, Lattice, ModalTails
+from privopt.privacy.fourier.transform import DenseTails, Lattice, ModalTails
 from privopt.privacy.fourier.window import Window
 
 mp = mpmath.mp.clone()

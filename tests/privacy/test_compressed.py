@@ -21,8 +21,8 @@ from privopt.privacy import (
     gaussian_noise_multiplier,
     renyi_divergence,
 )
+from privopt.privacy.mechanisms.compressed import CompressedPair
 from privopt.privacy.pairs import NOTHING
-from privopt.privacy.releases.compressed import CompressedPair
 from privopt.spec import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation=OUT)

@@ -6,13 +6,11 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
-from events import ADD, OUT, DiscreteLaplace, Gaussian, Laplace, Poisson, Response, Times, Tree
+from events import ADD, OUT, Gaussian, Laplace, Poisson, Response, Times, Tree
 
 from privopt.accounting import ACCOUNTANTS
-from privopt.privacy import BoundedRangeDpEvent, Fourier, GaussianFilter, Guarantee, pure_event
+from privopt.privacy import BoundedRangeDpEvent, Fourier, Guarantee, pure_event
 from privopt.privacy.events import ObjectivePerturbationDpEvent
-from privopt.privacy.releases import gaussian_cost, zcdp_cost
-from privopt.spec import Budget
 
 ACCOUNTANT = pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda each: each.name)
 
@@ -71,19 +69,6 @@ def test_no_noise_is_not_private_and_little_noise_is_not_none(accountant, kind):
         elif 1.0 / noise < math.inf or kind not in ("concentrated", "pure", "bounded range"):
             assert all(each.lower < math.inf for each in spent), (noise, spent)
             assert accountant.epsilon(event, OUT, 0.0).upper > 0.0
-
-
-@ACCOUNTANT
-def test_discrete_noise_without_end_is_no_mechanism(accountant):
-    """``a = 0`` was called private, by the accountants that only multiply by it."""
-    for a in (0.0, -0.0):
-        for size in (0, 1):
-            assert not accountant.supports(DiscreteLaplace(a, size), ADD)
-    endless = DiscreteLaplace(0.0, 1)
-    assert Guarantee(endless, ADD).epsilon(1e-5).upper == math.inf
-    assert [cost(endless, ADD) for cost in (gaussian_cost, zcdp_cost)] == [None] * 2
-    budget = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
-    assert not GaussianFilter(budget).supports(endless)
 
 
 @pytest.mark.parametrize("p", [1.0 - 1e-12, 1.0 - 1e-9, 1e-200])

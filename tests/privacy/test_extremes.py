@@ -7,7 +7,6 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 from dp_accounting.dp_event import (
-    DiscreteLaplaceDpEvent,
     MixtureOfGaussiansDpEvent,
     RepeatAndSelectDpEvent,
 )
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Moments
-from privopt.accounting.composition import advanced_epsilon
+from privopt.accounting.compared import advanced_epsilon
 from privopt.privacy import (
     ZCDP,
     BoundedRangeDpEvent,
@@ -33,9 +32,9 @@ from privopt.privacy import (
     select_best,
     trade_off,
 )
-from privopt.privacy.leaves import leaves
-from privopt.privacy.numbers import half_square, root, times, total
-from privopt.privacy.releases import gaussian_cost, zcdp_cost
+from privopt.privacy.flatten import flatten
+from privopt.privacy.mechanisms.base import gaussian_cost, zcdp_cost
+from privopt.privacy.numbers import half_square, multiply, square_root, weighted_sum
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -51,8 +50,6 @@ FITTING = {("parts", "[1.0]"), ("shape", "-1e-300")}  # the part is none; a numb
 KINDS = {
     "Gaussian": Gaussian,
     "Laplace": Laplace,
-    "discrete Laplace": lambda x: DiscreteLaplaceDpEvent(x, 1),
-    "sensitivity": lambda x: DiscreteLaplaceDpEvent(1.0, x),
     "response": lambda x: Response(x, 2),
     "buckets": lambda x: Response(0.5, x),
     "tree": lambda x: Tree(x, 3),
@@ -138,7 +135,7 @@ def test_unhashable_parts_cost_what_hashable_ones_do():
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda one: one.name)
 def test_float32_parameters_are_computed_with_in_float64(accountant):
-    for make in (lambda x: Response(x, 2), lambda x: DiscreteLaplaceDpEvent(x, 3), Laplace):
+    for make in (lambda x: Response(x, 2), Laplace):
         narrow, wide = make(np.float32(1e-3)), make(float(np.float32(1e-3)))
         if accountant.supports(wide, ADD):
             assert accountant.epsilon(narrow, ADD, 0.0) == accountant.epsilon(wide, ADD, 0.0)
@@ -152,8 +149,6 @@ def test_float32_parameters_are_computed_with_in_float64(accountant):
 LITTLE = {
     "Gaussian": Gaussian(1e170),
     "Laplace": Laplace(1e170),
-    "discrete Laplace": DiscreteLaplaceDpEvent(1e-170, 1),
-    "least": DiscreteLaplaceDpEvent(5e-324, 1),
     "Poisson": Poisson(1e-200, Gaussian(1e170)),
     "fixed size": FixedSize(10**200, 1, Gaussian(1e170)),
     "tree": Tree(1e170, 5),
@@ -194,18 +189,18 @@ def test_costs_that_underflow_are_paid():
 
 @given(st.integers(0, 10**20), st.floats(1e-280, 1e280))
 def test_a_product_is_exact_to_rounding(count, each):
-    product = times(count, each)
+    product = multiply(count, each)
     assert abs(Fraction(product) - Fraction(each) * count) <= Fraction(each) * count / 2**51
 
 
 def test_products_and_sums_that_leave_float64():
-    assert times(HUGE, 1e-300) == pytest.approx(1e100, rel=1e-15)
-    assert times(HUGE, 1.0) == -times(HUGE, -1.0) == times(2, math.inf) == math.inf
-    assert times(HUGE, 0.0) == times(0, math.inf) == 0.0
-    assert root(HUGE) == pytest.approx(1e200)
-    assert (root(10**700), root(49)) == (math.inf, 7.0)
-    assert (total([(1e308, 1), (1e308, 1)]), total([])) == (math.inf, 0.0)
-    assert total([(0.5, 3), (1e-300, HUGE)]) == pytest.approx(1e100)
+    assert multiply(HUGE, 1e-300) == pytest.approx(1e100, rel=1e-15)
+    assert multiply(HUGE, 1.0) == -multiply(HUGE, -1.0) == multiply(2, math.inf) == math.inf
+    assert multiply(HUGE, 0.0) == multiply(0, math.inf) == 0.0
+    assert square_root(HUGE) == pytest.approx(1e200)
+    assert (square_root(10**700), square_root(49)) == (math.inf, 7.0)
+    assert (weighted_sum([(1e308, 1), (1e308, 1)]), weighted_sum([])) == (math.inf, 0.0)
+    assert weighted_sum([(0.5, 3), (1e-300, HUGE)]) == pytest.approx(1e100)
     assert 0.0 == half_square(0.0) < half_square(1e-200)
     assert half_square(3.0) == 4.5
 
@@ -265,7 +260,7 @@ def test_thirty_doublings_are_thirty_steps():
     event = Gaussian(1e4)
     for _ in range(30):
         event = dp.ComposedDpEvent((event, event))
-    assert list(leaves(event)) == [(Gaussian(1e4), 2**30)]
+    assert list(flatten(event)) == [(Gaussian(1e4), 2**30)]
     assert Guarantee(event, ADD).epsilon(1e-5) == Guarantee(
         Times(Gaussian(1e4), 2**30), ADD
     ).epsilon(1e-5)
@@ -275,6 +270,6 @@ def test_leaves_keep_their_order_and_their_counts():
     a, b = Gaussian(1.0), Laplace(2.0)
     shared = dp.ComposedDpEvent([b, a])
     event = dp.ComposedDpEvent([a, Times(shared, 3), dp.NoOpDpEvent(), Times(b, 0), shared])
-    assert list(leaves(event)) == [(a, 5), (b, 4)]
-    assert list(leaves(Times(a, 0))) == []
-    assert list(leaves(a)) == [(a, 1)]
+    assert list(flatten(event)) == [(a, 5), (b, 4)]
+    assert list(flatten(Times(a, 0))) == []
+    assert list(flatten(a)) == [(a, 1)]

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from privopt.privacy.calibration import gaussian_noise_multiplier
+from privopt.privacy.filters import GaussianFilter
 from privopt.privacy.gaussian import gaussian_delta, gaussian_trade_off
-from privopt.privacy.gaussian_filter import GaussianFilter
 from privopt.privacy.guarantee import Guarantee
-from privopt.privacy.releases import gaussian_cost, zcdp_cost
+from privopt.privacy.mechanisms.base import gaussian_cost, zcdp_cost
 from privopt.spec import Budget
 
 

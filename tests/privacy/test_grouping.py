@@ -1,4 +1,4 @@
-"""Close steps taken together: bounds of both sides, and the work they save."""
+"""Compositions with many distinct steps: bounds by groups of equal steps, and their cost."""
 
 from collections import Counter
 
@@ -6,14 +6,13 @@ import pytest
 from events import FixedSize, Gaussian, Laplace, Poisson, Response, Times, Together
 
 from privopt import privacy
-from privopt.privacy import Fourier, grouping
-from privopt.privacy.grouping import bracket
-from privopt.privacy.leaves import leaves
+from privopt.privacy import Fourier
+from privopt.privacy.flatten import bounding_events, flatten
 from privopt.spec import Relation
 
 
 def ramp(kind, count):
-    """Steps that all differ."""
+    """Return a composition of distinct steps."""
     steps = {
         "gaussian": lambda x: Poisson(0.02, Gaussian(1.0 + x)),
         "rates": lambda x: Poisson(0.01 + 0.02 * x, Gaussian(2.0 - x)),
@@ -29,10 +28,10 @@ def test_few_groups_bracket_all_steps(kind, monkeypatch):
     relation = Relation.REPLACE_ONE if kind == "fixed" else Relation.ADD_OR_REMOVE_ONE
     event = ramp(kind, 24)
     whole = Fourier().epsilon(event, relation, 1e-5)
-    monkeypatch.setattr(grouping, "_MAX_RELEASES", 4)
-    above, below = bracket(event)
-    assert [sum(count for _, count in leaves(each)) for each in (above, below)] == [24, 24]
-    assert len(list(leaves(above))) == 4
+    monkeypatch.setattr("privopt.privacy.flatten._MAX_EVENTS", 4)
+    above, below = bounding_events(event)
+    assert [sum(count for _, count in flatten(each)) for each in (above, below)] == [24, 24]
+    assert len(list(flatten(above))) == 4
     more, less = (Fourier().epsilon(each, relation, 1e-5) for each in (above, below))
     assert more.upper > whole.upper
     assert less.lower < whole.lower
@@ -43,12 +42,12 @@ def test_few_groups_bracket_all_steps(kind, monkeypatch):
 
 
 def test_equal_steps_are_counted_and_nothing_else_is_touched(monkeypatch):
-    monkeypatch.setattr(grouping, "_MAX_RELEASES", 3)
+    monkeypatch.setattr("privopt.privacy.flatten._MAX_EVENTS", 3)
     other = Response(0.5, 2)
     steps = [Poisson(0.1, Gaussian(1.0)) for _ in range(5)] + [other]
-    above, below = bracket(Times(Together(steps), 10**400))
+    above, below = bounding_events(Times(Together(steps), 10**400))
     assert above is below
-    assert Counter(dict(leaves(above))) == {steps[0]: 5 * 10**400, other: 10**400}
+    assert Counter(dict(flatten(above))) == {steps[0]: 5 * 10**400, other: 10**400}
 
 
 def test_what_is_malformed_stays_unsupported():
@@ -59,8 +58,8 @@ def test_what_is_malformed_stays_unsupported():
 
 def test_thousands_of_distinct_steps_are_as_much_work_as_two_hundred():
     event = ramp("gaussian", 2_000)
-    for end in grouping.bracket(event):
-        assert len(list(leaves(end))) <= 200
+    for end in bounding_events(event):
+        assert len(list(flatten(end))) <= 200
     coarse = Fourier(accuracy=3e-3)  # half of what the groups may cost
     found = privacy.epsilon(event, 1e-5, relation="add_or_remove_one", accountant=coarse)
     assert 0.993 * found.upper < found.lower < found.upper

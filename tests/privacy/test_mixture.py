@@ -10,8 +10,8 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent as Mixture
 from events import ADD, OUT, REPLACE, Gaussian, Poisson, Times, Together
 
 from privopt.privacy import Fourier, GaussianDP, Guarantee
+from privopt.privacy.mechanisms.mixtures import MixturePair
 from privopt.privacy.pairs import NOTHING
-from privopt.privacy.releases.mixture import MixturePair
 
 
 def test_the_example_of_dp_accounting():

@@ -21,7 +21,7 @@ from privopt.privacy import (
     Renyi,
     renyi_divergence,
 )
-from privopt.privacy.releases import Loss, Shift
+from privopt.privacy.mechanisms.base import Loss, Shift
 from privopt.spec import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
@@ -35,7 +35,7 @@ class StairsDpEvent(dp.DpEvent):
 
 
 @dataclass(frozen=True)
-class Stairs(Release, event=StairsDpEvent, numbers=("loss",)):
+class Stairs(Release, event=StairsDpEvent, parameters=("loss",)):
     """All that is stated of it is its largest loss."""
 
     largest: float
@@ -52,7 +52,7 @@ class TwiceDpEvent(dp.DpEvent):
 
 
 @dataclass(frozen=True)
-class Twice(Release, event=TwiceDpEvent, numbers=("noise",)):
+class Twice(Release, event=TwiceDpEvent, parameters=("noise",)):
     """All that is stated of it is which Gaussian releases it amounts to."""
 
     noise: float

@@ -23,10 +23,10 @@ from privopt.privacy import (
     gaussian_delta,
     renyi_divergence,
 )
+from privopt.privacy.mechanisms.objective import ObjectivePair
+from privopt.privacy.mechanisms.sampling import Sampled
 from privopt.privacy.pairs import NOTHING
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.releases.objective import ObjectivePair
-from privopt.privacy.releases.poisson import Sampled
 from privopt.spec import Budget
 
 mp = mpmath.mp.clone()

@@ -10,14 +10,12 @@ from builders import dominating_pairs
 from events import ADD, OUT, REPLACE, FixedSize, Gaussian, Laplace, Poisson
 
 from privopt.privacy import gaussian_delta
+from privopt.privacy.mechanisms.laplace import LaplacePair
+from privopt.privacy.mechanisms.pure import response_pair
+from privopt.privacy.mechanisms.sampling import Sampled, SampledWithoutReplacement
 from privopt.privacy.pairs import NOTHING
-from privopt.privacy.pairs.discrete import DiscretePair
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
-from privopt.privacy.pairs.pair import Reversed
-from privopt.privacy.releases.fixed_size import SampledWithoutReplacement
-from privopt.privacy.releases.laplace import DiscreteLaplacePair, LaplacePair
-from privopt.privacy.releases.poisson import Sampled
-from privopt.privacy.releases.pure import response_pair
+from privopt.privacy.pairs.pair import DiscretePair, Reversed
 from privopt.spec import Relation
 
 mp = mpmath.mp.clone()
@@ -132,9 +130,7 @@ def test_the_reverse_too(pair, exact):
     "pair",
     [pair for pair, _ in CONTINUOUS]
     + [
-        DiscreteLaplacePair(0.7, 5),
         response_pair(0.3, 4),
-        Sampled(DiscreteLaplacePair(0.7, 5), 0.2),
         Sampled(DiscretePair((0.0, 1.0), (1.0, 0.0)), 0.2),
         SampledWithoutReplacement(Sampled(GaussianPair(0.5), 0.1)),
     ],
@@ -158,27 +154,6 @@ def test_each_law_sums_to_one_and_losses_lie_in_their_bins(pair):
     error += bins.blur + 1e-15 * (1 + np.abs(loss))
     assert np.all(loss >= edges[:-1][known] - error)
     assert np.all(loss <= edges[1:][known] + error)
-
-
-@pytest.mark.parametrize(("a", "s"), [(1e-3, 3), (0.7, 5), (2.5, 40), (6.0, 100)])
-def test_discrete_laplace_probabilities(a, s):
-    pair, exact = DiscreteLaplacePair(a, s), mp.mpf(a)
-    weight = mp.tanh(exact / 2)
-    total = [mp.mpf(0)] * (s + 1)
-    for k in range(1, s):
-        total[k] = weight * mp.exp(-exact * k)
-    total[0], total[s] = 1 / (1 + mp.exp(-exact)), mp.exp(-exact * s) / (1 + mp.exp(-exact))
-    unit = 2.0**-47 * (1.0 + a * s)
-    between = a * (2.0 * np.arange(s + 2) - s - 1.0)  # one outcome a bin
-    bins = pair.bins(between)
-    for ours, theirs in zip(bins.p[1:-1], total[::-1], strict=True):
-        assert abs(ours - theirs) <= unit * theirs
-    assert bins.p[0] == bins.p[-1] == 0.0
-    assert np.array_equal(bins.p, bins.q[::-1])
-    few = pair.bins(between[[0, s // 3, -1]])  # geometric sums
-    middle = mp.fsum(total[::-1][: s // 3])
-    assert abs(few.p[1] - middle) <= unit * middle
-    assert pair.range() == pytest.approx((-a * s, a * s), rel=1e-14)
 
 
 @pytest.mark.parametrize(("n", "m"), [(10, 1), (10, 9), (1000, 30), (10**6, 1)])
@@ -224,25 +199,6 @@ def test_one_laplace_coordinate_dominates_two(a, b):
         bins = LaplacePair(a + b).bins(np.array([epsilon]))
         bound = bins.p[1] - math.exp(epsilon) * bins.q[1]
         assert np.maximum(p - math.exp(epsilon) * q, 0.0).sum() <= bound + 1e-4
-
-
-@pytest.mark.parametrize("a", [0.05, 0.7, 3.0])
-@pytest.mark.parametrize("split", [(1, 1), (1, 4), (3, 3), (1, 1, 1), (1, 2, 5)])
-def test_one_discrete_laplace_coordinate_dominates_several(a, split):
-    def law(s):
-        bins = DiscreteLaplacePair(a, s).bins(a * (2.0 * np.arange(s + 2) - s - 1.0))
-        return list(zip(bins.p[1:-1].tolist(), bins.q[1:-1].tolist(), strict=True))
-
-    product = [(1.0, 1.0)]
-    for s in split:
-        product = [(p * u, q * v) for p, q in product for u, v in law(s)]
-    whole = law(sum(split))
-    for epsilon in np.linspace(-a * sum(split) - 1, a * sum(split) + 1, 41):
-        one, several = (
-            math.fsum(max(0.0, p - math.exp(epsilon) * q) for p, q in each)
-            for each in (whole, product)
-        )
-        assert several <= one + 1e-13
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -28,9 +28,9 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.accountants import Mixture
-from privopt.privacy.leaves import leaves
-from privopt.privacy.releases import zcdp_cost
-from privopt.privacy.releases.public_mixture import MixedPair
+from privopt.privacy.flatten import flatten
+from privopt.privacy.mechanisms.base import zcdp_cost
+from privopt.privacy.mechanisms.mixtures import MixedPair
 from privopt.spec import Budget, Relation
 
 FixedSize, Coin, Gaussian = (FixedSize, PublicMixtureDpEvent, Gaussian)
@@ -118,18 +118,18 @@ def test_what_all_sides_share_is_composed_with_the_mixture_of_the_rest():
     whole, single = multilevel(64, 2, 3.0), FixedSize(64, 2, Gaussian(3.0))
     rest = Coin(tuple(each.events[0] for each in whole.events), whole.probabilities)
     apart = Together([rest, single])
-    assert sorted(map(repr, leaves(whole))) == sorted(map(repr, leaves(apart)))
+    assert sorted(map(repr, flatten(whole))) == sorted(map(repr, flatten(apart)))
     for accountant in (Fourier(), Renyi()):
         ours, theirs = (
             accountant.epsilon(Times(each, 9), REPLACE, 1e-6) for each in (whole, apart)
         )
         assert ours == theirs
     twice = Coin((Together([single, single, Gaussian(2.0)]), Times(single, 3)), (0.5, 0.5))
-    shares = {repr(leaf): count for leaf, count in leaves(twice)}
+    shares = {repr(leaf): count for leaf, count in flatten(twice)}
     assert shares[repr(single)] == 2
     assert len(shares) == 2
     same = Coin((Gaussian(2.0), Times(Gaussian(2.0), 1)), (0.3, 0.7))
-    assert list(leaves(same)) == [(Gaussian(2.0), 1)]
+    assert list(flatten(same)) == [(Gaussian(2.0), 1)]
     assert GaussianDP().supports(Times(same, 7), ADD)
 
 

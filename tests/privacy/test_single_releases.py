@@ -6,7 +6,7 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
-from events import EVERY_RELATION, REPLACE, DiscreteLaplace, Gaussian, Laplace, Poisson, Response
+from events import EVERY_RELATION, REPLACE, Gaussian, Laplace, Poisson, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,20 +134,6 @@ def test_randomised_response(relation, p, k, fraction):
         assert least <= mpmath.log(truth / lie) <= most <= least * (1.0 + 1e-10) or p == 1.0
 
 
-@EVERY_RELATION
-@given(st.floats(0.3, 3.0), st.integers(1, 8), st.floats(0.0, 1.05))
-@settings(max_examples=8)
-def test_discrete_laplace(relation, a, sensitivity, fraction):
-    shift = relation.multiple * sensitivity
-    epsilon = fraction * a * shift
-    interval = Guarantee(DiscreteLaplace(a, sensitivity), relation).delta(epsilon)
-    with mpmath.workdps(30):
-        exact = lattice_delta(a, shift, epsilon)
-        slack = mpmath.exp(-140 * a)  # mass beyond the lattice kept
-        assert interval.lower - slack <= exact <= interval.upper
-        assert interval.upper - interval.lower <= 2e-4 * interval.upper + 1e-13
-
-
 @ONE_RECORD
 @pytest.mark.parametrize("rate", [1e-3, 0.2, 0.999])
 def test_sampled_laplace_is_the_worse_of_both_orders(relation, rate):
@@ -189,7 +175,6 @@ def test_nothing_told_costs_nothing(relation):
         Poisson(0.3, dp.NoOpDpEvent()),
         Poisson(0.3, Gaussian(math.inf)),
         Response(1.0, 3),
-        DiscreteLaplace(1.0, 0),
         dp.SelfComposedDpEvent(Gaussian(0.0), 0),
     ]
     for event in quiet:
@@ -205,7 +190,6 @@ def test_no_noise_costs_everything(relation):
         Laplace(0.0),
         dp.NonPrivateDpEvent(),
         Response(0.0, 3),
-        DiscreteLaplace(math.inf, 1),
         dp.ComposedDpEvent([Gaussian(1.0), dp.NonPrivateDpEvent()]),
     ]
     for event in loud:

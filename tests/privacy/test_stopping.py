@@ -16,7 +16,7 @@ from privopt.privacy import (
     renyi_divergence,
 )
 from privopt.privacy.accountants import Mixture
-from privopt.privacy.renyi.conversion import renyi_epsilon
+from privopt.privacy.renyi import renyi_epsilon
 
 
 def test_one_divergence_is_worth_its_conversion():

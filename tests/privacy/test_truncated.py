@@ -11,8 +11,8 @@ from events import ADD, EVERY_RELATION, OUT, REPLACE, Gaussian, Poisson, Times
 from scipy import stats
 
 from privopt import privacy
+from privopt.privacy.mechanisms.sampling import Truncated, chance_of_overflow
 from privopt.privacy.pairs.gaussian import GaussianPair
-from privopt.privacy.releases.poisson import Truncated, chance_of_overflow
 
 
 def truncated(size, rate, capacity, noise=1.0):

@@ -6,13 +6,13 @@ from itertools import pairwise
 import dp_accounting as dp
 import mpmath
 import pytest
-from events import ADD, EVERY_RELATION, DiscreteLaplace, Gaussian, Response, Times, Together, Tree
+from events import ADD, EVERY_RELATION, Gaussian, Response, Times, Together, Tree
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
 from privopt.privacy import ZCDP, GaussianDP
-from privopt.privacy.renyi.conversion import zcdp_delta, zcdp_epsilon
+from privopt.privacy.renyi import zcdp_delta, zcdp_epsilon
 
 ACCOUNTANT = ZCDP()
 
@@ -72,7 +72,6 @@ def test_concentration_of_every_release(relation):
         (Gaussian(2.0), half / 4, 0.0),
         (Times(Gaussian(2.0), 12), 3 * half, 0.0),
         (dp.LaplaceDpEvent(4.0), m / 4 + math.expm1(-m / 4), 0.0),
-        (DiscreteLaplace(0.25, 2), pure(m / 2), 0.0),
         (Response(0.5, 3), pure(math.log(4.0)), 0.0),
         (Together([dp.ZCDpEvent(1.0, 0.5), dp.ZCDpEvent(0.25)]), 1.25, 0.5),
         (dp.NoOpDpEvent(), 0.0, 0.0),

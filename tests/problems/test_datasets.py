@@ -1,4 +1,4 @@
-"""Real data: read what the file says, scaled by public numbers only, or fail by name."""
+"""Real data sets: reading, public scaling, and errors that name the file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LOADABLE = [name for name in available() if name not in {*TEXTS, *REVIEWS}]
 
 
 def lines_for(name):
-    """Rows that cycle through the columns, two entries each; every third row is positive."""
+    """Return rows that cycle through the columns, two entries each; every third is positive."""
     _, rows, columns, signs, _, _ = FILES[name]
     return [
         f"{signs[row % 3 == 0]} {1 + row % (columns - 1)}:0.25 {columns}:0.5" for row in range(rows)
@@ -75,7 +75,7 @@ def example(**changes):
 
 
 @pytest.mark.parametrize("name", LOADABLE)
-def test_loadable_sets_keep_their_promises(name):
+def test_loadable_sets_have_the_declared_properties(name):
     data = load(name)
     if name in MEASURED:
         rows, columns, positive = MEASURED[name]
@@ -97,8 +97,8 @@ def test_loadable_sets_keep_their_promises(name):
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if name in available()])
-def test_texts_keep_the_largest_words_of_every_document(name):
-    """Against the files, a document at a time; nothing is made dense but 50 rows."""
+def test_texts_contain_the_largest_entries_of_every_document(name):
+    """Compare 50 rows with the file, document by document."""
     data, (rows, columns, positive) = load(name), TEXTS[name]
     assert data.features.shape == (sum(rows), columns)
     assert scipy.sparse.issparse(data.features)
@@ -110,17 +110,17 @@ def test_texts_keep_the_largest_words_of_every_document(name):
         lines = io.BytesIO(b"".join(itertools.islice(file, 50)))
     first = sklearn.datasets.load_svmlight_file(lines, n_features=columns, zero_based=False)[0]
     for number in range(50):
-        given = first[[number]].toarray()[0]
-        kept = np.argsort(-given, kind="stable")[: datasets.MAX_WORDS]
+        row = first[[number]].toarray()[0]
+        largest = np.argsort(-row, kind="stable")[: datasets.MAX_WORDS]
         expected = np.zeros(columns)
-        expected[kept] = given[kept]
+        expected[largest] = row[largest]
         expected *= min(1.0, (1.0 - 2.0**-20) / np.linalg.norm(expected))
         np.testing.assert_allclose(data.features[[number]].toarray()[0], expected, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", [name for name in REVIEWS if name in available()])
 def test_reviews_count_the_last_words_of_every_text(name):
-    """Against the file, a text at a time."""
+    """Compare with the file, text by text."""
     counts, labels = raw(name)
     assert counts.shape == (25_000, 10_000)
     assert labels.sum() == REVIEWS[name]
@@ -137,7 +137,7 @@ def test_reviews_count_the_last_words_of_every_text(name):
 
 
 def reviews(path, texts=((7, 4, 7), (9, 12_000, *(5,) * 256)), labels=(0, 1), **changes):
-    """A file of token codes as it is stored."""
+    """Write a file of token codes."""
     arrays = {
         "x_train": np.array([code for text in texts for code in text], np.uint16),
         "offsets_train": np.cumsum([0, *map(len, texts)]),
@@ -165,9 +165,9 @@ def test_raw_reviews_are_counts_and_raw_images_pixels(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"labels": (0, 1, 1)}, "is not a sound NPZ file of texts: 2 texts of 261 codes for 3"),
+        ({"labels": (0, 1, 1)}, "is not a valid NPZ file of texts: 2 texts of 261 codes for 3"),
         ({"labels": (0, 2)}, r"must hold labels 0 and 1, found \[0.0, 2.0\]"),
-        ({"offsets_train": np.array([0, 3, 999])}, "is not a sound NPZ file of texts: 2 texts"),
+        ({"offsets_train": np.array([0, 3, 999])}, "is not a valid NPZ file of texts: 2 texts"),
     ],
 )
 def test_unsound_reviews_are_refused_by_file_and_reason(folder, monkeypatch, changes, message):
@@ -263,10 +263,10 @@ def test_one_record_changes_one_row_of_a_shipped_set(monkeypatch, name):
 
 
 def small(monkeypatch, folder, name, rows, *contents):
-    """The data set of so many rows, whose files hold these bytes."""
-    of = SOURCES[name]._replace(rows=(rows,))
-    monkeypatch.setitem(SOURCES, name, of)
-    for path, content in zip(of.files, contents, strict=True):
+    """Register a data set with this number of rows and write its files."""
+    source = SOURCES[name]._replace(rows=(rows,))
+    monkeypatch.setitem(SOURCES, name, source)
+    for path, content in zip(source.files, contents, strict=True):
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_bytes(gzip.compress(content))
 
@@ -288,7 +288,7 @@ def test_covertype_is_measured_by_public_ranges(folder, monkeypatch):
 
 
 def connection(**changes):
-    """A line of the KDD Cup: nothing happened, over TCP, to a service, with a flag."""
+    """Return a line of the KDD Cup data: an empty normal connection, with changes."""
     cells = dict.fromkeys(range(41), "0") | {1: "tcp", 2: "http", 3: "SF", 41: "normal."}
     return ",".join((cells | {int(key[1:]): value for key, value in changes.items()}).values())
 
@@ -333,13 +333,13 @@ def test_images_are_means_of_four_pixels_and_the_label_is_parity(folder, monkeyp
 @pytest.mark.parametrize(
     ("name", "contents", "message"),
     [
-        ("kddcup99", (b"0,tcp,http\n",), "is not a sound CSV file: .*number of fields"),
+        ("kddcup99", (b"0,tcp,http\n",), "is not a valid CSV file: .*number of fields"),
         ("covertype", (b"0,1,2\n",), r"must be 1 x 54 \(rows x columns\), found 1 x 2"),
         ("kddcup99", (connection(_0="nan").encode(),), "must hold finite values"),
-        ("kddcup99", (connection(_0="far").encode(),), "is not a sound CSV file: .*far"),
-        ("kddcup99", (b"",), "is not a sound CSV file: its first line is empty"),
+        ("kddcup99", (connection(_0="far").encode(),), "is not a valid CSV file: .*far"),
+        ("kddcup99", (b"",), "is not a valid CSV file: its first line is empty"),
         ("covertype", (b"0," * 54 + b"8",), r"must hold labels 1 to 7, found \[8.0\]"),
-        ("mnist", (bytes(16 + 784), bytes(8 + 2)), "is not a sound IDX file: 784 pixels for 2"),
+        ("mnist", (bytes(16 + 784), bytes(8 + 2)), "is not a valid IDX file: 784 pixels for 2"),
         ("mnist", (bytes(16 + 784), bytes(8) + b"\n"), r"must hold labels 0 to 9, found \[10.0\]"),
     ],
 )
@@ -361,8 +361,8 @@ def test_empty_rows_and_absent_last_columns_are_sound(folder):
 
 BROKEN_LINES = {
     "2 11:1": "must be 683 x 10 .* found 683 x 11",
-    "2 0:1": "is not a sound LIBSVM file: .*index 0",
-    "2 3:1 2:1": "is not a sound LIBSVM file: .*sorted",
+    "2 0:1": "is not a valid LIBSVM file: .*index 0",
+    "2 3:1 2:1": "is not a valid LIBSVM file: .*sorted",
     "2 2:nan": "must hold finite values",
     "3 2:1": r"must hold labels 2 and 4, found \[2.0, 3.0, 4.0\]",
 }
@@ -447,7 +447,7 @@ def test_available_lists_the_files_that_are_there(folder):
     assert available() == ("breast_cancer", "digits", "mushrooms")
 
 
-def test_what_is_missing_is_told_without_reading_a_file(folder, monkeypatch):
+def test_missing_reports_the_reason_without_reading_a_file(folder, monkeypatch):
     assert {name for name in DATASETS if datasets.missing(name) is None} == set(SHIPPED)
     write(folder, "a9a", []).write_bytes(b"no data")
     assert datasets.missing("a9a") is None
@@ -523,13 +523,13 @@ test_bad_fields_are_refused_by_name = refused(
         ({"features": np.diag([1.0, 1.0, 1.001])}, "rows of norm at most 1.0, but 1 of 3 .* 2"),
     ],
 )
-def test_bad_values_are_told_by_the_check_alone(changes, message):
+def test_only_check_reports_invalid_values(changes, message):
     data = example(**changes)
     with pytest.raises(ValueError, match=message):
         data.check()
 
 
-def test_a_loaded_set_has_been_checked(monkeypatch):
+def test_load_checks_the_values(monkeypatch):
     bad = example(labels=np.zeros(3))
     monkeypatch.setitem(DATASETS, "digits", lambda: bad)
     with pytest.raises(ValueError, match=r"labels must be -1 or \+1, but 3 of 3"):

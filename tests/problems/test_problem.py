@@ -394,7 +394,7 @@ REFUSED = {
         "data": (FEATURES, TARGETS.astype(np.float32))
     },
     r"floating leaves of one dtype, got \[\]": {"data": np.ones((N, DIM), int)},
-    r"constraint must lie within radius 2\.0 .* reaches 2\.1": {"constraint": L2Ball(2.1)},
+    r"constraint must be within radius 2\.0 .* reaches 2\.1": {"constraint": L2Ball(2.1)},
     r"features must have shape \(records, 3\) by problem_class.dim, got \(40, 2\)": {
         "loss": GeneralisedLinear(Logistic()),
         "data": (FEATURES[:, :2], SIGNS),

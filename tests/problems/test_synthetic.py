@@ -1,4 +1,4 @@
-"""Synthetic families: what they declare holds, and their knobs do what they say."""
+"""Synthetic families: declared constants hold, and the parameters have their documented effect."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from builders import onto_ball
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
-    Powers,
+    Exponents,
     Term,
     bias_reduced_moments,
     bias_reduced_steps,
@@ -21,7 +21,7 @@ from privopt.theory import (
 from privopt.theory.biased_descent import inexact_descent_rate
 
 FACTS = ProblemClass(n=100, dim=3, lipschitz=1.0, radius=1.0, smoothness=0.5)
-HALF = Powers(n=-0.5, epsilon=-0.5)
+HALF = Exponents(n=-0.5, epsilon=-0.5)
 
 
 def estimate(gradient, bias, spread, rng):

@@ -10,7 +10,7 @@ from privopt.spec import ProblemClass
 from privopt.theory import (
     ALL_RECORDS,
     GIVEN_STEPS,
-    Powers,
+    Exponents,
     StepRule,
     batch_moments,
     descent_numbers,
@@ -36,7 +36,7 @@ MOMENTS = {
 def test_terms_add_up_to_the_theorem(sampler, tuned):
     """All theorems, as sums at given step sizes and as roots of squares at the best."""
     known = NUMBERS | {"moments": MOMENTS[sampler]}
-    before = Descent(FACTS, **known).rough_step if tuned else 0.11
+    before = Descent(FACTS, **known).convex_step if tuned else 0.11
     after = Descent(FACTS, **known).smooth_step if tuned else 0.13
     moments, varied = known["moments"], 9 * 0.09
     square, variance = 4.0 * moments.second_moment + varied, 4.0 * moments.variance + varied
@@ -105,7 +105,7 @@ def moved(facts, noise_std, axis, factor, *, steps, steps_powers, batch=None, ou
     ("steps_powers", "axis"),
     [
         *itertools.product(
-            [Powers(), Powers(2, -1, 2), Powers(1, -0.5, 1)], ["n", "dim", "epsilon"]
+            [Exponents(), Exponents(2, -1, 2), Exponents(1, -0.5, 1)], ["n", "dim", "epsilon"]
         ),
         (GIVEN_STEPS, "steps"),
     ],
@@ -126,7 +126,7 @@ def test_every_declared_exponent_is_the_measured_one(which, batch, steps_powers,
 
 
 @pytest.mark.parametrize("axis", ["n", "dim", "epsilon", "steps"])
-@pytest.mark.parametrize("steps_powers", [Powers(), Powers(1, -0.5, 1), GIVEN_STEPS])
+@pytest.mark.parametrize("steps_powers", [Exponents(), Exponents(1, -0.5, 1), GIVEN_STEPS])
 def test_exponents_of_smooth_and_strongly_convex_losses_are_local(steps_powers, axis):
     """Logarithms move: by a factor of 1.1 to either side; the bound's slope is theirs."""
     facts = dataclasses.replace(CURVED, n=40_000, dim=1000)

@@ -76,12 +76,12 @@ def test_moments_of_the_prior(a, k):
     (nodes, weights), (count, mean) = prior(a, k + 4), count_law(k, a)
     second, fourth = count @ mean**2, count @ mean**4
     found = hard(10 * k, k, a, GaussianAdvantage(0.1, REPLACE), groups=7)
-    assert found.spread[0] == pytest.approx(second, rel=1e-10)
+    assert found.square[0] == pytest.approx(second, rel=1e-10)
     norm = math.sqrt(second / (1.0 + (fourth / second**2 - 1.0) / 7.0))
     assert found.norm[0] == pytest.approx(norm, rel=1e-10)
     assert found.strength[0] == pytest.approx(k * math.sqrt(7) / (10 * k))
     sampled = hard(10 * k, k, a, GaussianAdvantage(0.1, REPLACE), sampled=True)
-    assert sampled.spread[0] == pytest.approx(weights @ nodes**2, rel=1e-10)
+    assert sampled.square[0] == pytest.approx(weights @ nodes**2, rel=1e-10)
     norm = (weights @ nodes**2) ** 1.5 / (weights @ nodes**4) ** 0.5
     assert sampled.norm[0] == pytest.approx(norm, rel=1e-10)
 
@@ -168,7 +168,7 @@ def test_no_mechanism_beats_the_fingerprint(guarantee, a):
     for k in (1, 2, 5, 13, 40):
         risk = best_linear_risk(*count_law(k, a), demands(guarantee))
         found = hard(k, k, a, guarantee)
-        ratios.append((found.norm[0] - found.told[0]) / risk)
+        ratios.append((found.norm[0] - found.correlation[0]) / risk)
     assert 0.5 < max(ratios) <= 1.0
 
 
@@ -194,8 +194,8 @@ def test_no_pure_mechanism_beats_the_strongly_convex_fingerprint(epsilon, a):
     for k in (1, 2, 4):
         risk = quadratic_risk(*count_law(k, a), epsilon)
         found = hard(k, k, a, ApproximateAdvantage(budget))
-        bracket = found.spread[0] - found.explained[0]
-        assert bracket <= risk <= found.spread[0] + 1e-3
+        bracket = found.square[0] - found.explained[0]
+        assert bracket <= risk <= found.square[0] + 1e-3
         assert bracket >= 0.55 * risk or epsilon > 1.0
 
 
@@ -209,8 +209,8 @@ def test_no_pure_mechanism_beats_hidden_counts(epsilon, k):
     budget = Budget(epsilon=epsilon, delta=0.0, relation="replace_one")
     found = hidden_counts(k, 1, ApproximateAdvantage(budget))
     assert found.strength[-1] == 1.0
-    bracket = found.spread[-1] - found.explained[-1]
-    assert bracket <= risk <= found.spread[-1] + 1e-3
+    bracket = found.square[-1] - found.explained[-1]
+    assert bracket <= risk <= found.square[-1] + 1e-3
     assert bracket >= 0.4 * risk or k * epsilon < 10.0
 
 
@@ -222,7 +222,7 @@ def test_the_best_pure_mechanism_attains_hidden_signs(epsilon, k):
     law, mean = np.r_[0.5, np.zeros(k - 1), 0.5], (2.0 * np.arange(k + 1) - k) / k
     risk = best_linear_risk(law, mean, [(math.exp(epsilon), 0.0)])
     found = hidden_signs(k, 1, ApproximateAdvantage(budget))
-    bound = found.norm[-1] - found.told[-1]
+    bound = found.norm[-1] - found.correlation[-1]
     assert bound <= risk * (1 + 1e-9)
     assert bound >= 0.9 * risk or k * epsilon > 0.2
     assert k > 1 or bound == pytest.approx(risk, rel=1e-9)

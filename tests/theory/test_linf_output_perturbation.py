@@ -14,7 +14,7 @@ from scipy import optimize
 import privopt
 from privopt import convex, problems
 from privopt.theory import perturbation_cost, pure_balanced_minimiser
-from privopt.theory.noise_norms import NoiseVector
+from privopt.theory.sparse_means import NoiseVector
 
 plan_of = privopt.ALGORITHMS["linf_output_perturbation"].plan
 BALL = privopt.ProblemClass(

@@ -44,7 +44,7 @@ def hard(budget, prior):
     else:  # k records of signs in all coordinates, whose means are uniform
         k = np.arange(1.0, N + 1)
         found = fingerprint(N, np.ones(1), k, np.zeros(1), advantage(budget), width=DIM)
-        values = found.strength * (found.norm - found.told)
+        values = found.strength * (found.norm - found.correlation)
         copies = np.argmax(values) + 1
         plus = rng.binomial(copies, rng.random((DRAWS, DIM)))
         drawn = (2.0 * plus - copies) / math.sqrt(DIM)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
-    Powers,
+    Exponents,
     exponential_mechanism_rate,
     objective_perturbation_rate,
     output_perturbation_rate,
@@ -41,10 +41,10 @@ def test_output_perturbation_adds_up(balanced, gaussian, regularisation):
     assert rate.upper == pytest.approx(expected, rel=1e-12)
     power = 0.5 if balanced else 1.0
     per_norm = 0.5 if gaussian else 1.0
-    assert rate.terms[0].powers == Powers(n=-power, dim=power * per_norm, epsilon=-power)
+    assert rate.terms[0].powers == Exponents(n=-power, dim=power * per_norm, epsilon=-power)
     (solver,) = (term for term in rate.terms if term.name == "solver")
-    stiffer = Powers(n=-0.5, dim=-0.5 * per_norm, epsilon=0.5)
-    assert solver.powers == (stiffer if balanced else Powers(n=-1.0))
+    stiffer = Exponents(n=-0.5, dim=-0.5 * per_norm, epsilon=0.5)
+    assert solver.powers == (stiffer if balanced else Exponents(n=-1.0))
 
 
 @pytest.mark.parametrize("regularisation", [0.0, 0.4])
@@ -80,7 +80,7 @@ def test_objective_perturbation_adds_up(gaussian, tuned):
     assert rate.upper == pytest.approx(0.1 * 0.49 + 0.09 / 1.6 + 2.0 * 0.01, rel=1e-12)
     power = 1.0 if tuned else 2.0
     dim = power * (0.5 if gaussian else 1.0)
-    assert rate.terms[0].powers == Powers(n=-power, dim=dim, epsilon=-power)
+    assert rate.terms[0].powers == Exponents(n=-power, dim=dim, epsilon=-power)
     assert rate.tight_on == ("huber" if tuned else None)
 
 
@@ -92,7 +92,7 @@ def test_the_exponential_mechanism_adds_up(pure, balanced, exponents):
     numbers = {"temperature": 0.03, "regularisation": 0.0 if pure else 0.2}
     rate = exponential_mechanism_rate(FACTS, pure=pure, balanced=balanced, **numbers)
     assert rate.upper == pytest.approx(9 * 0.03 + numbers["regularisation"] * 0.49 / 4, rel=1e-12)
-    assert rate.terms[0].powers == Powers(*exponents)
+    assert rate.terms[0].powers == Exponents(*exponents)
 
 
 # --- output perturbation: the norm of the noise ---

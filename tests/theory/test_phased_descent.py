@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privopt.spec import ProblemClass
-from privopt.theory import Powers, phase_sizes, phased_descent_step_size, phased_rate
+from privopt.theory import Exponents, phase_sizes, phased_descent_step_size, phased_rate
 from privopt.theory.rate import largest_excess
 
 FACTS = ProblemClass(n=4096, dim=50, lipschitz=2.0, radius=3.0, smoothness=0.0)
@@ -91,5 +91,5 @@ def test_the_terms_of_the_rate_add_up_to_the_bound(factor):
     loud = phased_rate(FACTS, step_size=best, noise_std=300.0 * best)
     assert loud.terms[0].name == "noise"
     tuned = 0.5 < factor < 2.0
-    assert rate.terms[0].powers == (Powers(n=-0.5) if tuned else Powers())
-    assert loud.terms[0].powers == Powers(n=-1.0, dim=1.0, epsilon=-2.0)
+    assert rate.terms[0].powers == (Exponents(n=-0.5) if tuned else Exponents())
+    assert loud.terms[0].powers == Exponents(n=-1.0, dim=1.0, epsilon=-2.0)

@@ -8,10 +8,10 @@ import pytest
 
 import privopt
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import LowerBound, Powers, Quantity, Rate, Term, no_rate
+from privopt.theory import Exponents, LowerBound, Quantity, Rate, Term, no_rate
 from privopt.theory.rate import add, largest_excess
 
-NOISE = Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+NOISE = Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
 
 
 def rate(*terms, lower=0.0, combine=add, **more):
@@ -39,7 +39,7 @@ def test_lower_must_not_exceed_upper(lower):
 
 
 def test_exponents_are_those_of_the_first_term_and_cannot_change():
-    made = rate(Term("noise", 1.0, NOISE), Term("start", 9.0, Powers(n=-2.0)))
+    made = rate(Term("noise", 1.0, NOISE), Term("start", 9.0, Exponents(n=-2.0)))
     assert made.exponents == {"n": -1.0, "dim": 0.5, "epsilon": -1.0, "steps": 0.0, "sparsity": 0.0}
     assert made.leading.name == "start"
     with pytest.raises(TypeError):
@@ -49,7 +49,7 @@ def test_exponents_are_those_of_the_first_term_and_cannot_change():
 
 
 def test_the_bound_and_its_slopes_follow_from_the_terms():
-    terms = Term("noise", 3.0, NOISE), Term("start", 4.0, Powers(n=-3.0))
+    terms = Term("noise", 3.0, NOISE), Term("start", 4.0, Exponents(n=-3.0))
     summed, rooted = rate(*terms), rate(*terms, combine=math.hypot)
     assert (summed.upper, rooted.upper) == (7.0, 5.0)
     assert summed.slope("n") == pytest.approx((-1.0 * 3.0 - 3.0 * 4.0) / 7.0, rel=1e-6)
@@ -58,7 +58,10 @@ def test_the_bound_and_its_slopes_follow_from_the_terms():
 
 
 def test_of_a_minimum_the_least_term_is_the_first_and_moves_the_bound():
-    sparse, dense = Powers(n=-1.0, dim=0.1, sparsity=0.5), Powers(n=-2.0, dim=1.0, epsilon=-2.0)
+    sparse, dense = (
+        Exponents(n=-1.0, dim=0.1, sparsity=0.5),
+        Exponents(n=-2.0, dim=1.0, epsilon=-2.0),
+    )
     terms = Term("dense", 4.0, dense), Term("sparse", 3.0, sparse), Term("all", 9.0)
     made = rate(*terms, combine=min)
     assert (made.upper, made.leading.name, made.in_regime) == (3.0, "sparse", True)
@@ -75,7 +78,7 @@ def test_of_a_minimum_the_least_term_is_the_first_and_moves_the_bound():
 
 
 def test_the_plate_of_a_minimum_says_so():
-    text = str(rate(Term("a", 2.0, Powers(sparsity=0.5)), Term("b", 1.0), combine=min))
+    text = str(rate(Term("a", 2.0, Exponents(sparsity=0.5)), Term("b", 1.0), combine=min))
     assert text.index("the least of") < text.index("b = 1") < text.index("a = 2, of order sparsity")
     assert "the least of" not in str(rate(Term("a", 2.0)))
 
@@ -88,7 +91,7 @@ def test_the_regime_is_where_the_bound_moves_like_its_first_term(axis, combine):
     A term that moves by one power more along an axis may have two per cent of the bound, or two
     per cent of its square.
     """
-    other = NOISE + Powers(**{axis: 1.0})
+    other = NOISE + Exponents(**{axis: 1.0})
     for share, inside in ((0.019, True), (0.021, False)):
         value = math.sqrt(share / (1.0 - share)) if combine is math.hypot else share / (1.0 - share)
         made = rate(Term("a", 1.0, NOISE), Term("b", value, other), combine=combine)

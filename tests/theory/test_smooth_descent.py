@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
+    Exponents,
     Moments,
     OutputRule,
-    Powers,
     RadialLoss,
     StepRule,
     batch_moments,
@@ -23,7 +23,7 @@ from privopt.theory import (
     descent_steps,
     noisy_descent_on_squares,
 )
-from privopt.theory.descent import Descent, covering, last_iterate, settled
+from privopt.theory.descent import Descent, best_rate, last_iterate, log_factor
 
 positive = st.floats(1e-3, 1e3)
 steps_of = st.integers(1, 10**6)
@@ -36,7 +36,7 @@ def cls(dim=1, lipschitz=1.0, radius=1.0, smoothness=1.0):
 def smooth_descent(facts, *, steps, step_size, noise_std, moments=Moments(1.0, 0.0)):  # noqa: B008
     """The bound of the average after each step, whatever the set allows."""
     known = Descent(facts, steps, noise_std, moments)
-    rate = covering(known, StepRule(step_size), "average_after_step")
+    rate = best_rate(known, StepRule(step_size), "average_after_step")
     return math.inf if rate is None else rate.uncapped
 
 
@@ -69,7 +69,7 @@ def test_nothing_is_claimed_without_smoothness_or_with_long_steps():
 def test_linear_losses_without_variance_have_no_longest_step():
     assert Descent(cls(smoothness=0.0), steps=9, noise_std=0.0).smooth_step == math.inf
     numbers = descent_numbers(cls(smoothness=0.0), steps=9, noise_std=0.0)
-    size = Descent(cls(), steps=9, noise_std=0.0).rough_step
+    size = Descent(cls(), steps=9, noise_std=0.0).convex_step
     assert numbers == (StepRule(0.9 * size, decay=1.0), "last")
 
 
@@ -146,7 +146,7 @@ def test_strongly_convex_losses_have_a_bound_without_the_square_of_the_slope(mod
 
 @pytest.mark.parametrize("ratio", [0.1, 1.0, 30.0])
 def test_the_settling_moves_as_is_told(ratio):
-    (here, slope), (there, _) = settled(ratio), settled(ratio * (1.0 + 1e-6))
+    (here, slope), (there, _) = log_factor(ratio), log_factor(ratio * (1.0 + 1e-6))
     assert math.log(there / here) / 1e-6 == pytest.approx(slope, rel=1e-5)
 
 
@@ -237,7 +237,7 @@ def test_default_steps_come_within_half_of_the_limit(smoothness, radius, noise, 
     facts, moments = cls(9, 1.0, radius, smoothness), Moments(1.0 + variance, variance)
     steps = descent_steps(facts, one_step_noise=noise, moments=moments).steps
     known = {"steps": steps, "noise_std": noise * math.sqrt(steps), "moments": moments}
-    bound = covering(Descent(facts, **known), *descent_numbers(facts, **known)).uncapped
+    bound = best_rate(Descent(facts, **known), *descent_numbers(facts, **known)).uncapped
     assert bound <= 1.5 * radius * 3.0 * noise * (1 + 1e-9) or steps == 10**4
 
 
@@ -258,7 +258,7 @@ def test_steps_grow_like_the_root_of_what_they_were():
     curved = 2.5 / (10.0 * one)
     assert descent_steps(facts, one_step_noise=one).steps == math.ceil(curved)
     rough = descent_steps(dataclasses.replace(facts, smoothness=None), one_step_noise=one)
-    assert rough == (10**4, Powers())
+    assert rough == (10**4, Exponents())
     assert descent_steps(facts, one_step_noise=one, plain=False) == rough
     whole = dataclasses.replace(facts, radius=math.inf)
     assert descent_steps(whole, one_step_noise=one) == rough
@@ -277,7 +277,7 @@ def test_a_given_step_or_output_is_kept_and_decides_the_other():
     assert (long.output, short.output) == ("average", "average_after_step")
     assert (long.step_rule.scale, short.step_rule.scale) == (1.5, 0.5)
     before = descent_numbers(facts, **known, output=OutputRule.AVERAGE)
-    assert before.step_rule.scale == Descent(facts, **known).rough_step
+    assert before.step_rule.scale == Descent(facts, **known).convex_step
     decaying = StepRule(0.1, power=0.5)
     assert descent_numbers(facts, **known, step_rule=decaying) == (decaying, "last")
     last = descent_numbers(facts, **known, output=OutputRule.LAST)
@@ -303,7 +303,7 @@ def test_without_noise_the_step_is_one_over_the_curvature(smoothness):
     assert numbers == (StepRule(1.0 / smoothness), "average_after_step")
     rate = descent_rate(facts, **known, **numbers._asdict())
     assert rate.upper == pytest.approx(smoothness / 80, rel=1e-12)
-    assert rate.terms[0].powers == Powers(steps=-1.0)
+    assert rate.terms[0].powers == Exponents(steps=-1.0)
     curved = dataclasses.replace(facts, strong_convexity=0.1 * smoothness)
     bent = descent_rate(curved, **known, **descent_numbers(curved, **known)._asdict())
     assert 0.0 < bent.upper < rate.upper

@@ -17,7 +17,7 @@ from privopt.theory import (
     lower_bound,
     only,
 )
-from privopt.theory.setting import Order
+from privopt.theory.laws import Order
 
 MU = gaussian_mu(1.0, 1e-6)
 LN, LD, LS = math.log(1e6), math.log(2**14), math.log(2**14 / 4)

@@ -9,8 +9,7 @@ from builders import onto_both_balls
 
 from privopt.spec import ProblemClass
 from privopt.theory import l1_recovery_rate, projection_mechanism_rate
-from privopt.theory.noise_norms import NoiseVector
-from privopt.theory.sparse_means import projected_error, sparse_error
+from privopt.theory.sparse_means import NoiseVector, projected_error, sparse_error
 
 BODIES = ("none", "l2", "l1", "l1_l2")
 NOISES = ("gaussian", "laplace")

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from privopt.spec import ProblemClass
 from privopt.theory import descent_population_rate, descent_population_step_size
-from privopt.theory.stability import generalisation_gap
+from privopt.theory.generalisation import generalisation_gap
 
 SMOOTH = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=3.0, smoothness=0.5)
 SHARP = dataclasses.replace(SMOOTH, smoothness=None)

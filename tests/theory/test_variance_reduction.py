@@ -9,7 +9,7 @@ import pytest
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
-    Powers,
+    Exponents,
     StepRule,
     gradient_difference,
     variance_reduced_period,
@@ -124,7 +124,7 @@ def test_the_terms_of_the_rate_move_as_declared():
     for one, other in zip(*(rate.terms for rate in rates), strict=True):
         measured = math.log(other.value / one.value) / math.log(1.001)
         assert measured == pytest.approx(one.powers.n, abs=1e-3)
-    assert rates[0].terms[0].powers == Powers(n=-1.0, dim=0.5, epsilon=-1.0)
+    assert rates[0].terms[0].powers == Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
 
 
 def moment(facts, period, size):

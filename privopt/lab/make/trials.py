@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from privopt.arguments import Names
-from privopt.theory import Powers
+from privopt.theory import Exponents
 
 BEND = 0.1
 """The exponent by which a risk is bent along an axis."""
 
-SLOPED = tuple(field.name for field in fields(Powers))
+SLOPED = tuple(field.name for field in fields(Exponents))
 """The axes along which a rate can have an exponent."""
 
 _SHARE = 4

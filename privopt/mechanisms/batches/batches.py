@@ -239,8 +239,10 @@ class FixedSizeBatches(FreshBatches):
 
         def draw(step: Array) -> tuple[Array, Array]:
             order = jax.random.permutation(jax.random.fold_in(key, step), self.n)
-            rows = jnp.where(jnp.arange(self.places) < self.batch_size, order[: self.places], -1)
-            return present(rows[None], records)
+            filled = jnp.arange(self.places, dtype=jnp.int32) < jnp.asarray(
+                self.batch_size, jnp.int32
+            )
+            return present(jnp.where(filled, order[: self.places], -1)[None], records)
 
         return draw
 

@@ -116,7 +116,7 @@ class OrderedBatches(Passes):
             positions = (steps % period).astype(jnp.int32)[:, None] * size + places[None]
             rows = positions if order is None else order[positions]
             in_pass = steps // period < jnp.asarray(self.epochs, steps.dtype)
-            in_batch = in_pass[:, None] & (places < size) & (positions < self.n)
+            in_batch = in_pass[:, None] & (places < size)[None] & (positions < self.n)
             rows = jnp.where(in_batch, rows, self.n)
             return present(rows, jnp.minimum(records, self.n))
 

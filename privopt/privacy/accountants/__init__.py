@@ -1,16 +1,15 @@
-"""Accountants: what proves something about an event.
+"""Accountants: certified bounds of the privacy of events.
 
-Those in ``TIGHT`` leave nothing for the others to improve: every guarantee asks them. Accountants
-that are only compared with live in ``privopt.accounting``.
+Every guarantee evaluates the accountants in ``TIGHT``. The others never improve on them.
+Accountants for comparison are in ``privopt.accounting``.
 """
 
 from __future__ import annotations
 
-from privopt.privacy.accountants.accountant import Accountant, Respondent
-from privopt.privacy.accountants.closed_forms import ZCDP, GaussianDP, NonPrivate, PureDP
+from privopt.privacy.accountants.base import Accountant, Respondent
+from privopt.privacy.accountants.exact import ZCDP, GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.fourier import Fourier
-from privopt.privacy.accountants.group import Group
-from privopt.privacy.accountants.mixture import Mixture
+from privopt.privacy.accountants.mixture import Group, Mixture
 from privopt.privacy.accountants.renyi import Renyi
 
 __all__ = [
@@ -29,7 +28,7 @@ __all__ = [
     "Respondent",
 ]
 
-ACCURACY = 1e-4  # relative: to which noise is calibrated, and answers are read back
+ACCURACY = 1e-4  # relative accuracy of calibrated noise and of guarantees
 
 TIGHT: tuple[Accountant, ...] = (
     NonPrivate(),

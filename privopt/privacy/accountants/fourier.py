@@ -1,14 +1,13 @@
-"""Fourier accountant: epsilon and delta of any composition, certified from both sides.
+"""Fourier accountant: certified lower and upper bounds for any composition.
 
-The privacy-loss distribution of each release is put on a lattice from above and from below,
-tilted, composed by the fast Fourier transform, and every error is charged: discretisation,
+The privacy-loss distribution of each release is discretised from above and from below, tilted, and
+composed by the fast Fourier transform. All errors are included in the bounds: discretisation,
 truncation, wrap-around, rounding.
 
-Sources: Koskela, Jälkö and Honkela, "Computing tight differential privacy guarantees using FFT",
-AISTATS 2020 (arXiv:1906.03049), for the method; Gopi, Lee and Wutschitz, "Numerical composition
-of differential privacy", NeurIPS 2021 (arXiv:2106.02848), for two-sided bounds; Doroshenko et
-al., PoPETs 2022 (arXiv:2207.04380), for the lattice from above; the lattice from below and the
-certificates are described where they stand, in ``privopt.privacy.fourier``.
+Sources: Koskela, Jälkö and Honkela 2020 (arXiv:1906.03049), for the method; Gopi, Lee and Wutschitz
+2021 (arXiv:2106.02848), for two-sided bounds; Doroshenko et al., PoPETs 2022 (arXiv:2207.04380),
+for the lattice from above. The lattice from below and the certificates are derived in
+``privopt.privacy.fourier``.
 """
 
 from __future__ import annotations
@@ -21,55 +20,52 @@ from functools import lru_cache
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 
 from privopt.arguments import shown
-from privopt.privacy.fourier import (
-    AtDelta,
-    AtEpsilon,
+from privopt.privacy.flatten import bounding_events, combine_bounds
+from privopt.privacy.fourier.query import AtDelta, AtEpsilon
+from privopt.privacy.fourier.search import (
     Order,
     Parts,
     bounds,
-    curve,
     estimate,
     infinite_mass,
+    upper_curve,
 )
-from privopt.privacy.grouping import between, bracket
-from privopt.privacy.numbers import Interval, real, root
+from privopt.privacy.mechanisms.base import collect
+from privopt.privacy.numbers import Array, Interval, real, square_root
 from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
-from privopt.privacy.releases import asked
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-40  # relative; sums of a few products
-_LAST_PLACES = 2.0**-50  # relative; of a root of a sum of squares
-_COUNTLESS = 10**300  # releases taken to show everything; floats hardly reach further
+_LAST_PLACES = 2.0**-50  # relative error of a root of a sum of squares
+_COUNTLESS = 10**300  # more releases are treated as revealing everything, near the end of float64
 _SEEN = replace(EVERYTHING, exact=False)
 _REVEALED = "everything may be revealed with a probability not below delta"
 _CURVE = 1e-3  # accuracy of a trade-off curve
-_BEYOND = 1e-12  # of delta: a curve's steepest lines leave no more to larger losses
+_BEYOND = 1e-12  # of delta: largest probability of losses above the steepest line of a curve
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 1000), np.linspace(1.01, 1.25, 25)])
 
 
 @dataclass(frozen=True)
 class Fourier:
-    """Compositions of whatever has a dominating pair, heterogeneous ones included.
+    """Compositions of releases with a dominating pair, heterogeneous ones included.
 
-    Each file of ``privopt.privacy.releases`` says which theorem gives its pair, under which
-    relations.
+    The files of ``privopt.privacy.mechanisms`` cite the theorem of each pair and its relations.
 
     Parameters
     ----------
     accuracy : float
-        Relative width of the interval to aim at, in ``[1e-9, 0.1]``; the mesh follows from it.
-        Where the largest transform does not suffice the interval is wider, and still certified.
+        Target relative width of the interval, in ``[1e-9, 0.1]``; it determines the mesh. If the
+        largest transform does not suffice, the interval is wider and still certified.
     two_sided : bool
-        Whether lower ends are wanted. Without them a call costs about half.
+        If False, no lower end is computed, which costs about half.
 
     Formal guarantee
     ----------------
-    As ``Accountant``: upper ends hold for every mechanism described by the event under
-    ``relation``. Lower ends are attained by one pair of data sets, known for every release but
-    those whose noise is below 1e-4 of the bound and not zero.
+    That of ``Accountant``: upper ends hold for every mechanism that the event describes under
+    ``relation``. Lower ends are attained by one pair of data sets. It is known for every release
+    except those with positive noise below 1e-4 of the sensitivity.
 
     Examples
     --------
@@ -92,24 +88,24 @@ class Fourier:
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return all(
-            asked(each, lambda release: release.pairs(relation)) is not None
-            for each in bracket(event)
+            collect(each, lambda release: release.pairs(relation)) is not None
+            for each in bounding_events(event)
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
-        """Certified bounds at any ``delta`` in ``[0, 1)``.
+        """Return certified bounds at any ``delta`` in ``[0, 1)``.
 
-        At ``delta = 0`` the sum of the largest losses, exact but for rounding.
+        At ``delta = 0`` it is the sum of the largest losses, exact up to rounding.
         """
-        return between(lambda each: self._epsilon(each, relation, delta), self._ends(event))
+        return combine_bounds(lambda each: self._epsilon(each, relation, delta), self._ends(event))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
-        return between(lambda each: self._delta(each, relation, epsilon), self._ends(event))
+        return combine_bounds(lambda each: self._delta(each, relation, epsilon), self._ends(event))
 
     def _ends(self, event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
-        """The bracket of an event; where no lower end is wanted, only what tells more."""
-        above, below = bracket(event)
-        return above, below if self.two_sided else above
+        """Return the bounding events; only the less private one if no lower end is computed."""
+        less_private, more_private = bounding_events(event)
+        return less_private, more_private if self.two_sided else less_private
 
     def _epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         orders = _orders(event, relation)
@@ -120,12 +116,12 @@ class Fourier:
             return _largest_loss(orders)
         if delta <= infinite * (1.0 + _ROUNDING):
             return Interval(self._attained(orders, delta), math.inf, _REVEALED)
-        found, largest = self._interval(orders, AtDelta(delta, infinite)), _largest_loss(orders)
-        none = found.lower == 0.0 < found.upper and self._may_be_none(orders, delta)
-        if none and self._delta(event, relation, 0.0).upper <= delta:
+        interval, largest = self._interval(orders, AtDelta(delta, infinite)), _largest_loss(orders)
+        may_be_zero = interval.lower == 0.0 < interval.upper and self._may_be_zero(orders, delta)
+        if may_be_zero and self._delta(event, relation, 0.0).upper <= delta:
             return Interval(0.0, 0.0)
-        upper = min(found.upper, largest.upper)
-        return Interval(min(found.lower, upper), upper, found.reason)
+        upper = min(interval.upper, largest.upper)
+        return Interval(min(interval.lower, upper), upper, interval.reason)
 
     def _delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
         orders = _orders(event, relation)
@@ -135,17 +131,15 @@ class Fourier:
             attained = all(order.attained is not None for order in orders)
             return Interval(float(attained), 1.0)
         # Beyond the largest loss only infinite ones count.
-        beyond = [order for order in orders if _largest_loss((order,)).upper <= epsilon]
-        if len(beyond) == len(orders):
+        bounded = [order for order in orders if _largest_loss((order,)).upper <= epsilon]
+        if len(bounded) == len(orders):
             return Interval(0.0, 0.0)
         return self._interval(
-            tuple(order for order in orders if order not in beyond), AtEpsilon(epsilon)
+            tuple(order for order in orders if order not in bounded), AtEpsilon(epsilon)
         )
 
-    def trade_off(
-        self, event: dp.DpEvent, relation: Relation, alphas: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        event = bracket(event)[0]
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
+        event = bounding_events(event)[0]
         orders = _orders(event, relation)
         if not orders:
             return 1.0 - alphas
@@ -155,7 +149,7 @@ class Fourier:
         delta = min(infinite * (1.0 + 1e-6) + _BEYOND, 1.0 - 2.0**-53)
         largest = self.epsilon(event, relation, delta).upper
         epsilons = _GRID * (largest if math.isfinite(largest) else 50.0)
-        deltas = curve(orders, epsilons, _CURVE)
+        deltas = upper_curve(orders, epsilons, _CURVE)
         flat = alphas.reshape(-1, 1)
         with np.errstate(over="ignore", invalid="ignore"):
             steep = 1.0 - deltas - np.exp(epsilons) * flat
@@ -164,8 +158,8 @@ class Fourier:
         return np.asarray(np.maximum(lines, 0.0).reshape(alphas.shape))
 
     def estimate(self, event: dp.DpEvent, relation: Relation, delta: float) -> float:
-        """A quick guess of epsilon, within a few percent. It proves nothing."""
-        orders = _orders(bracket(event)[0], relation)
+        """Return an estimate of epsilon, within a few percent. It is not certified."""
+        orders = _orders(bounding_events(event)[0], relation)
         infinite = max((infinite_mass(order.dominating) for order in orders), default=0.0)
         if not orders:
             return 0.0
@@ -174,21 +168,21 @@ class Fourier:
         )
 
     def _attained(self, orders: tuple[Order, ...], delta: float) -> float:
-        """A lower bound by what data sets attain, where what dominates proves nothing."""
+        """Return a lower bound from attained pairs, if the dominating pairs give no upper bound."""
         lower = 0.0
         for parts in (order.attained for order in orders if order.attained is not None):
             infinite = infinite_mass(parts)
             if delta < infinite * (1.0 - _ROUNDING):
                 return math.inf
             if self.two_sided and delta > infinite * (1.0 + _ROUNDING):
-                alone = (Order(parts, parts),)
-                lower = max(lower, self._interval(alone, AtDelta(delta, infinite)).lower)
+                attained_order = (Order(parts, parts),)
+                lower = max(lower, self._interval(attained_order, AtDelta(delta, infinite)).lower)
         return lower
 
-    def _may_be_none(self, orders: tuple[Order, ...], delta: float) -> bool:
-        """Whether it is worth asking if ``delta`` covers all that can be told apart.
+    def _may_be_zero(self, orders: tuple[Order, ...], delta: float) -> bool:
+        """Return True if ``delta`` may exceed the total variation distance.
 
-        A lower end of zero says so; if none was wanted, an estimate does.
+        The criterion is a lower end of zero or, without lower ends, an estimate.
         """
         return self.two_sided or _estimated(orders, AtEpsilon(0.0)) <= 2.0 * delta
 
@@ -200,24 +194,23 @@ class Fourier:
 def _bounded(
     orders: tuple[Order, ...], query: AtDelta | AtEpsilon, accuracy: float, two_sided: bool
 ) -> Interval:
-    """Found once, though plans of one noise and other step sizes ask again."""
+    """Return cached bounds, which are shared by plans with the same noise."""
     return Interval(*bounds(orders, query, accuracy, two_sided))
 
 
 @lru_cache(maxsize=1024)
 def _estimated(orders: tuple[Order, ...], query: AtDelta | AtEpsilon) -> float:
-    """The same for an estimate."""
     return estimate(orders, query)
 
 
 def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
-    """The composition with a record removed and, where that differs, added."""
+    """Return the composition with a record removed and, if different, with a record added."""
     removed: Counter[Pair] = Counter()
     added: Counter[Pair] = Counter()
     same = True
-    found = asked(event, lambda release: release.pairs(relation))
-    assert found is not None, "asked about an event that is not supported"
-    for pairs, count in found:
+    pairs_by_release = collect(event, lambda release: release.pairs(relation))
+    assert pairs_by_release is not None, "the event must be supported"
+    for pairs, count in pairs_by_release:
         if pairs[0] is not NOTHING:
             if count > _COUNTLESS:
                 removed[_SEEN], added[_SEEN] = 1, 1
@@ -233,20 +226,20 @@ def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
 def _order(parts: Counter[Pair]) -> Order:
     dominating = _merged(parts.items(), 1.0 + _LAST_PLACES)
     attained = [(pair.attained, count) for pair, count in parts.items()]
-    known = [(pair, count) for pair, count in attained if pair is not None]
-    if len(known) < len(attained):
+    available = [(pair, count) for pair, count in attained if pair is not None]
+    if len(available) < len(attained):
         return Order(dominating, None)
-    return Order(dominating, _merged(known, 1.0 - _LAST_PLACES))
+    return Order(dominating, _merged(available, 1.0 - _LAST_PLACES))
 
 
 def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
-    """Gaussian releases as one, whose distance is the root of the sum of their squares."""
+    """Replace Gaussian releases by one; its distance is the root of the sum of squares."""
     bag: Counter[Pair] = Counter()
     squares: list[float] = []
     for pair, count in parts:
         bag[pair] += count
         if isinstance(pair, GaussianPair):
-            squares.append(root(count) * pair.mu)
+            squares.append(square_root(count) * pair.mu)
     gaussian = [pair for pair in bag if isinstance(pair, GaussianPair)]
     if sum(bag[pair] for pair in gaussian) > 1 and math.isfinite(mu := math.hypot(*squares)):
         for pair in gaussian:
@@ -256,7 +249,7 @@ def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
 
 
 def _largest_loss(orders: tuple[Order, ...]) -> Interval:
-    """The essential supremum of the composed loss, in the order where it is larger."""
+    """Return bounds of the essential supremum of the composed loss, in the worse order."""
 
     def supremum(parts: tuple[tuple[Pair, int], ...] | None) -> float:
         return max(0.0, math.fsum(count * pair.range()[1] for pair, count in parts or ()))

@@ -1,7 +1,7 @@
 """Accountant of Rényi differential privacy: divergences add, order by order.
 
-A valid bound of every event it supports, but never the exact value: a curve of divergences cannot
-reach what the whole distribution of the privacy loss would prove.
+Its bounds are valid for every event it supports, but not tight: a curve of divergences contains
+less information than the distribution of the privacy loss.
 """
 
 from __future__ import annotations
@@ -13,39 +13,38 @@ from typing import ClassVar
 
 import dp_accounting as dp
 import numpy as np
-import numpy.typing as npt
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import Interval
-from privopt.privacy.releases import Curve, renyi_curve, renyi_orders
-from privopt.privacy.renyi.conversion import (
+from privopt.privacy.mechanisms.base import Curve, renyi_curve, renyi_orders
+from privopt.privacy.numbers import Array, Interval
+from privopt.privacy.renyi import (
+    ORDERS,
+    check_orders,
     envelope,
-    epsilons,
-    log_deltas,
+    minimise_over_orders,
     renyi_delta,
     renyi_epsilon,
+    renyi_epsilons,
+    renyi_log_deltas,
     round_delta,
 )
-from privopt.privacy.renyi.orders import ORDERS, check_orders, lowest
 from privopt.spec import Relation
-
-Array = npt.NDArray[np.float64]
 
 _DELTAS = np.concatenate([np.geomspace(1e-12, 0.1, 34), np.linspace(0.15, 0.95, 17)])
 
 
 @dataclass(frozen=True)
 class Renyi:
-    """Every event of ``renyi_divergence``, under its relations.
+    """Compositions of releases with known Rényi divergences, under the relations of their theorems.
 
     Parameters
     ----------
     orders : sequence of float, optional
-        Increasing, above one. The best of them is refined over the real orders beside it.
+        Increasing, above one. The best order is refined over the real orders next to it.
 
     Formal guarantee
     ----------------
-    The upper ends hold, rounding included; the lower ends are zero, which says nothing.
+    The upper ends hold, rounding included. The lower ends are zero.
 
     Examples
     --------
@@ -77,10 +76,10 @@ class Renyi:
         if delta == 0.0:
             return Interval(0.0, math.inf)
         best = self._lowest(
-            event, lambda some: epsilons(some, curve(some), delta, improved=self.improved)
+            event, lambda some: renyi_epsilons(some, curve(some), delta, improved=self.improved)
         )
         own = np.unique(renyi_orders(event))
-        if self.improved and own.size:  # what is known of so few orders is to be used up
+        if self.improved and own.size:  # the lossless conversion of a few orders
             best = min(best, renyi_epsilon(own, curve(own), delta))
         return Interval(0.0, max(0.0, best))
 
@@ -90,7 +89,8 @@ class Renyi:
             return Interval(0.0, 0.0)
         best = round_delta(
             self._lowest(
-                event, lambda some: log_deltas(some, curve(some), epsilon, improved=self.improved)
+                event,
+                lambda some: renyi_log_deltas(some, curve(some), epsilon, improved=self.improved),
             )
         )
         own = np.unique(renyi_orders(event))
@@ -102,11 +102,11 @@ class Renyi:
         curve, orders = self._curve(event, relation), self._orders(event)
         if curve is None:
             return envelope(np.zeros(1), np.zeros(1), alphas)
-        losses = epsilons(orders, curve(orders), _DELTAS[:, None], improved=self.improved)
+        losses = renyi_epsilons(orders, curve(orders), _DELTAS[:, None], improved=self.improved)
         return envelope(np.maximum(np.min(losses, axis=1), 0.0), _DELTAS, alphas)
 
     def _curve(self, event: dp.DpEvent, relation: Relation) -> Curve | None:
-        """The divergences; None where one of them vanishes, and nothing is told."""
+        """Return the divergences, or None if one of them is zero, which means no privacy loss."""
         curve = renyi_curve(event, relation)
         if curve is None:
             raise ValueError(f"event must be supported under {relation.value}, got {shown(event)}")
@@ -116,4 +116,4 @@ class Renyi:
         return np.union1d(self.orders, renyi_orders(event))
 
     def _lowest(self, event: dp.DpEvent, objective: Callable[[Array], Array]) -> float:
-        return lowest(objective, self._orders(event), 3 if self.improved else 0)
+        return minimise_over_orders(objective, self._orders(event), 3 if self.improved else 0)

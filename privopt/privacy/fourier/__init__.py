@@ -1,8 +1,7 @@
-"""Compositions by the Fourier transform, with certified bounds on both sides."""
+"""Composition of privacy-loss distributions by the Fourier transform, with certified bounds."""
 
 from __future__ import annotations
 
-from privopt.privacy.fourier.query import AtDelta, AtEpsilon
-from privopt.privacy.fourier.search import Order, Parts, bounds, curve, estimate, infinite_mass
+from privopt.privacy.fourier import query, search
 
-__all__ = ["AtDelta", "AtEpsilon", "Order", "Parts", "bounds", "curve", "estimate", "infinite_mass"]
+__all__ = ["query", "search"]

@@ -1,9 +1,9 @@
-"""Sums of independent lattice losses by the Fourier transform, with every error bounded.
+"""Sums of independent lattice losses by the Fourier transform, with certified errors.
 
-The distribution of the sum is computed under an exponential tilt ``e^(lambda S)``, centred where
-it is asked for, so that rounding is small beside the *answer* and not beside one: a delta of
-1e-15 is as easy as one of 1e-5. Notation: ``S`` the summed loss, ``P_lambda`` its tilted law,
-``K = ln E e^(lambda (S - centre))``; then
+The distribution of the sum is computed under an exponential tilt ``e^(lambda S)``, centred at the
+requested point. Rounding errors are then small relative to the *result* and not to one: a delta of
+1e-15 is as accurate as one of 1e-5. Let ``S`` be the summed loss, ``P_lambda`` its tilted law, and
+``K = ln E e^(lambda (S - centre))``. Then
 
     delta(eps) = e^K sum_{s > eps} (1 - e^(eps - s)) e^(-lambda (s - centre)) P_lambda(S = s).
 """
@@ -16,26 +16,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privopt.privacy.fourier.characteristic import (
+from privopt.privacy.fourier.lattice import LatticeLoss
+from privopt.privacy.fourier.transform import (
     LEFT_OUT,
     Characteristic,
+    DenseTails,
     Frequencies,
+    Lattice,
+    ModalTails,
     Points,
-    power,
-    reaches,
+    Tails,
+    cluster_radii,
+    multiply_powers,
 )
-from privopt.privacy.fourier.lattice import LatticeLoss
-from privopt.privacy.fourier.tails import DenseTails, Lattice, ModalTails, Tails
 from privopt.privacy.fourier.window import Window
-from privopt.privacy.pairs.pair import Array
+from privopt.privacy.numbers import Array
 
 _U = 2.0**-53  # unit roundoff of float64
-_MAX_LOG_WEIGHT = 30.0  # no sum is kept whose weight would exceed e^30
+_MAX_LOG_WEIGHT = 30.0  # sums with a weight above e^30 are omitted
 _MAX_EXPONENT = 600.0  # exponentials of minus this are close to underflow
-_MAX_ERROR = 1e200  # an error beside which nothing counts
-_RATES = np.array([0.5, 0.7, 1.0, 1.4])  # tried, of those by which a window was laid
-_FEW_POINTS = 2**15  # all are computed
-_POINTS_PER_MODE = 64  # a law with fewer frequencies than one in so many points is read off these
+_MAX_ERROR = 1e200  # stands for an infinite error
+_RATES = np.array([0.5, 0.7, 1.0, 1.4])  # candidates, relative to the rates of the window
+_FEW_POINTS = 2**15  # up to this size all values are computed
+_POINTS_PER_MODE = 64  # with fewer frequencies per point, tails are computed from frequencies
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,11 @@ class Composition:
     Attributes
     ----------
     tails : Tails
-        What lies beyond each sum ``s_k``: ``delta = mass_k - e^(eps - s_k) image_k`` for ``eps``
+        The masses beyond each sum ``s_k``: ``delta = mass_k - e^(eps - s_k) image_k`` for ``eps``
         between ``s_(k-1)`` and ``s_k``.
     error : float
-        Of ``delta e^-K`` at ``eps = centre``, but for the rounding of ``tails``; elsewhere
-        ``e^(-lambda (eps - centre))`` times as much.
+        The error of ``delta e^-K`` at ``eps = centre``, without the rounding of ``tails``.
+        Elsewhere it is ``e^(-lambda (eps - centre))`` times as large.
     log_scale : float
         ``K``.
     infinite : float
@@ -67,10 +70,10 @@ class Composition:
     size: int
 
     def delta(self, epsilon: float, sign: float) -> float:
-        """``delta(epsilon)``, with the error added (``sign = 1``) or taken away (``-1``).
+        """Return ``delta(epsilon)``, with the error added (``sign = 1``) or subtracted (``-1``).
 
-        Below the sums nothing is known from above under a tilt: what was left out there weighs
-        more than all that was kept.
+        Below the sums there is no upper bound under a tilt, because the weight of the truncated
+        part exceeds that of the computed part.
         """
         lattice = self.tails.lattice
         if epsilon < lattice.sum_at(0) and self.tilt > 0.0 and sign > 0.0:
@@ -85,20 +88,21 @@ class Composition:
         return self._with_infinite(log_delta, sign)
 
     def _with_infinite(self, log_delta: float, sign: float) -> float:
-        smallest = math.ulp(0.0) if sign > 0.0 else 0.0  # from above nothing underflows
+        smallest = math.ulp(0.0) if sign > 0.0 else 0.0  # upper bounds do not underflow
         return min(1.0, max(math.exp(min(log_delta, 0.0)), smallest) + self.infinite)
 
     def epsilon(self, delta: float, sign: float) -> float:
-        """Where the curve, error included, passes ``delta``; within the window, or an end of it.
+        """Return the epsilon at which the curve, error included, crosses ``delta``.
 
-        Any sum at which the curve is shown to be below bounds epsilon from above, any at which
-        it is shown to exceed from below: the two neighbours sought need not be the only ones.
-        Between them the error is no larger than at the lower.
+        Any sum at which the curve is proved to be below ``delta`` bounds epsilon from above. Any
+        sum at which it is proved to exceed ``delta`` bounds it from below. The two need not be the
+        only neighbouring ones. Between them the error is no larger than at the lower one. The
+        result is within the window, or an end of it.
         """
         if delta <= self.infinite:
             return math.inf
         log_target = math.log(delta - self.infinite) - self.log_scale
-        if log_target < -_MAX_EXPONENT:  # nothing can be compared with it
+        if log_target < -_MAX_EXPONENT:  # below the range of comparisons
             return sign * math.inf
         target, lattice = math.exp(min(log_target, 700.0)), self.tails.lattice
 
@@ -116,7 +120,7 @@ class Composition:
         return min(max(high + math.log(ratio), low), high) if ratio > 0.0 else low
 
     def fall(self, epsilon: float) -> float:
-        """About ``-d ln delta / d eps``; zero where nothing is known."""
+        """Return about ``-d ln delta / d eps``; zero if unknown."""
         lattice = self.tails.lattice
         k = lattice.first_above(epsilon)
         mass, image, _ = self.tails.at(k)
@@ -124,7 +128,7 @@ class Composition:
         return part / (mass - part) if 0.0 < part < mass else 0.0
 
     def log_error(self, epsilon: float) -> float:
-        """Of the error of ``delta(epsilon)``, that of the lattice losses apart."""
+        """Return the log of the error of ``delta(epsilon)``, without that of the lattice losses."""
         lattice = self.tails.lattice
         slack = self.tails.at(lattice.first_above(epsilon))[2]
         fall = -self.tilt * (epsilon - self.centre)
@@ -136,7 +140,7 @@ class Composition:
         return self.error * math.exp(min(max(fall, -_MAX_EXPONENT), _MAX_EXPONENT))
 
     def _near_the_centre(self, delta: float) -> float:
-        """A lower bound where the sums are farther apart than the tilt reaches."""
+        """Return a lower bound for sums that are farther apart than the range of the tilt."""
         if self.tilt > 0.0:
             for steps in (0.1, 0.3, 1.0, 3.0, 10.0):
                 epsilon = self.centre - steps / self.tilt
@@ -145,7 +149,7 @@ class Composition:
         return -math.inf
 
     def _curve(self, k: int, epsilon: float, sign: float) -> float:
-        """``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``, and its rounding."""
+        """Return ``sum_{j >= k} v_j (1 - e^(eps - s_j))`` for ``eps <= s_k``, error included."""
         mass, image, slack = self.tails.at(k)
         part = math.exp(min(epsilon - self.tails.lattice.sum_at(k), 0.0)) * image
         return mass - part + sign * slack
@@ -154,25 +158,24 @@ class Composition:
 def compose(
     parts: Sequence[tuple[LatticeLoss, int]], window: Window, limit: int, pessimistic: bool
 ) -> Composition:
-    """The ``T_j``-fold compositions of lattice losses with one spacing, taken together.
+    """Return the composition of lattice losses with one spacing, each repeated ``T_j`` times.
 
-    By a transform of up to ``limit`` points.
-
-    Errors charged (``pessimistic``: what raises the curve, else what lowers it), relative to
-    ``e^K`` unless it is said otherwise:
+    The transform has up to ``limit`` points. The following errors are included, relative to
+    ``e^K`` unless stated otherwise; ``pessimistic`` selects errors that raise the curve, otherwise
+    those that lower it.
 
     wrap-around
-        ``P_lambda(S > top)`` and ``P_lambda(S < bottom)`` by Chernoff's inequality. From above,
-        what left through the top is added with its largest weight; what came in through the
-        bottom only raises the curve, which is read at sums that were kept, or without a tilt.
-        From below, both may have been counted and are taken away.
+        ``P_lambda(S > top)`` and ``P_lambda(S < bottom)`` by Chernoff's inequality. For an upper
+        bound, mass that left through the top is added with its largest weight. Mass that entered
+        through the bottom only raises the curve, which is evaluated at computed sums or without a
+        tilt. For a lower bound, both are subtracted.
     rounding of the transform
-        ``Characteristic`` says by how much ``phi_j`` is off, at each frequency and in euclidean
-        norm. With ``V`` the product of all factors but the smallest, the composed law is off by at
-        most ``sum_j T_j V |error_j|``, felt through the euclidean norm of the weights.
+        ``Characteristic`` bounds the error of ``phi_j`` at each frequency and in euclidean norm.
+        With ``V`` the product of all factors except the smallest, the error of the composed law is
+        at most ``sum_j T_j V |error_j|``, multiplied by the euclidean norm of the weights.
     rounding of the tilt
-        A relative error of every tilted probability, to the power ``T``: as much of delta, whose
-        terms are not negative. It is part of ``K``.
+        A relative error of every tilted probability, to the power ``T``. It is a relative error of
+        delta, because all terms are non-negative, and part of ``K``.
     """
     spacing, tilt = parts[0][0].spacing, window.tilt
     offset = math.fsum(part.offset * count for part, count in parts)
@@ -206,20 +209,20 @@ def compose(
         tilted.append((weight, part.points - median, count))
     top = float(((up + window.needed) / rates[0]).min())
     bottom = float((-(down + window.needed) / rates[1]).max())
-    start = math.floor(bottom / spacing - offset) - 1  # an atom may stand at the bottom
+    start = math.floor(bottom / spacing - offset) - 1  # there may be an atom at the bottom
     size = _transform_size((top - bottom) / spacing + 4.0, limit)
     laws = []
-    for (weight, points, count), reach in zip(tilted, reaches(tilted), strict=True):
+    for (weight, points, count), reach in zip(tilted, cluster_radii(tilted), strict=True):
         near = np.abs(points) <= reach
         centre = round(float(weight[near] @ points[near]))
         shift += count * centre
         laws.append((Characteristic.of(weight, points - centre, near, size), count))
-    law, law_error = power(laws, size)
+    law, law_error = multiply_powers(laws, size)
 
-    # Far below the centre weights overflow, and nobody asks.
-    behind = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
+    # Sums far below the centre are not needed, and their weights overflow.
+    depth = _MAX_LOG_WEIGHT / tilt if tilt > 0.0 else math.inf
     whole = Lattice(offset + start, spacing, size)
-    first = min(whole.first_above(window.centre - behind), size - 1)
+    first = min(whole.first_above(window.centre - depth), size - 1)
     lattice = Lattice(offset + start + first, spacing, size - first)
     tails, length = _tails(law, start + first - shift, lattice, window)
     law_error += (8 * _U + 8 * _U * math.log2(size)) * length
@@ -232,7 +235,7 @@ def compose(
     error += size**2 * LEFT_OUT
     if growth > 0.5 or tilt * (window.centre - lattice.sum_at(0)) > 2.0 * _MAX_LOG_WEIGHT:
         error, growth = _MAX_ERROR, 0.0
-    # Of numbers that are not negative; a little more, for the second order.
+    # A relative error of non-negative terms; the factor 2 covers the second order.
     relative = math.log1p((2.0 if pessimistic else -2.0) * min(growth, 0.49))
     return Composition(
         tails,
@@ -246,28 +249,30 @@ def compose(
 
 
 def _transform_size(points: float, limit: int) -> int:
-    """The smallest of ``2^k``, ``5/8 2^k`` and ``3/4 2^k`` that is large enough, at least 16."""
+    """Return the smallest sufficient size of ``2^k``, ``5/8 2^k``, ``3/4 2^k``, at least 16."""
     points = min(points, limit)
     power = 2 ** max(4, math.ceil(math.log2(points)))
     return next(size for size in (power * 5 // 8, power * 3 // 4, power) if size >= points)
 
 
 def _tails(law: Frequencies, start: int, lattice: Lattice, window: Window) -> tuple[Tails, float]:
-    """What lies beyond the sums from number ``start`` on, and the length of the law."""
+    """Return the tails from the sum number ``start`` on, and the euclidean norm of the law."""
     if max(law.modes.size * _POINTS_PER_MODE, _FEW_POINTS) < law.size:
         return ModalTails(law, start, lattice, window.tilt, window.centre), law.length
     spectrum = np.zeros(law.size // 2 + 1, dtype=np.complex128)
     spectrum[law.modes] = law.values
     values = np.maximum(np.fft.irfft(spectrum, law.size), 0.0)  # probabilities, and so are closer
-    kept = np.roll(values, -(start % law.size))[: lattice.count]
-    return DenseTails.of(kept, lattice, window.tilt, window.centre), float(np.sqrt(values @ values))
+    selected = np.roll(values, -(start % law.size))[: lattice.count]
+    return DenseTails.of(selected, lattice, window.tilt, window.centre), float(
+        np.sqrt(values @ values)
+    )
 
 
 def _last(holds: Callable[[int], bool], guess: int, count: int) -> int:
-    """The last ``k`` in ``[0, count)`` at which a predicate holds that ends somewhere, else -1.
+    """Return the last ``k`` in ``[0, count)`` with ``holds(k)``, or -1.
 
-    Found by galloping from a guess and then halving; next to it, where it is returned, the
-    predicate was seen to fail.
+    ``holds`` must become false. The search gallops from a guess and then bisects. ``holds`` is
+    false at the point after the result.
     """
     low, high, step = guess, min(guess + 1, count), 1
     if guess < count and holds(guess):
@@ -289,7 +294,7 @@ def _last(holds: Callable[[int], bool], guess: int, count: int) -> int:
 
 
 def _log_moments(weight: Array, losses: Array, rates: Array) -> Array:
-    """``ln E_lambda e^(rate L)``."""
+    """Return ``ln E_lambda e^(rate L)``."""
     with np.errstate(divide="ignore"):
         exponent = np.log(weight) + rates[:, None] * losses
     largest = exponent.max(axis=1)
@@ -297,7 +302,7 @@ def _log_moments(weight: Array, losses: Array, rates: Array) -> Array:
 
 
 def _weight_length(tilt: float, spacing: float, size: int) -> float:
-    """Euclidean norm of ``(1 - e^-y) e^(-tilt y)`` over lattice points ``y > 0``."""
+    """Return the euclidean norm of ``(1 - e^-y) e^(-tilt y)`` over lattice points ``y > 0``."""
     if tilt <= 0.0:
         return math.sqrt(size)
     integral = 1.0 / (tilt * (2.0 * tilt + 1.0) * (2.0 * tilt + 2.0))

@@ -1,8 +1,8 @@
-"""Certified answers about a composition of pairs, to an accuracy asked for.
+"""Certified bounds for a composition of pairs, to a requested accuracy.
 
 The mesh follows from the accuracy: a lattice of spacing ``h`` changes epsilon by about
-``T h^2 (lambda + 1) / 8`` on either side, ``lambda`` the tilt at the saddle point. Where the
-certificate comes out wider than asked, the mesh is refined.
+``T h^2 (lambda + 1) / 8`` on either side, where ``lambda`` is the tilt at the saddle point. If the
+certified interval is wider than requested, the mesh is refined.
 """
 
 from __future__ import annotations
@@ -14,47 +14,51 @@ from dataclasses import dataclass
 import numpy as np
 
 from privopt.privacy.fourier.composition import Composition, compose
-from privopt.privacy.fourier.lattice import above, below
-from privopt.privacy.fourier.query import AtEpsilon, Query
-from privopt.privacy.fourier.single import curve_of_one, of_one_release
+from privopt.privacy.fourier.lattice import discretise_above, discretise_below
+from privopt.privacy.fourier.query import (
+    AtEpsilon,
+    Query,
+    bound_single_release,
+    single_release_curve,
+)
 from privopt.privacy.fourier.window import Place, Sketch
+from privopt.privacy.numbers import Array
 from privopt.privacy.pairs import Pair
-from privopt.privacy.pairs.pair import Array
 
 Parts = tuple[tuple[Pair, int], ...]
 
 _U = 2.0**-53  # unit roundoff of float64
 _MAX_POINTS = 2**20  # points of one transform, for an accuracy of 1e-3
 _WORK = 2**23  # points of all transforms and products of one search, for the same
-_WORK_FACTOR = 4.0  # of it, at most, where more is asked
+_WORK_FACTOR = 4.0  # largest multiple of it for a higher accuracy
 _MAX_BINS = 2**20  # of all losses
-_BIN = 4  # points for which one is as much work
+_BIN = 4  # cost of a bin in points
 _ROUNDS = 8
-_MESH = 3.5  # of a smooth loss nearly eight; where one begins, bins balance less well
-_MANY = 16  # kinds of release: the answer about fewer says where to look
-_ROUGH = 1e-2  # accuracy at first
-_MUCH_FINER = 0.1  # factor of a mesh that shows nothing
+_MESH = 3.5  # almost eight for a smooth loss; bins balance less well at the end of a loss
+_MANY = 16  # kinds of release: a composition of fewer kinds locates the result
+_ROUGH = 1e-2  # first accuracy
+_MUCH_FINER = 0.1  # factor of a mesh without an upper bound
 _FIRST_POINTS = 2**16  # of the first transform
-_DROWNED = -1.0  # in logarithms: errors of so much of delta that are not the mesh's
-_MOST_KINDS = 8  # of release, asked one by one
-_MAX_RELEASES = 10**11  # releases; rounding alone would leave nothing beyond
+_DROWNED = -1.0  # log of the relative error of delta above which a finer mesh does not help
+_MOST_KINDS = 8  # kinds of release that are evaluated one by one
+_MAX_RELEASES = 10**11  # beyond it rounding errors exceed the result
 _COUNTLESS = "more than 1e11 releases"
-_COARSE = "the largest transform has too coarse a mesh"
-_ROUNDED = "rounding and what the window leaves out weigh too much beside delta"
-_UNATTAINED = "no pair of data sets is known to attain what dominates"
+_COARSE = "the mesh of the largest transform is too coarse"
+_ROUNDED = "the errors of rounding and of the window are too large relative to delta"
+_UNATTAINED = "no pair of data sets is known to attain the dominating pairs"
 _ALONE = 1e-3  # of a spacing, around an atom
-_GUESS = 1e-6  # of an unknown delta
+_GUESS = 1e-6  # first guess of delta
 _TAIL = 1e-13  # of a whole curve
-_SKETCHES = 7  # each for a better estimate of delta
-_MIN_TAIL_MASS = 1e-290  # floats describe no tail below this
-_MIN_ANSWER = 1e-280  # answers of less are not worth a finer mesh
+_SKETCHES = 7  # each with a better estimate of delta
+_MIN_TAIL_MASS = 1e-290  # the range of float64
+_MIN_ANSWER = 1e-280  # smaller results are not refined
 
 
 @dataclass(frozen=True)
 class Order:
-    """A composition in one order of neighbours: what dominates it, and what data sets attain.
+    """A composition in one order of neighbours: dominating pairs and attained pairs.
 
-    ``attained`` is ``None`` where nothing is known from below; often it is what dominates.
+    ``attained`` is ``None`` if no lower bound is known. It is often equal to ``dominating``.
     """
 
     dominating: Parts
@@ -62,7 +66,7 @@ class Order:
 
 
 def infinite_mass(parts: Parts) -> float:
-    """Probability of an infinite loss, ``1 - prod (1 - m_j)^T_j``."""
+    """Return the probability of an infinite loss, ``1 - prod (1 - m_j)^T_j``."""
     masses = [(pair.infinite()[0], count) for pair, count in parts]
     if any(mass == 1.0 for mass, _ in masses):
         return 1.0
@@ -70,16 +74,16 @@ def infinite_mass(parts: Parts) -> float:
 
 
 def estimate(orders: Sequence[Order], query: Query) -> float:
-    """The saddle-point approximation, typically within a few percent."""
+    """Return the saddle-point approximation, typically within a few percent."""
     return max(_Search(order.dominating, query, 1e-2).estimate for order in orders)
 
 
 def bounds(
     orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
 ) -> tuple[float, float, str]:
-    """Bounds of the largest answer of all orders, to a relative ``accuracy`` if it can be had.
+    """Return bounds of the largest result of all orders, and the reason if they are not close.
 
-    And why it cannot, or nothing. Not ``two_sided``, the lower bound may be zero.
+    The requested relative width is ``accuracy``. If not ``two_sided``, the lower bound may be zero.
     """
     if any(sum(count for _, count in order.dominating) > _MAX_RELEASES for order in orders):
         return 0.0, query.worst, _COUNTLESS
@@ -89,62 +93,64 @@ def bounds(
         return lower, upper, ""
     searches = [(_Search(order.dominating, query, accuracy), order) for order in orders]
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
-    known, most, reason = upper, 0.0, ""
+    upper_single, most, reason = upper, 0.0, ""
     for search, order in searches:
         largest = query.most(_largest_loss(order.dominating))
         if largest <= most:
             continue
-        found = min(largest, search.from_above(most)) if most or not two_sided else math.inf
-        if found > most and two_sided:
-            low, found, reason = _from_both_sides(search, order)
-            lower, found = max(lower, low), min(largest, found)
-        most = max(most, found)
-    upper = min(known, most)
-    if two_sided and reason:  # any release tells less than all
+        upper_order = min(largest, search.bound_above(most)) if most or not two_sided else math.inf
+        if upper_order > most and two_sided:
+            low, upper_order, reason = _bound_order(search, order)
+            lower, upper_order = max(lower, low), min(largest, upper_order)
+        most = max(most, upper_order)
+    upper = min(upper_single, most)
+    if two_sided and reason:  # any release alone is more private than all
         lower = max(lower, *(_attained(order, query) for order in orders))
     return min(lower, upper), upper, reason if two_sided else ""
 
 
-def _from_both_sides(search: _Search, order: Order) -> tuple[float, float, str]:
-    """Bounds by one order, and why they are not as close as was asked."""
+def _bound_order(search: _Search, order: Order) -> tuple[float, float, str]:
+    """Return bounds for one order, and the reason if they are not as close as requested."""
     if order.attained == order.dominating:
-        lower, upper = search.from_both_sides()
-        return lower, upper, "" if search.close(lower, upper) else search.limit
-    lower, upper = 0.0, search.from_both_sides()[1]  # its own lower bound says how fine to be
+        lower, upper = search.bound_both_sides()
+        return lower, upper, "" if search.is_close(lower, upper) else search.limit
+    lower, upper = 0.0, search.bound_both_sides()[1]  # its own lower bound determines the mesh
     if order.attained is not None:
-        lower = _Search(order.attained, search.query, search.accuracy).from_both_sides()[0]
-    return lower, upper, "" if search.close(lower, upper) else _UNATTAINED
+        lower = _Search(order.attained, search.query, search.accuracy).bound_both_sides()[0]
+    return lower, upper, "" if search.is_close(lower, upper) else _UNATTAINED
 
 
 def _single(order: Order, query: Query) -> tuple[float, float]:
-    """Bounds by one release, if there is only one."""
+    """Return bounds for a single release, or trivial bounds for several."""
     if sum(count for _, count in order.dominating) > 1:
         return 0.0, query.worst
-    upper = of_one_release(order.dominating[0][0], query)[1]
+    upper = bound_single_release(order.dominating[0][0], query)[1]
     return min(_attained(order, query), upper), upper
 
 
 def _attained(order: Order, query: Query) -> float:
-    """The most that one release tells, of the first few kinds."""
+    """Return the largest lower bound of one release among the first few kinds."""
     parts = order.attained or ()
-    return max((of_one_release(pair, query)[0] for pair, _ in parts[:_MOST_KINDS]), default=0.0)
+    return max(
+        (bound_single_release(pair, query)[0] for pair, _ in parts[:_MOST_KINDS]), default=0.0
+    )
 
 
-def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
-    """Upper bounds of the largest delta of all orders, at increasing epsilons, all at once.
+def upper_curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
+    """Return upper bounds of the largest delta of all orders, at all increasing epsilons.
 
-    Accurate to a relative ``accuracy`` in the bulk, and to 1e-13 in the tails; of one release
-    alone closer.
+    They have a relative ``accuracy`` in the bulk, and an absolute one of 1e-13 in the tails. A
+    single release is more accurate.
     """
     deltas = np.zeros_like(epsilons)
     for order in orders:
         if sum(count for _, count in order.dominating) == 1:
-            deltas = np.maximum(deltas, curve_of_one(order.dominating[0][0], epsilons)[1])
+            deltas = np.maximum(deltas, single_release_curve(order.dominating[0][0], epsilons)[1])
             continue
         search = _Search(order.dominating, AtEpsilon(0.0), accuracy)
         search.fall = 1.0 + 1.0 / search.saddle.deviation
         search.window = search.sketch.window(search.place, _TAIL)
-        ((composition, blur),) = search.compositions(search.first(accuracy), (1.0,))
+        ((composition, blur),) = search.compositions(search.first_spacing(accuracy), (1.0,))
         most = _largest_loss(order.dominating)
         for k, epsilon in enumerate(epsilons.tolist()):
             delta = min(composition.delta(epsilon - blur, 1.0), AtEpsilon(epsilon).most(most))
@@ -153,12 +159,12 @@ def curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
 
 
 def _largest_loss(parts: Parts) -> float:
-    """The essential supremum of the sum."""
+    """Return the essential supremum of the sum."""
     return math.fsum(count * pair.range()[1] for pair, count in parts)
 
 
 class _Search:
-    """One order of neighbours: where its answer lies, and bounds of it by ever finer meshes."""
+    """The search for one order of neighbours: the location of the result, and refined bounds."""
 
     def __init__(self, parts: Parts, query: Query, accuracy: float) -> None:
         self.parts, self.query, self.accuracy = parts, query, accuracy
@@ -179,86 +185,92 @@ class _Search:
                 break
         self.estimate = query.estimate(self.saddle)
         self.limit, self.fall = _COARSE, self.saddle.tilt
-        self._look(*query.place(self.estimate))
+        self._set_window(*query.place(self.estimate))
         if len(parts) >= _MANY:
-            rough = _Search(self._few(), query, _ROUGH)
-            self._aim(rough.from_both_sides()[1])
+            rough = _Search(self._representatives(), query, _ROUGH)
+            self._recentre(rough.bound_both_sides()[1])
             self.fall = rough.fall
 
-    def from_both_sides(self) -> tuple[float, float]:
-        """Lower and upper bound, refined until they are close.
+    def bound_both_sides(self) -> tuple[float, float]:
+        """Return a lower and an upper bound, refined until they are close.
 
-        A coarse mesh says where the answer lies, and what a finer one will be worth: the gap is of
-        the order of the square of the mesh.
+        A coarse mesh locates the result and predicts the gain of a finer one: the gap is of the
+        order of the square of the mesh.
         """
         lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
-        known = len(self.parts) >= _MANY
-        spacing = self.first(self.accuracy if known else min(_ROUGH, 100.0 * self.accuracy))
+        located = len(self.parts) >= _MANY
+        spacing = self.first_spacing(
+            self.accuracy if located else min(_ROUGH, 100.0 * self.accuracy)
+        )
         for rounds in range(_ROUNDS):
-            found, noise = self._answers(spacing, (-1.0, 1.0))
-            lower, upper = max(lower, found[0]), min(upper, found[1])
-            if self.close(lower, upper) or upper < _MIN_ANSWER or self.work <= 0.0:
+            results, noise = self._evaluate(spacing, (-1.0, 1.0))
+            lower, upper = max(lower, results[0]), min(upper, results[1])
+            if self.is_close(lower, upper) or upper < _MIN_ANSWER or self.work <= 0.0:
                 break
-            if upper == math.inf and spacing > self._finest():
-                # The losses of many rare releases lie within one coarse bin, whose mean from above
-                # is far off: no upper bound yet, and no reason to stop.
-                spacing = self._fitting(_MUCH_FINER * spacing)
+            if upper == math.inf and spacing > self._min_spacing():
+                # The losses of many rare releases share one coarse bin, whose mean from above is
+                # too large: there is no upper bound yet, but a finer mesh gives one.
+                spacing = self._admissible(_MUCH_FINER * spacing)
                 continue
             stalled = 0 if upper - lower <= 0.7 * before < math.inf or rounds == 0 else stalled + 1
-            if stalled > 1 or (stalled and (spacing <= self._finest() or noise > _DROWNED)):
-                break  # the mesh is not what limits, or no finer one can be had
+            if stalled > 1 or (stalled and (spacing <= self._min_spacing() or noise > _DROWNED)):
+                break  # the mesh is not the limit, or there is no finer one
             before = upper - lower
-            between = lower > 0.0 and upper < math.inf
-            self._aim(math.sqrt(lower * upper) if between else max(lower, found[1]))
-            wanted = self.accuracy * self.query.scale(self.saddle, upper)
-            gap = max(found[1] - found[0], 1e-300) if found[1] < math.inf else math.inf
-            finer = spacing * math.sqrt(max(1e-4, 0.6 * wanted / gap))
-            if upper > 1.1 * lower:  # and neither the place nor the gap tells much
+            bracketed = lower > 0.0 and upper < math.inf
+            self._recentre(math.sqrt(lower * upper) if bracketed else max(lower, results[1]))
+            target = self.accuracy * self.query.scale(self.saddle, upper)
+            gap = max(results[1] - results[0], 1e-300) if results[1] < math.inf else math.inf
+            finer = spacing * math.sqrt(max(1e-4, 0.6 * target / gap))
+            if upper > 1.1 * lower:  # the location and the gap are inaccurate
                 finer = max(finer, 0.25 * spacing)
-            elif rounds == 0:  # and the gap alone does not
+            elif rounds == 0:  # the gap is inaccurate
                 finer = min(max(finer, self.spacing(self.accuracy)), 3.0 * finer)
-            spacing = self._fitting(min(finer, 0.9 * spacing))
+            spacing = self._admissible(min(finer, 0.9 * spacing))
         if noise > math.log(0.1 * self.accuracy):
             self.limit = _ROUNDED
         return lower, upper
 
-    def close(self, lower: float, upper: float) -> bool:
-        """Whether two bounds are as close as was asked."""
-        wanted = self.accuracy * self.query.scale(self.saddle, upper)
-        return lower == upper or upper - lower <= wanted < math.inf
+    def is_close(self, lower: float, upper: float) -> bool:
+        """Return True if two bounds are as close as requested."""
+        target = self.accuracy * self.query.scale(self.saddle, upper)
+        return lower == upper or upper - lower <= target < math.inf
 
-    def from_above(self, rival: float) -> float:
-        """An upper bound: below ``rival`` if that can be had, else to the accuracy asked for."""
-        upper, before, spacing = math.inf, (math.inf, math.inf), self.first(0.1)
+    def bound_above(self, rival: float) -> float:
+        """Return an upper bound: below ``rival`` if possible, else to the requested accuracy."""
+        upper, before, spacing = math.inf, (math.inf, math.inf), self.first_spacing(0.1)
         for _ in range(_ROUNDS):
-            (found,), noise = self._answers(spacing, (1.0,))
-            if found == upper == math.inf and spacing > self._finest() and self.work > 0.0:
-                spacing = self._fitting(_MUCH_FINER * spacing)
+            (result,), noise = self._evaluate(spacing, (1.0,))
+            if result == upper == math.inf and spacing > self._min_spacing() and self.work > 0.0:
+                spacing = self._admissible(_MUCH_FINER * spacing)
                 continue
-            if found <= rival or self.work <= 0.0 or not (found < 0.99 * upper or noise < _DROWNED):
-                return min(found, upper)
-            upper = min(found, upper)
-            self._aim(upper)
+            if (
+                result <= rival
+                or self.work <= 0.0
+                or not (result < 0.99 * upper or noise < _DROWNED)
+            ):
+                return min(result, upper)
+            upper = min(result, upper)
+            self._recentre(upper)
             finer = 0.3 * spacing
-            if found < before[1] < math.inf:
-                # As the square of the mesh: where it would end, and where half way to the rival.
-                slope = (before[1] - found) / (before[0] - spacing**2)
-                room = rival - (found - slope * spacing**2)
-                wanted = max(0.5 * room, 0.3 * self.accuracy * self.query.scale(self.saddle, upper))
-                if slope * spacing**2 <= wanted:
+            if result < before[1] < math.inf:
+                # The error is a multiple of the square of the mesh: extrapolate to the rival.
+                slope = (before[1] - result) / (before[0] - spacing**2)
+                room = rival - (result - slope * spacing**2)
+                target = max(0.5 * room, 0.3 * self.accuracy * self.query.scale(self.saddle, upper))
+                if slope * spacing**2 <= target:
                     break
-                finer = min(0.9 * spacing, max(0.1 * spacing, math.sqrt(wanted / slope)))
-            before, spacing = (spacing**2, found), self._fitting(finer)
+                finer = min(0.9 * spacing, max(0.1 * spacing, math.sqrt(target / slope)))
+            before, spacing = (spacing**2, result), self._admissible(finer)
         return upper
 
     def compositions(
         self, spacing: float, signs: tuple[float, ...]
     ) -> list[tuple[Composition, float]]:
-        """The composition from above (``1``) or below (``-1``), and the blur of its losses."""
+        """Return the composition from above (``1``) or below (``-1``), and its blur."""
         most = _MAX_BINS // len(self.parts)
-        found = []
+        results = []
         for sign in signs:
-            chosen, blur = [], 0.0
+            lattices, blur = [], 0.0
             for part, (pair, count) in enumerate(self.parts):
                 edges = self.sketch.edges(part, self.place, self.window, spacing, most)
                 ends = edges.astype(np.float64)
@@ -269,84 +281,88 @@ class _Search:
                 self.work -= _BIN * edges.size
                 blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(ends[[0, -1]]).max()))
                 lattice = (
-                    above(bins, edges, spacing, infinite)
+                    discretise_above(bins, edges, spacing, infinite)
                     if sign > 0.0
-                    else below(bins, ends, spacing, infinite, self.saddle.tilt, centre / spacing)
+                    else discretise_below(
+                        bins, ends, spacing, infinite, self.saddle.tilt, centre / spacing
+                    )
                 )
-                chosen.append((lattice, count))
-            found.append((compose(chosen, self.window, self.largest, pessimistic=sign > 0.0), blur))
-            self.work -= found[-1][0].size * (len(self.parts) + 3)
-        return found
+                lattices.append((lattice, count))
+            results.append(
+                (compose(lattices, self.window, self.largest, pessimistic=sign > 0.0), blur)
+            )
+            self.work -= results[-1][0].size * (len(self.parts) + 3)
+        return results
 
     def spacing(self, accuracy: float) -> float:
-        """The mesh for a relative accuracy."""
-        # A law that moves by more than its deviation leaves the window.
+        """Return the mesh for a relative accuracy."""
+        # A shift by more than the deviation would leave the window.
         slope = max(self.query.slope(self.saddle, self.fall), 1e-300)
         gap = min(accuracy / slope, self.saddle.deviation)
         spacing = math.sqrt(_MESH * gap / (self.total * (self.fall + 1.0)))
         widest = max(last - first for first, last in self.sketch.ends)
-        return self._fitting(min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest)))
+        return self._admissible(min(spacing, max(0.5 * self.saddle.deviation, 1e-3 * widest)))
 
-    def _few(self) -> Parts:
-        """A composition much like this one, of few kinds: each stands for those that vary alike."""
+    def _representatives(self) -> Parts:
+        """Return a similar composition in which each kind represents kinds of similar variance."""
         groups = np.array_split(np.argsort(self.sketch.variances()), _MANY // 2)
         counts = [sum(self.parts[part][1] for part in group) for group in groups]
         middles = (self.parts[group[group.size // 2]][0] for group in groups)
         return tuple(zip(middles, counts, strict=True))
 
-    def first(self, accuracy: float) -> float:
-        """A coarse mesh, for a small transform; the final one if the place is known."""
+    def first_spacing(self, accuracy: float) -> float:
+        """Return a coarse mesh for a small transform, or the final one if the location is known."""
         if len(self.parts) >= _MANY:
             return self.spacing(accuracy)
-        least = self._span() * len(self.parts) / _FIRST_POINTS
-        return self._fitting(max(self.spacing(max(accuracy, self.accuracy)), least))
+        least = self._width() * len(self.parts) / _FIRST_POINTS
+        return self._admissible(max(self.spacing(max(accuracy, self.accuracy)), least))
 
-    def _fitting(self, spacing: float) -> float:
-        """A mesh that can be had, and on which the ends of a bounded loss, often atoms, fall."""
-        spacing = max(spacing, self._finest())
+    def _admissible(self, spacing: float) -> float:
+        """Return an admissible mesh that contains the ends of a bounded loss, often atoms."""
+        spacing = max(spacing, self._min_spacing())
         halves = [
             (count, 0.5 * (most - least))
             for (_, count), (least, most) in zip(self.parts, self.ranges, strict=True)
         ]
         _, half = max((each for each in halves if each[1] < math.inf), default=(0, 0.0))
-        return half / math.ceil(half / spacing) if half >= self._finest() else spacing
+        return half / math.ceil(half / spacing) if half >= self._min_spacing() else spacing
 
-    def _answers(self, spacing: float, signs: tuple[float, ...]) -> tuple[list[float], float]:
-        """What was found, and the error of delta that is not the mesh's, relative to delta."""
-        found = self.compositions(spacing, signs)
+    def _evaluate(self, spacing: float, signs: tuple[float, ...]) -> tuple[list[float], float]:
+        """Return the results, and the log of the relative error of delta not due to the mesh."""
+        results = self.compositions(spacing, signs)
         answers = [
             self.query.read(composition, sign, blur)
-            for (composition, blur), sign in zip(found, signs, strict=True)
+            for (composition, blur), sign in zip(results, signs, strict=True)
         ]
         epsilon, log_delta = self.query.place(answers[-1])
         if not (math.isfinite(epsilon) and math.isfinite(log_delta)):
             return answers, math.inf
-        self.fall = found[-1][0].fall(epsilon) or self.fall
-        return answers, max(each.log_error(epsilon) for each, _ in found) - log_delta
+        self.fall = results[-1][0].fall(epsilon) or self.fall
+        return answers, max(each.log_error(epsilon) for each, _ in results) - log_delta
 
-    def _look(self, epsilon: float, log_delta: float) -> None:
-        """Lay the window around a point of the curve."""
+    def _set_window(self, epsilon: float, log_delta: float) -> None:
+        """Set the window around a point of the curve."""
         self.place = Place(self.saddle, epsilon, log_delta)
         self.window = self.sketch.window(self.place, 1e-3 * self.accuracy)
 
-    def _aim(self, answer: float) -> None:
-        """Look around an answer."""
+    def _recentre(self, answer: float) -> None:
+        """Set the window around a result."""
         epsilon, log_delta = self.query.place(answer)
         if math.isfinite(epsilon) and math.isfinite(log_delta):
             self.saddle = self.sketch.with_mean(epsilon)
-            self._look(epsilon, log_delta)
+            self._set_window(epsilon, log_delta)
 
-    def _finest(self) -> float:
-        return 1.01 * self._span() / self.largest
+    def _min_spacing(self) -> float:
+        return 1.01 * self._width() / self.largest
 
-    def _span(self) -> float:
-        """What has to be covered: by the window, or half as densely by one loss."""
+    def _width(self) -> float:
+        """Return the width to cover: that of the window, or half of that of one loss."""
         widest = max(last - first for first, last in self.sketch.ends)
         return max(self.window.top - self.window.bottom, 0.5 * widest)
 
 
 def _centred(edges: Array, centre: float, atoms: Array) -> Array:
-    """Edges between lattice points, one of which is ``centre``; atoms stand alone."""
-    between = edges + centre % 1.0 - 0.5
-    between = between[(np.abs(between[:, None] - atoms) >= 1.0).all(axis=1)]
-    return np.union1d(between, np.concatenate([atoms - _ALONE, atoms + _ALONE]))
+    """Return edges between lattice points, including ``centre``, with own bins for atoms."""
+    middles = edges + centre % 1.0 - 0.5
+    middles = middles[(np.abs(middles[:, None] - atoms) >= 1.0).all(axis=1)]
+    return np.union1d(middles, np.concatenate([atoms - _ALONE, atoms + _ALONE]))

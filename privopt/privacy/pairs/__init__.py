@@ -1,15 +1,21 @@
-"""Dominating pairs that several kinds of release share; the others stand beside their release."""
+"""Dominating pairs that several mechanisms share. The others are next to their mechanism."""
 
 from __future__ import annotations
 
-from privopt.privacy.pairs.discrete import EVERYTHING, NOTHING, DiscretePair, PurePair
 from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
-from privopt.privacy.pairs.pair import Array, Bins, Pair, Reversed
+from privopt.privacy.pairs.pair import (
+    EVERYTHING,
+    NOTHING,
+    Bins,
+    DiscretePair,
+    Pair,
+    PurePair,
+    Reversed,
+)
 
 __all__ = [
     "EVERYTHING",
     "NOTHING",
-    "Array",
     "Bins",
     "DiscretePair",
     "GaussianPair",

@@ -1,4 +1,4 @@
-"""Gaussian pairs: two normal distributions a given distance apart, and a replaced record's."""
+"""Pairs of normal distributions: a fixed distance, and a replaced record of a Poisson sample."""
 
 from __future__ import annotations
 
@@ -11,56 +11,57 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from privopt.privacy.pairs.pair import Array, Bins, Pair
+from privopt.privacy.numbers import Array
+from privopt.privacy.pairs.pair import Bins, Pair
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 _U = 2.0**-53  # unit roundoff of float64
 
 
 def normal_masses(points: Array, error: Array | float) -> tuple[Array, Array]:
-    """Masses below, between and above increasing ``points``, and bounds of their errors.
+    """Return the masses below, between and above increasing ``points``, with error bounds.
 
     Differences are taken in the nearer tail, ``t = Phi(-|z|)``. A tail is computed to a relative
-    ``16u (2 + z^2)`` (checked against 50 digits), and moves by a relative ``(1 + |z|) dz`` when
-    the point does by ``dz = error``; the factor 2 covers the second order.
+    ``16u (2 + z^2)`` (verified with 50 digits). An error ``dz = error`` of the point changes it by
+    a relative ``(1 + |z|) dz``; the factor 2 covers the second order.
 
     Returns
     -------
     masses, errors : ndarray, shape (n + 1,)
-        Absolute errors.
+        Errors are absolute.
     """
     size = np.abs(points)
     tail = ndtr(-size)
-    wrong = tail * (16 * _U * (2.0 + size * size) + 2.0 * (1.0 + size) * error)
-    return masses_between(tail, wrong, points > 0.0)
+    tail_error = tail * (16 * _U * (2.0 + size * size) + 2.0 * (1.0 + size) * error)
+    return masses_between(tail, tail_error, points > 0.0)
 
 
 def masses_between(tails: Array, wrongs: Array, above: Flags) -> tuple[Array, Array]:
-    """Masses below, between and above increasing points, from the mass beyond each of them.
+    """Return the masses below, between and above points, from the mass beyond each point.
 
     Parameters
     ----------
     tails, wrongs : ndarray, shape (n,)
-        The mass on the far side of each point, and the absolute error of it.
+        The mass on the far side of each point, and its absolute error.
     above : ndarray of bool, shape (n,)
-        Whether that side is the right one: of no point, then of all points.
+        True if the far side is the right one; the true entries are the last ones.
     """
     ends = np.zeros(1)
-    tail, wrong = (np.concatenate([ends, each, ends]) for each in (tails, wrongs))
+    tail, wrongs_padded = (np.concatenate([ends, each, ends]) for each in (tails, wrongs))
     right = np.concatenate([[False], above, [True]])
     left_end, right_end = tail[:-1], tail[1:]
     masses = np.where(right[:-1], left_end - right_end, right_end - left_end)
     across = right[1:] & ~right[:-1]
     masses[across] = 1.0 - left_end[across] - right_end[across]
-    errors = wrong[:-1] + wrong[1:]
+    errors = wrongs_padded[:-1] + wrongs_padded[1:]
     errors[across] += 16 * _U
     return np.maximum(masses, 0.0), errors
 
 
-def spread(centres: Sequence[float], reach: float, count: int) -> Array:
-    """Increasing points for normal masses at increasing ``centres``, ``reach`` deviations wide.
+def spread_points(centres: Sequence[float], reach: float, count: int) -> Array:
+    """Return increasing points for normal masses at ``centres``, ``reach`` deviations wide.
 
-    About ``count``, evenly spaced; far centres have their own, with a few between.
+    There are about ``count``, evenly spaced. Far centres have their own points, with a few between.
     """
     first, last = centres[0] - reach, centres[-1] + reach
     if centres[-1] - centres[0] <= 4.0 * reach:
@@ -73,8 +74,8 @@ def spread(centres: Sequence[float], reach: float, count: int) -> Array:
 class GaussianPair(Pair):
     """``P = N(mu, 1)`` against ``Q = N(0, 1)``, for finite ``mu > 0``; its own reverse.
 
-    The loss at ``x`` is ``mu x - mu^2 / 2``: normal with mean ``+-mu^2 / 2`` under ``P`` and
-    ``Q``, and variance ``mu^2``.
+    The loss at ``x`` is ``mu x - mu^2 / 2``. It is normal with variance ``mu^2`` and mean
+    ``mu^2 / 2`` under ``P``, ``-mu^2 / 2`` under ``Q``.
     """
 
     mu: float
@@ -83,14 +84,14 @@ class GaussianPair(Pair):
     def losses(self, tail: float, count: int) -> Array:
         # From -mu z - mu^2 / 2 to mu z + mu^2 / 2, Phi(-z) = tail
         half = 0.5 * self.mu
-        return self.mu * spread((-half, half), -float(ndtri(tail)), count)
+        return self.mu * spread_points((-half, half), -float(ndtri(tail)), count)
 
     def bins(self, edges: Array) -> Bins:
         # Normal masses at edges / mu -+ mu / 2
         centred, half = edges / self.mu, 0.5 * self.mu
-        moved = 8 * _U * (np.abs(centred) + half)
-        p, p_error = normal_masses(centred - half, moved)
-        q, q_error = normal_masses(centred + half, moved)
+        point_error = 8 * _U * (np.abs(centred) + half)
+        p, p_error = normal_masses(centred - half, point_error)
+        q, q_error = normal_masses(centred + half, point_error)
         return Bins(p, q, p_error, q_error)
 
 
@@ -98,19 +99,19 @@ class GaussianPair(Pair):
 class ReplacedGaussian(Pair):
     """``(1-r) N(0, z^2) + r N(1, z^2)`` against ``(1-r) N(0, z^2) + r N(-1, z^2)``.
 
-    ``r = rate`` in ``(0, 1)``, ``z = noise > 0`` in units of one record's bound. The pair is its
-    own reverse. The loss increases with ``x``; it is ``l`` at
+    ``r = rate`` is in ``(0, 1)``, and ``z = noise > 0`` is in units of one record's bound. The pair
+    is its own reverse. The loss increases with ``x`` and equals ``l`` at
 
         x = z^2 [l / 2 + asinh((1 - r) / r e^(1 / 2z^2) sinh(l / 2))].
 
     Formal guarantee
     ----------------
-    Dominates one Gaussian release from a Poisson sample under ``replace_one``, and attained:
-    given the rest of the batch ``P - gamma Q = r [N_g - a N_0 - gamma N_g']`` with
+    Dominates one Gaussian release on a Poisson sample under ``replace_one``, and is attained. Given
+    the rest of the batch, ``P - gamma Q = r [N_g - a N_0 - gamma N_g']`` with
     ``a = (gamma - 1)(1 - r) / r >= 0`` for ``gamma >= 1``. Over sets ``S`` with ``N_g(S)`` given,
-    ``N_0(S)`` and ``N_g'(S)`` are smallest on one and the same half-space when ``0`` and ``g'``
-    lie on one ray from ``g`` (Neyman and Pearson), and decrease with the distances, which are at
-    most 1 and 2. For ``gamma < 1`` exchange the two.
+    ``N_0(S)`` and ``N_g'(S)`` are smallest on the same half-space if ``0`` and ``g'`` are on one
+    ray from ``g`` (Neyman and Pearson). They decrease with the distances, which are at most 1 and
+    2. For ``gamma < 1`` exchange ``P`` and ``Q``.
     """
 
     rate: float
@@ -120,7 +121,7 @@ class ReplacedGaussian(Pair):
     def losses(self, tail: float, count: int) -> Array:
         # At outcomes from -1 - z t to 1 + z t with Phi(-t) = tail
         shift = 1.0 / self.noise
-        x = spread((-shift, 0.0, shift), -float(ndtri(tail)), count) / self.noise
+        x = spread_points((-shift, 0.0, shift), -float(ndtri(tail)), count) / self.noise
         present, absent = math.log(self.rate) - 0.5 / self.noise**2, math.log1p(-self.rate)
         return np.unique(np.logaddexp(absent, present + x) - np.logaddexp(absent, present - x))
 
@@ -137,16 +138,16 @@ class ReplacedGaussian(Pair):
             asinh[near] = np.arcsinh(np.exp(log_slope[near]))
         points = self.noise * (0.5 * edges + np.sign(edges) * asinh)
         shift = 1.0 / self.noise
-        moved = 8 * _U * (np.abs(points) + shift)
-        middle, middle_error = normal_masses(points, moved)
-        right, right_error = normal_masses(points - shift, moved)
-        left, left_error = normal_masses(points + shift, moved)
-        kept, rate = 1.0 - self.rate, self.rate
-        p, q = kept * middle + rate * right, kept * middle + rate * left
+        point_error = 8 * _U * (np.abs(points) + shift)
+        middle, middle_error = normal_masses(points, point_error)
+        positive, positive_error = normal_masses(points - shift, point_error)
+        negative, negative_error = normal_masses(points + shift, point_error)
+        absent, rate = 1.0 - self.rate, self.rate
+        p, q = absent * middle + rate * positive, absent * middle + rate * negative
         return Bins(
             p,
             q,
-            kept * middle_error + rate * right_error + 4 * _U * p,
-            kept * middle_error + rate * left_error + 4 * _U * q,
+            absent * middle_error + rate * positive_error + 4 * _U * p,
+            absent * middle_error + rate * negative_error + 4 * _U * q,
             blur=32 * _U * (1.0 + float(size.max()) + abs(odds) + shift * shift),
         )

@@ -1,0 +1,314 @@
+"""Laws of integers: their transforms with rounding errors, and their tails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.signal import lfilter
+
+from privopt.privacy.numbers import Array
+
+Complex = npt.NDArray[np.complex128]
+Points = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_U = 2.0**-53  # unit roundoff of float64
+_MAX_GROWTH = 300.0
+_MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
+_OCTAVES = 64  # of lattice points
+_CUTOFF_EXPONENT = 80.0  # frequencies of weight e^-80 and less are omitted
+LEFT_OUT = math.exp(-_CUTOFF_EXPONENT)
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """The transform ``sum_k p_k e^(-2 pi i m k / size)`` at a few ``m >= 0``; elsewhere it is zero.
+
+    ``p`` is real and ``m <= size / 2``, so that each ``m`` between the ends represents two.
+    """
+
+    values: Complex
+    modes: npt.NDArray[np.int64]
+    size: int
+
+    @property
+    def length(self) -> float:
+        """Euclidean norm of ``p``."""
+        return math.sqrt(float(self.weights @ np.abs(self.values) ** 2) / self.size)
+
+    @property
+    def weights(self) -> Array:
+        """The number of frequencies that each ``m`` represents."""
+        return np.where(2 * self.modes % self.size == 0, 1.0, 2.0)
+
+
+class Characteristic(NamedTuple):
+    """``phi - 1 = sum_k w_k (z^k - 1)`` at ``z = e^(-i omega)``, with error bounds.
+
+    Losses close to the median form a cluster (``cluster_radii``). For them ``z^k - 1`` is very
+    small at all relevant frequencies, and the rounding of a transform of ``w`` would exceed it.
+    With the mean ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of
+    ``E |k|`` at 0, and ``w`` the second difference of ``H``,
+
+        sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega).
+
+    All rounding errors are then multiplied by ``omega^2``. Other losses are transformed directly.
+
+    Attributes
+    ----------
+    value : ndarray
+        ``phi - 1`` at ``omega = 2 pi m / N``, ``m <= N / 2``.
+    steep, flat : float
+        The euclidean errors of the transforms are ``4 sin^2(omega / 2) steep + flat``.
+    mean, moment, rare, unit : float
+        Rounding adds at most ``unit (mean sin omega + 4 sin^2(omega / 2) moment + 2 rare)``.
+    """
+
+    value: Complex
+    steep: float
+    flat: float
+    mean: float
+    moment: float
+    rare: float
+    unit: float
+
+    @classmethod
+    def of(cls, weight: Array, points: Points, near: Flags, size: int) -> Characteristic:
+        """Return the characteristic of a law; ``near`` marks the points of its cluster."""
+        reach, eta = int(np.abs(points[near]).max(initial=0)), 8 * _U * math.log2(size)
+        potential, mean = _potential(weight[near], points[near], reach)
+        folded = np.bincount(np.arange(-reach, reach + 1) % size, potential, size)
+        four_squares, sine = _sines(size)
+        value = -four_squares * np.fft.rfft(folded) - 1j * mean * sine
+        steep, flat, far = eta * float(np.sqrt(folded @ folded)), 0.0, weight[~near]
+        if far.size:
+            folded = np.bincount(points[~near] % size, far, size)
+            value += np.fft.rfft(folded) - far.sum()
+            flat = eta * float(np.sqrt(folded @ folded))
+        unit = 64 * _U + 8 * reach * float(np.finfo(np.longdouble).eps)
+        moment, beyond = float(potential.sum()), float(far.sum())
+        return cls(value, steep, flat, abs(mean), moment, beyond, unit)
+
+
+def cluster_radii(laws: Sequence[tuple[Array, Points, int]]) -> list[int]:
+    """Return the radii ``B = 2^s - 1`` of the clusters that minimise the error.
+
+    The error of ``H``, whose norm is at most ``sqrt(E |k| E k^2) / 2``, is multiplied by the
+    largest ``omega^2 V``, with about ``-ln V = sum_j T_j E min(1, (omega k)^2) / 2``. The error of
+    the other losses is multiplied by one.
+    """
+    scales = np.arange(_OCTAVES)
+    sums, decay = [], np.zeros(_OCTAVES)
+    for weight, points, count in laws:
+        away = np.abs(points).astype(np.float64)
+        octave = np.frexp(away)[1]
+        mass, first, second, length = (
+            np.bincount(octave, weight * each, _OCTAVES).cumsum()
+            for each in (1.0, away, away * away, weight)
+        )
+        decay += count * (second / 4.0**scales + mass[-1] - mass)
+        sums.append((np.sqrt(first * second), np.sqrt(np.maximum(length[-1] - length, 0.0))))
+    weight_of_near = float((4.0 ** (1.0 - scales) * np.exp(-0.5 * decay)).max())
+    return [2 ** int(np.argmin(0.5 * weight_of_near * near + far)) - 1 for near, far in sums]
+
+
+def _potential(weight: Array, points: Points, reach: int) -> tuple[Array, float]:
+    """Return ``H`` from ``-reach`` to ``reach``, and the mean."""
+    law = np.bincount(points + reach, weight, 2 * reach + 1)
+    # E (|k| - i)_+ for i = reach - 1 ... 0 on either side.
+    lower, upper = (
+        np.cumsum(np.cumsum(side, dtype=np.longdouble)) for side in (law[:reach], law[:reach:-1])
+    )
+    if not reach:
+        return np.zeros(1), 0.0
+    middle = 0.5 * (lower[-1] + upper[-1])
+    whole = np.concatenate([[0.0], lower[:-1], [middle], upper[-2::-1], [0.0]])
+    return whole.astype(np.float64), float(upper[-1] - lower[-1])
+
+
+@lru_cache(maxsize=2)
+def _sines(size: int) -> tuple[Array, Array]:
+    """Return ``4 sin^2(omega / 2)`` and ``sin omega`` at the frequencies of a transform."""
+    half = math.pi / size * np.arange(size // 2 + 1, dtype=np.float64)
+    sine = np.sin(half)
+    return 4.0 * sine * sine, 2.0 * sine * np.cos(half)
+
+
+def multiply_powers(
+    laws: Sequence[tuple[Characteristic, int]], size: int
+) -> tuple[Frequencies, float]:
+    """Return ``prod phi_j^T_j`` at its relevant frequencies, and the law's euclidean error."""
+    steep, sine = _sines(size)
+    rows = math.sqrt(size)
+    most, least = np.zeros((2, steep.size))
+    for each, count in laws:
+        # ln |phi| <= (|phi|^2 - 1) / 2, including all errors of the transform at one frequency
+        a, b = each.value.real, each.value.imag
+        log = a + 0.5 * (a * a + b * b)
+        log += (1.5 * rows * each.steep) * steep + 1.5 * rows * each.flat
+        most += count * log
+        np.minimum(least, log, out=least)
+    modes = np.flatnonzero(most - least > -_CUTOFF_EXPONENT)
+    selected = slice(None) if modes.size == steep.size else modes
+    steep, sine = steep[selected], np.abs(sine[selected])
+    exponent: Complex = np.zeros(modes.size, dtype=np.complex128)
+    most, least, rounding = np.zeros((3, modes.size))
+    for each, count in laws:
+        value = _log1p(each.value[selected])
+        wrong = each.unit * (each.mean * sine + each.moment * steep + 2.0 * each.rare)
+        log = _log_plus(value.real, wrong + (rows * each.steep) * steep + rows * each.flat)
+        exponent += count * value
+        most += count * log
+        np.minimum(least, log, out=least)
+        rounding += count * wrong
+    others = np.exp(np.minimum(most - least, _MAX_GROWTH))  # all factors but one
+    error = math.fsum(count * each.steep for each, count in laws) * float((steep * others).max())
+    error += math.fsum(count * each.flat for each, count in laws) * float(others.max())
+    law = Frequencies(np.exp(exponent), modes, size)
+    error += math.sqrt(float(law.weights @ (rounding * others) ** 2) / size)
+    return law, error
+
+
+def _log_plus(log: Array, error: Array) -> Array:
+    """Return an upper bound of ``ln(e^log + error)``."""
+    result = log + 2.0 * error  # from 1/2 on
+    small = np.flatnonzero(log < -math.log(2.0))
+    result[small] = np.log(np.exp(log[small]) + error[small] + _MIN_SQUARE)
+    return result
+
+
+def _log1p(x: Complex) -> Complex:
+    """Return ``ln(1 + x)`` to a few ``u`` of ``|x|``, for ``|1 + x| <= 1`` up to rounding."""
+    a, b = x.real, x.imag
+    log = np.empty(x.shape, dtype=np.complex128)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log.real = 0.5 * np.log1p(np.maximum(2.0 * a + (a * a + b * b), -0.9))
+        log.imag = np.arctan(b / (1.0 + a))
+    far = np.flatnonzero(a < -0.5)
+    a, b = 1.0 + a[far], b[far]
+    log.real[far] = 0.5 * np.log(np.maximum(a * a + b * b, _MIN_SQUARE))
+    log.imag[far] = np.arctan2(b, a)
+    return log
+
+
+_MAX_EXPONENT = 600.0  # of a weight; larger weights have no accuracy
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The sums ``(origin + k) spacing``, ``0 <= k < count``."""
+
+    origin: float
+    spacing: float
+    count: int
+
+    def sum_at(self, k: int) -> float:
+        """Return ``s_k``; infinite beyond the last."""
+        return (self.origin + k) * self.spacing if k < self.count else math.inf
+
+    def first_above(self, epsilon: float) -> int:
+        """Return the smallest ``k`` in ``[0, count]`` with ``s_k > epsilon``."""
+        k = math.floor(min(max(epsilon / self.spacing - self.origin, -1.0), float(self.count)))
+        k = min(max(k, 0), self.count)
+        while k > 0 and self.sum_at(k - 1) > epsilon:
+            k -= 1
+        while k < self.count and self.sum_at(k) <= epsilon:
+            k += 1
+        return k
+
+
+@dataclass(frozen=True)
+class DenseTails:
+    """Tails of a law from all its values, summed once from above.
+
+    Tails are defined for the consecutive lattice sums ``s_k`` up to the last one of the window,
+    with the tilted weights ``v_j = e^(-lambda (s_j - centre)) P_lambda(S = s_j)``::
+
+        mass_k = sum_{j >= k} v_j,    image_k = sum_{j >= k} v_j e^(s_k - s_j).
+
+    ``running`` is the sum of the partial sums, which bounds their rounding in units of ``u``.
+    """
+
+    lattice: Lattice
+    mass: Array
+    image: Array
+    running: Array
+    rate: float
+    centre: float
+
+    @classmethod
+    def of(cls, law: Array, lattice: Lattice, tilt: float, centre: float) -> DenseTails:
+        """Return the tails of ``P_lambda(S = s_k) >= 0``."""
+        sums: Array = (lattice.origin + np.arange(law.size, dtype=np.float64)) * lattice.spacing
+        weighted = (law * np.exp(np.minimum(-tilt * (sums - centre), _MAX_EXPONENT)))[::-1]
+        mass = np.cumsum(weighted)
+        image = lfilter([1.0], [1.0, -math.exp(-lattice.spacing)], weighted)
+        running = np.cumsum(mass)
+        return cls(lattice, mass[::-1], image[::-1], running[::-1], tilt, centre)
+
+    def at(self, k: int) -> tuple[float, float, float]:
+        """Return ``mass_k``, ``image_k`` and a bound of their rounding errors; zero at the end.
+
+        Every term has a relative error ``u`` for each sum that contains it, and for its exponents.
+        """
+        if k >= self.lattice.count:
+            return 0.0, 0.0, 0.0
+        mass, running = float(self.mass[k]), float(self.running[k])
+        exponent = self.rate * (abs(self.lattice.sum_at(k) - self.centre) + abs(self.centre))
+        slack = (4.0 + 4.0 * self.rate * self.lattice.spacing) * running
+        return mass, float(self.image[k]), _U * (slack + (16.0 + 4.0 * exponent) * mass)
+
+
+class ModalTails:
+    """Tails of a law from a few frequencies, by geometric sums ``sum_j r^j = (1 - r^n) / (1 - r)``.
+
+    A smooth law of many points has few frequencies, and each evaluation costs as many terms. Phases
+    are reduced exactly, as integers, so that ``1 - r^n`` has an absolute error of a few ``u``, and
+    ``1 - r`` a relative one. By Cauchy and Schwarz the error of the whole is a few ``u`` times
+    ``|p|`` times the euclidean mean of ``1 / |1 - r|``, and a few ``u`` of itself.
+    """
+
+    def __init__(
+        self, law: Frequencies, start: int, lattice: Lattice, tilt: float, centre: float
+    ) -> None:
+        self.lattice, self._law, self._start = lattice, law, start
+        self._tilt, self._centre = tilt, centre
+        self._shares = law.weights / law.size * law.values
+        angle = 2.0 * math.pi / law.size * law.modes
+        self._gaps = [
+            -np.expm1(-rate * lattice.spacing + 1j * angle) for rate in (tilt, tilt + 1.0)
+        ]
+        count = float(lattice.count)
+        most = np.minimum(1.0 / np.maximum(np.abs(self._gaps[0]), 1.0 / count), count)
+        self._error = 128 * _U * law.length * math.sqrt(float(law.weights @ most**2) / law.size)
+
+    def at(self, k: int) -> tuple[float, float, float]:
+        """Return ``mass_k``, ``image_k`` and a bound of their rounding errors."""
+        remaining = self.lattice.count - k
+        if remaining <= 0:
+            return 0.0, 0.0, 0.0
+        size, modes = self._law.size, self._law.modes
+        rotated = self._shares * np.exp(
+            2j * math.pi / size * (modes * ((self._start + k) % size) % size)
+        )
+        angle = 2.0 * math.pi / size * (modes * remaining % size)
+        log_weight = -self._tilt * (self.lattice.sum_at(k) - self._centre)
+        weight = math.exp(min(log_weight, _MAX_EXPONENT))
+        sums = []
+        for rate, gap in zip((self._tilt, self._tilt + 1.0), self._gaps, strict=True):
+            whole = -np.expm1(-rate * self.lattice.spacing * remaining + 1j * angle)
+            flat = gap == 0.0
+            ratio = np.where(flat, remaining, whole / np.where(flat, 1.0, gap))
+            sums.append(weight * float((rotated * ratio).real.sum()))
+        exponent = abs(log_weight) + self._tilt * abs(self._centre)
+        slack = (64.0 + 4.0 * exponent) * _U * max(sums[0], 0.0)
+        return sums[0], sums[1], weight * self._error + slack
+
+
+Tails: TypeAlias = DenseTails | ModalTails

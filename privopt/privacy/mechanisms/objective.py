@@ -1,0 +1,157 @@
+"""Objective perturbation: a shifted half of a Gaussian pair."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import dp_accounting as dp
+import numpy as np
+from scipy.special import erf, log_ndtr, ndtri
+
+from privopt.privacy.events import ObjectivePerturbationDpEvent
+from privopt.privacy.mechanisms.base import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
+from privopt.privacy.numbers import Array
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, GaussianPair, Pair
+from privopt.privacy.pairs.gaussian import normal_masses
+from privopt.spec import Relation
+
+_U = 2.0**-53  # unit roundoff of float64
+_MIN_SPREAD_RATIO = 1e-7  # spread over shift; float64 does not resolve closer losses
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation(
+    Release, event=ObjectivePerturbationDpEvent, parameters=("noise_multiplier", "jacobian")
+):
+    """The minimiser of an objective with a random linear term, for generalised linear losses."""
+
+    noise: float
+    jacobian: float
+
+    def pair(self, relation: Relation) -> Pair | None:
+        shift = relation.multiple
+        if self.noise * MAX_DISTANCE < shift or self.jacobian > MAX_DISTANCE:
+            return replace(EVERYTHING, exact=self.noise == 0.0)
+        if math.isinf(self.noise):
+            rest = math.exp(-self.jacobian)
+            constant = DiscretePair((0.0, 1.0), (1.0 - rest, rest), exact=False)
+            return constant if self.jacobian else NOTHING
+        if shift / self.noise < MIN_DISTANCE:
+            return None
+        return ObjectivePair(shift / self.noise, self.jacobian)
+
+    def renyi(self, relation: Relation) -> Curve:
+        s = relation.multiple / self.noise if self.noise > 0.0 else math.inf
+        return partial(_divergence, s, self.jacobian)
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        return ObjectivePerturbationDpEvent(self.noise / relation.multiple, self.jacobian)
+
+
+@dataclass(frozen=True)
+class ObjectivePair(Pair):
+    """``P`` has the loss ``U = c + s^2 / 2 + s |Z|``, ``Z ~ N(0, 1)``, for ``c >= 0``, ``s > 0``.
+
+    ``Q`` has the mass ``E e^-U``, tilted from ``P``, and its remaining mass where ``P`` has none.
+
+    Formal guarantee
+    ----------------
+    Dominates every mechanism with a loss ``L`` under its first law of at most some ``U`` of this
+    distribution: for every ``gamma > 0``, including ``gamma < 1``,
+
+        H_gamma(P || Q) = E (1 - gamma e^-U)_+ >= E (1 - gamma e^-L)_+,
+
+    and the right side is the mechanism's own divergence. Objective perturbation is an example, in
+    both orders of neighbours: ``c`` is the ``jacobian`` of ``ObjectivePerturbationDpEvent``, ``s``
+    its ``s'``. The proof uses the notation of that event, where ``s`` is the scale of the noise and
+    ``c`` the length of a gradient.
+
+    *Density.* Let ``W`` be the whole space. ``b = -g(w)``, with ``g`` the gradient of the objective
+    without the linear term, is bi-Lipschitz. The release has density ``phi_s(g(w)) det g'(w)``
+    almost everywhere.
+
+    *Determinants.* Let ``A >= a I`` belong to the records that both data sets have. The ratio is
+    ``(1 + h_x x^T A^-1 x) / (1 + h_y y^T A^-1 y)``, with one factor for each record that only one
+    data set has: at most ``1 + h / a``. A replaced record costs no more than a removed one.
+
+    *Noise, one record.* The gradients differ by ``c x / |x|``, ``|c| <= C``. The direction does not
+    depend on ``b``, and the log ratio is at most ``s'^2 / 2 + s' |<b, x>| / (s |x|)``.
+
+    *Noise, a replaced record.* The gradients differ by ``c x / |x| - c' y / |y|``. The log ratio is
+    convex in ``(c, c')``, so largest at ``+-C``. The difference is then half a diagonal of a
+    rhombus of side ``2 C``, ``+-p e`` or ``+-q e'``, with ``e`` and ``e'`` orthonormal and
+    ``p^2 + q^2 = (2 C / s)^2`` in units of ``s``. With ``phi_k`` the normal density about the four
+    corners,
+
+        H_gamma <= 1 - G,    G = int min(phi, gamma min_k phi_k).
+
+    Claim: ``G`` is smallest for the flat rhombus ``q = 0``. Move ``(p, q)`` along its circle,
+    ``q <= p``, and let ``x`` and ``y`` be the points at which the losses are ``ln gamma``,
+    ``x = ln(gamma)/p - p/2`` and ``y = ln(gamma)/q - q/2``. The edges between two corners cancel,
+    and ``dG`` has the sign of ``q phi(x + p) [Phi(y) - 1/2] - p phi(y + q) [Phi(x) - 1/2]``, or is
+    not negative if ``x <= 0``. It is not negative, since ``p [Phi(x) - 1/2] / phi(x + p)``
+    decreases in ``p``: with ``R(x) = [Phi(x) - 1/2] / phi(x)`` this requires
+    ``R(x) (1 / (x + p) - x) <= 1``, which follows from ``R(x) (1 - x^2) <= x``.
+
+    *Constraint.* ``W`` is the limit of the public smooth convex terms ``k dist(w, W)^2 / 2``, under
+    which minimisers converge for every ``b``. Hockey-stick divergences are lower semicontinuous.
+    Only the losses on ``W`` matter: beyond it, each ``f_i`` may be continued linearly.
+
+    Source: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk
+    minimization", JMLR 2011; Kifer, Smith and Thakurta, "Private convex empirical risk
+    minimization and high-dimensional regression", COLT 2012, for Gaussian noise and constraints;
+    Redberg, Koskela and Wang, "Improving the privacy and practicality of objective perturbation
+    for differentially private linear learners", NeurIPS 2023, for ``|Z|`` under one record.
+    The factor ``jacobian`` and the replaced record are derived here.
+    """
+
+    s: float
+    c: float
+
+    @property
+    def attained(self) -> Pair | None:
+        # A linear loss, for which the minimiser is a Gaussian mechanism
+        return GaussianPair(self.s)
+
+    def infinite(self) -> tuple[float, float]:
+        # 1 - E e^-U = 1 - 2 e^-c Phi(-s) of Q
+        return 0.0, -math.expm1(math.log(2.0) + float(log_ndtr(-self._spread)) - self.c)
+
+    def losses(self, tail: float, count: int) -> Array:
+        # Equally spaced, from c + s^2 / 2 to c + s^2 / 2 + s z, 2 Phi(-z) = tail
+        s = self._spread
+        return self.c + s * (0.5 * s + np.linspace(0.0, -float(ndtri(0.5 * tail)), count))
+
+    def bins(self, edges: Array) -> Bins:
+        """Return twice the normal masses at ``(edges - c) / s -+ s / 2``, right of the peak.
+
+        Under ``Q``, ``e^-U phi(z) = e^-c phi(z + s)``.
+        """
+        s = self._spread
+        points = (edges - self.c) / s - 0.5 * s
+        point_error = 8 * _U * ((np.abs(edges) + self.c) / s + s)
+        point_error[points < -point_error] = 0.0
+        points, point_error = (np.append(0.0, x) for x in (np.maximum(points, 0.0), point_error))
+        p, p_error = normal_masses(points, point_error)
+        q, q_error = normal_masses(points + s, point_error + 4 * _U * s)
+        least = 2.0 * math.exp(-self.c)
+        return Bins(
+            2.0 * p[1:],
+            least * q[1:],
+            2.0 * p_error[1:],
+            least * (q_error[1:] + 8 * _U * (1.0 + self.c) * q[1:]),
+        )
+
+    @property
+    def _spread(self) -> float:
+        """``s``, or a larger value of sufficient accuracy: ``U`` increases with it."""
+        return max(self.s, _MIN_SPREAD_RATIO * self.c)
+
+
+def _divergence(s: float, c: float, orders: Array) -> Array:
+    """Return ``ln E e^((alpha - 1) U) / (alpha - 1)``; ``E e^(t |Z|) = 2 e^(t^2 / 2) Phi(t)``."""
+    power = orders - 1.0
+    folded = np.log1p(erf(power * s / math.sqrt(2.0)) * UP) / power
+    return np.asarray((c + 0.5 * s * s * orders + folded) * UP)

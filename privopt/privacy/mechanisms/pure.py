@@ -1,0 +1,313 @@
+"""Releases with one or two parameters: pure, concentrated, of one Rényi order, of bounded range.
+
+``RandomizedResponseDpEvent`` with noise ``p`` and ``k`` buckets describes the pair of output
+distributions itself. Its loss ``ln(1 + (1 - p) k / p)`` therefore holds under every relation.
+dp-accounting agrees for ``replace_one``. Under ``zero_out`` it lets a null record answer uniformly,
+which costs less, and under ``add_or_remove_one`` it does not support the event.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+import dp_accounting as dp
+import numpy as np
+
+from privopt.privacy.events import BoundedRangeDpEvent, RenyiDpEvent
+from privopt.privacy.mechanisms.base import (
+    MAX_DISTANCE,
+    MIN_DISTANCE,
+    UP,
+    Concentration,
+    Curve,
+    Loss,
+    Release,
+    pure_pair,
+)
+from privopt.privacy.numbers import SMALLEST, Array, half_square, is_count, is_noise, is_rate
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, Pair, PurePair
+from privopt.privacy.renyi_moments import swapped_divergence
+from privopt.spec import Relation
+
+_U = 2.0**-53  # unit roundoff of float64
+_MIN_PROBABILITY = 1e-300  # below, floats have fewer digits
+
+
+@dataclass(frozen=True)
+class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
+    """``D_alpha <= xi + rho alpha``; with ``rho = 0`` any ``xi``-DP release, ``pure_event``."""
+
+    rho: float
+    xi: float
+
+    def loss(self, relation: Relation) -> Loss | None:
+        if self.rho > 0.0:
+            return None
+        return Loss(self.xi, self.xi, 1.0 / (1.0 + math.exp(-self.xi)))
+
+    def pair(self, relation: Relation) -> Pair | None:
+        return None if self.rho > 0.0 else pure_pair(self.xi)
+
+    def renyi(self, relation: Relation) -> Curve | None:
+        return partial(self._divergence) if self.rho > 0.0 else super().renyi(relation)
+
+    def zcdp(self, relation: Relation) -> Concentration | None:
+        return Concentration(self.rho, self.xi) if self.rho > 0.0 else super().zcdp(relation)
+
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent | None:
+        """Return ``(size^2 rho, size (1 + 1/2 + ... + 1/size) xi)`` for ``rho > 0``.
+
+        Source: Bun and Steinke, TCC 2016 (arXiv:1605.02065), Proposition 27.
+        """
+        if self.rho == 0.0:
+            return super().grouped(size, relation)
+        harmonic = math.fsum(1.0 / i for i in range(1, size + 1))
+        return dp.ZCDpEvent(self.rho * size * size * UP, self.xi * size * harmonic * UP)
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        return dp.ZCDpEvent(self.rho, self.xi)
+
+    def _divergence(self, orders: Array) -> Array:
+        return (self.xi + self.rho * orders) * UP
+
+
+@dataclass(frozen=True)
+class NoRelease(Release, event=dp.NoOpDpEvent):
+    """No release."""
+
+    def loss(self, relation: Relation) -> Loss:
+        return Loss(0.0)
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        return dp.NoOpDpEvent()
+
+
+@dataclass(frozen=True)
+class NonPrivate(Release, event=dp.NonPrivateDpEvent):
+    """A release that reveals everything."""
+
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
+        return dp.NonPrivateDpEvent()
+
+    def pair(self, relation: Relation) -> Pair:
+        return EVERYTHING
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        return dp.NonPrivateDpEvent()
+
+
+@dataclass(frozen=True)
+class OneOrder(Release, event=RenyiDpEvent):
+    """``D_order <= divergence`` under every relation; larger orders are unknown."""
+
+    order: float
+    divergence: float
+    samples = False
+
+    @classmethod
+    def read(cls, event: RenyiDpEvent) -> OneOrder | None:
+        order, divergence = event.order, event.divergence
+        if not (is_noise(order) and 1.0 < float(order) < math.inf and is_noise(divergence)):
+            return None
+        return cls(float(order), float(divergence))
+
+    def orders(self) -> tuple[float, ...]:
+        return (self.order,)
+
+    def renyi(self, relation: Relation) -> Curve:
+        return partial(_step, self.order, self.divergence)
+
+    def exported(self, relation: Relation) -> RenyiDpEvent:
+        return RenyiDpEvent(self.order, self.divergence)
+
+
+def _step(order: float, divergence: float, orders: Array) -> Array:
+    return np.where(orders <= order, divergence, math.inf if divergence > 0.0 else 0.0)
+
+
+@dataclass(frozen=True)
+class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
+    """The true bucket with probability ``1 - noise``, otherwise a uniform one of ``buckets``."""
+
+    noise: float
+    buckets: int
+
+    @classmethod
+    def read(cls, event: dp.RandomizedResponseDpEvent) -> RandomisedResponse | None:
+        noise, buckets = event.noise_parameter, event.num_buckets
+        valid = is_rate(noise) and is_count(buckets) and buckets >= 2
+        return cls(float(noise), int(buckets)) if valid else None
+
+    def loss(self, relation: Relation) -> Loss:
+        # ln(1 + (1 - p) k / p), of the true bucket
+        loss = response_loss(self.noise, self.buckets)
+        typical = (1.0 - self.noise) + self.noise / self.buckets
+        return Loss(loss * (1.0 + 2.0**-50), loss, typical)
+
+    def pair(self, relation: Relation) -> Pair:
+        if self.buckets == 2 and MIN_DISTANCE < self.noise < 1.0:
+            return pure_pair(response_loss(self.noise, 2))
+        return response_pair(self.noise, self.buckets)
+
+    def renyi(self, relation: Relation) -> Curve:
+        return partial(response_divergence, self.noise, self.buckets)
+
+
+def response_loss(noise: float, buckets: int) -> float:
+    """Return the loss ``ln(1 + (1 - p) k / p)`` of randomised response, to a relative ``2^-50``."""
+    if noise == 0.0:
+        return math.inf
+    odds = (1.0 - noise) * (buckets / noise)
+    if odds < 1e300:
+        return math.log1p(odds)
+    return math.log((1.0 - noise) * buckets) - math.log(noise)
+
+
+def response_pair(noise: float, buckets: int) -> DiscretePair:
+    """Return the pair of the true bucket and the neighbour's, each with probability ``1 - noise``.
+
+    Otherwise one of ``buckets`` is drawn uniformly. The other buckets have loss zero. Noise below
+    the range of floats counts as none.
+    """
+    other = noise / buckets if noise / buckets > _MIN_PROBABILITY else 0.0
+    true = (1.0 - noise) + other
+    rest = noise - 2.0 * other if buckets > 2 else 0.0
+    outcomes = [(other, true), (rest, rest), (true, other)]
+    p, q = zip(*((a, b) for a, b in outcomes if a > 0.0 or b > 0.0), strict=True)
+    return DiscretePair(p, q, exact=other > 0.0 or noise == 0.0)
+
+
+def response_divergence(p: float, k: int, orders: Array) -> Array:
+    """Return ``D_alpha`` of ``k`` buckets and noise ``p``, exact up to rounding.
+
+    The outcomes ``1 - p + p/k`` and ``p/k`` are exchanged, so both orders agree.
+    """
+    if p in (0.0, 1.0):
+        return np.full_like(orders, math.inf if p == 0.0 else 0.0)
+    rare, common = p / k, 1.0 - p + p / k
+    if rare < 1e-290:
+        return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * _U))
+    loss = response_loss(p, k)
+    return swapped_divergence(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)
+
+
+_MIN_SPAN = 1e-12  # smaller spans are below the resolution of a mesh
+
+
+@dataclass(frozen=True)
+class BoundedRange(Release, event=BoundedRangeDpEvent, parameters=("epsilon",)):
+    """Losses that span at most ``span``, under every relation: the exponential mechanism."""
+
+    span: float
+
+    def loss(self, relation: Relation) -> Loss:
+        # At most the span; two outcomes with the losses +-span / 2 have half of it
+        half = 0.5 * self.span
+        return Loss(self.span, half, 1.0 / (1.0 + math.exp(-half)))
+
+    def pair(self, relation: Relation) -> Pair:
+        if self.span > MAX_DISTANCE:
+            return replace(EVERYTHING, exact=math.isinf(self.span))
+        return BoundedRangePair.of(self.span) if self.span > 0.0 else NOTHING
+
+    def renyi(self, relation: Relation) -> Curve:
+        return partial(bounded_range_divergence, self.span)
+
+    def zcdp(self, relation: Relation) -> Concentration:
+        return Concentration(Fraction(self.span) ** 2 / 8 if self.span < math.inf else math.inf)
+
+    def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
+        return BoundedRangeDpEvent(self.span * size * UP)  # spans add up
+
+    def exported(self, relation: Relation) -> dp.DpEvent:
+        return BoundedRangeDpEvent(self.span)
+
+
+@dataclass(frozen=True)
+class BoundedRangePair(Pair):
+    """Losses between ``-r`` and ``r`` with ``P(L > x) = (1 - e^((x - r)/2)) / (1 - e^-r)``.
+
+    ``r = span`` is finite and positive. ``L`` has the law of ``-L`` under ``Q``. The pair is its
+    own reverse: its density is ``e^(x/2)`` under ``P`` and ``e^(-x/2)`` under ``Q``, up to a
+    constant.
+
+    Formal guarantee
+    ----------------
+    Dominates every release with losses that span at most ``r``. If they are in ``[t - r, t]``, two
+    outcomes with the losses ``t`` and ``t - r`` dominate, because the ratio has mean one under
+    ``Q``. The larger loss has probability ``p_t = (1 - e^(t - r)) / (1 - e^-r)`` under ``P``, and
+
+        H_gamma = p_t (1 - gamma e^-t),    e^(t - r) <= gamma <= e^t.
+
+    Over ``t`` this is largest at ``t = (r + ln gamma) / 2``, with the value
+    ``(1 - sqrt(gamma e^-r))^2 / (1 - e^-r)`` for ``gamma`` in ``[e^-r, e^r]``. The derivative of
+    this function is the pair. No single ``t`` is the worst for all ``gamma``. The lower bound uses
+    losses of one ``t`` in every step, ``t = r / 2``, which is asymptotically the worst.
+
+    Source: Dong, Durfee and Rogers 2020 (arXiv:1909.13830), for the two outcomes. The envelope over
+    ``t``, which adaptive choices of ``t`` require, is derived here.
+    """
+
+    span: float
+    symmetric = True
+
+    @classmethod
+    def of(cls, span: float) -> BoundedRangePair:
+        """Return the pair at ``span``, or at the smallest span that a mesh resolves."""
+        return cls(max(span, _MIN_SPAN))
+
+    @property
+    def attained(self) -> Pair | None:
+        return PurePair.of(0.5 * self.span).attained
+
+    def range(self) -> tuple[float, float]:
+        return -self.span, self.span
+
+    def losses(self, tail: float, count: int) -> Array:
+        return np.linspace(-self.span, self.span, count)
+
+    def bins(self, edges: Array) -> Bins:
+        inner = np.concatenate([[-self.span], np.clip(edges, -self.span, self.span), [self.span]])
+        gap = np.diff(inner)
+        whole = -math.expm1(-self.span)
+        p = np.exp(0.5 * (inner[1:] - self.span)) * -np.expm1(-0.5 * gap) / whole
+        q = np.exp(-0.5 * (inner[:-1] + self.span)) * -np.expm1(-0.5 * gap) / whole
+        # The distance of two edges has an error of a few roundings of the edges themselves.
+        edge_error = np.where(gap > 0.0, 4 * _U * self.span, 0.0)
+        p_error = 0.5 * np.exp(0.5 * (inner[1:] - self.span)) * edge_error / whole
+        q_error = 0.5 * np.exp(-0.5 * (inner[:-1] + self.span)) * edge_error / whole
+        unit = 8 * _U * (2.0 + self.span)
+        return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * _U * self.span)
+
+
+def bounded_range_divergence(span: float, orders: Array) -> Array:
+    """Return ``D_alpha`` of any release with losses that span at most ``epsilon``.
+
+    For losses in ``[t - epsilon, t]`` the moment is largest for two outcomes. Over ``t``, the worst
+    case is ``e^t = (alpha - 1) A / (alpha B)`` with ``A = 1 - e^(-alpha epsilon)`` and
+    ``B = e^-epsilon - e^(-alpha epsilon)``, where
+
+        D = t + ln[A / (alpha (1 - e^-epsilon))] / (alpha - 1).
+
+    It is at most ``epsilon``, and at most ``alpha epsilon^2 / 8``: ``ln E_Q e^(alpha L)`` is zero
+    at ``alpha = 0`` and ``1``, and its second derivative, a variance, is at most ``epsilon^2 / 4``.
+
+    Source: Cesar and Rogers 2021 (arXiv:2004.07223), for the second bound; Dong, Durfee and Rogers,
+    ICML 2020 (arXiv:1909.13830), for the worst two outcomes.
+    """
+    if span == 0.0 or span > 1e100:
+        return np.full_like(orders, span)
+    power = orders - 1.0
+    smooth = np.maximum(orders * (0.25 * half_square(span)) * (1.0 + 8 * _U), SMALLEST)
+    a, b = -np.expm1(-orders * span), -np.expm1(-power * span)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        t = span + np.log(power) - np.log(orders) + np.log(a) - np.log(b)
+        rest = (np.log(a) - np.log(orders) - math.log(-math.expm1(-span))) / power
+        size = (span + np.log1p(orders) + np.abs(np.log(a))) * (1.0 + 1.0 / power)
+        size += np.abs(np.log(power)) + np.abs(np.log(b)) + abs(math.log(span)) / power
+        exact = t + rest + 32 * _U * (size + 1.0)
+    exact = np.where(np.isnan(exact), math.inf, exact)
+    return np.asarray(np.minimum(np.minimum(exact, smooth), span * (1.0 + 8 * _U)))

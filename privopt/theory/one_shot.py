@@ -1,0 +1,439 @@
+"""Rates of one-shot methods: perturbation of outputs, objectives and statistics; Gibbs sampling.
+
+Theorems and proofs are in :doc:`/theory/perturbation`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from privopt.arguments import checked
+from privopt.spec import ProblemClass
+from privopt.theory.rate import FIXED, Exponents, Quantity, Rate, Term, largest_excess, no_rate
+
+
+def _stationary(
+    problem_class: ProblemClass, regularisation: float, noise_square: float, solver_error: float
+) -> tuple[float, float, float]:
+    """Return the loss increase, the mixed term and the regulariser of the bound in ``E|z|^2``.
+
+    Requires ``H``-smooth losses with ``grad F_lambda = 0`` at the minimiser ``w_lambda``::
+
+        E F(w) - F* <= (lambda R^2/4) (1 + min(1, 2 q/R)) + ((H + lambda)/2) q^2
+
+    with ``q = sqrt(E|z|^2) + tau``, for any noise ``z``. The gradient vanishes if ``w_lambda`` is
+    in the interior of ``W``. It also vanishes for *every* data set over the ball of radius ``R`` if
+    the losses are ``m``-strongly convex with ``L <= 2 m R``. Proof:
+    :ref:`Perturbation, Theorem 2 <theory-perturbation-2>`.
+
+    Source: Chaudhuri, Monteleoni and Sarwate 2011, on the whole space; the constants and the case
+    of the ball are derived here.
+    """
+    if problem_class.smoothness is None:
+        raise ValueError("smoothness must be declared for this bound, got None")
+    far = math.sqrt(noise_square) + solver_error
+    rise = 0.5 * (problem_class.smoothness + regularisation) * far**2
+    bias = _bias(problem_class, regularisation)
+    share = min(1.0, 2.0 * far / problem_class.radius)
+    return rise, share and bias * share, bias
+
+
+@checked
+def perturbed_minimiser_regularisation(
+    problem_class: ProblemClass, *, unit_noise_norm: float
+) -> float:
+    """Return the ``lambda`` that balances regulariser and noise, ``E|z| = unit_noise_norm/lambda``.
+
+    ``argmin_lambda lambda R^2/4 + L u / lambda = 2 sqrt(L u) / R``. The bound is then ``R sqrt(L
+    u)``, which is ``sqrt(2) L R (sqrt(d) / (n mu))^{1/2}`` for Gaussian noise.
+    """
+    return 2.0 * math.sqrt(problem_class.lipschitz * unit_noise_norm) / problem_class.radius
+
+
+@checked
+def output_perturbation_rate(
+    problem_class: ProblemClass,
+    *,
+    regularisation: float,
+    noise_norm: float,
+    noise_square: float,
+    solver_error: float = 0.0,
+    smoothing: float = 0.0,
+    gaussian: bool,
+    balanced: bool,
+    stationary: bool = False,
+) -> Rate:
+    """Return the excess risk of output perturbation, ``Proj(argmin F_lambda + z)``.
+
+    ``F_lambda = F + (lambda/2)|w - c|^2``. For convex, ``L``-Lipschitz losses and any noise ``z``::
+
+        E F(w) - F* <= lambda R^2 / 4 + L (E|z| + tau) + L^2 h / 2.
+
+    The four terms are the regulariser (centred at ``c``, within ``R`` of every point of the set),
+    the noise, the distance ``tau`` of the computed from the exact minimiser, and the Moreau
+    smoothing of width ``h`` of a non-smooth loss. Projection is a contraction and adds no term. The
+    regulariser term is attained for small ``lambda``. Proof:
+    :ref:`Perturbation, Theorem 1 <theory-perturbation-1>`.
+
+    If ``stationary``, the bound in ``E|z|^2`` of Theorem 2 is used if it is smaller. A fixed
+    ``lambda`` has a bias that does not depend on the noise: there is no rate below ``lambda
+    R^2/4``.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Public facts.
+    regularisation, solver_error, smoothing : float
+        ``lambda``, ``tau`` and ``h``.
+    noise_norm, noise_square : float
+        ``E|z|`` and ``E|z|^2``.
+    gaussian : bool
+        True if the noise norm is of order ``sqrt(d)``, False if it is of order ``d``.
+    balanced : bool
+        True if ``lambda`` is that of :func:`perturbed_minimiser_regularisation`, False if fixed.
+    stationary : bool
+        True if the gradient vanishes at every minimiser.
+
+    References
+    ----------
+    The triangle inequality for Lipschitz losses with the distance of minimisers of Chaudhuri,
+    Monteleoni and Sarwate 2011, Corollary 8; the constants are derived here.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0)
+    >>> rate = output_perturbation_rate(facts, regularisation=0.2, noise_norm=0.1,
+    ...                                 noise_square=0.01, gaussian=True, balanced=True)
+    >>> round(rate.upper, 9), rate.exponents["n"]
+    (0.15, -0.5)
+    """
+    noise = "sqrt(d)/(n mu)" if gaussian else "d/(n epsilon)"
+    per_norm = Exponents(n=-1.0, dim=0.5 if gaussian else 1.0, epsilon=-1.0)
+    fixed = regularisation > 0.0
+    bias, least = ("lambda R^2/4 + ", "12 lambda R^2 <= ") if fixed else ("", "")
+    regulariser = Term("regulariser", _bias(problem_class, regularisation))
+    lipschitz = problem_class.lipschitz
+    terms: tuple[Term, ...] = (
+        Term("noise", lipschitz * noise_norm, per_norm),
+        regulariser,
+        Term("solver", lipschitz * solver_error, Exponents(n=-1.0)),
+        Term("smoothing", 0.5 * lipschitz**2 * smoothing, per_norm),
+    )
+    power, bound, tight_on = 1.0, f"{bias}L E|z|", "distance" if fixed else None
+    regime = f"lambda fixed, {least}L E|z| <= L R" if fixed else "E|z| <= R"
+    if not fixed and problem_class.smoothness is None:
+        tight_on = "regularised_distance"
+    if balanced:
+        power, tight_on, regime = 0.5, "two_kinks", f"{noise} <= 1"
+        half = 0.5 * per_norm  # the exponents of lambda too
+        powers = (half, half, Exponents(n=-1.0) + -1.0 * half, half)
+        terms = tuple(Term(t.name, t.value, p) for t, p in zip(terms, powers, strict=True))
+    flat = (math.inf,) * 3
+    if stationary:
+        flat = _stationary(problem_class, regularisation, noise_square, solver_error)
+    if math.fsum(flat) < math.fsum(term.value for term in terms):
+        tight_on, exponents = None, (per_norm, per_norm)
+        if not balanced:
+            curvature = "((H + lambda)/2)" if fixed else "(H/2)"
+            power, bound, exponents = 2.0, f"{bias}{curvature} E|z|^2", (2.0 * per_norm, per_norm)
+            regime = f"{least}{curvature} E|z|^2 <= L E|z|"
+            tight_on = None if fixed else "squared_distance"
+        noise_terms = tuple(
+            Term(*each) for each in zip(("noise", "drift"), flat[:2], exponents, strict=True)
+        )
+        terms = (terms[1], *noise_terms) if balanced else (*noise_terms, terms[1])
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem=f"E F(w) - F* <= {bound} (order ({noise})^{power:g})",
+        source="Chaudhuri, Monteleoni and Sarwate 2011 (arXiv:0912.0071); Bassily, Smith and "
+        "Thakurta 2014 (arXiv:1405.7085)",
+        terms=terms,
+        cap=largest_excess(problem_class),
+        regime=regime,
+        tight_on=tight_on,
+    )
+
+
+def _bias(problem_class: ProblemClass, regularisation: float) -> float:
+    """Return ``lambda R^2 / 4``."""
+    return 0.25 * regularisation * problem_class.radius**2 if regularisation > 0.0 else 0.0
+
+
+@checked
+def perturbed_objective_regularisation(
+    problem_class: ProblemClass, second_moment: Callable[[float], float], *, least: float = 0.0
+) -> float:
+    """Return the ``lambda > least`` of the smallest bound, ``E|t|^2 = second_moment(lambda)``.
+
+    ``second_moment`` must not increase in ``lambda``. If it is constant, the result is
+    ``sqrt(E|t|^2)/R`` and the bound is ``R sqrt(E|t|^2) / 2``. If the noise also covers the
+    curvature of the losses, the result is larger. The search grid has steps of two per cent.
+    """
+    radius = problem_class.radius
+
+    def balanced(regularisation: float) -> float:
+        return max(math.sqrt(second_moment(regularisation)) / radius, least * 1.001)
+
+    # The minimiser is at least the balance of the smallest noise and at most its own balance.
+    lowest = balanced(1e12 * (least + problem_class.lipschitz / radius))
+    highest = lowest
+    while balanced(highest) > highest:
+        highest *= 2.0
+    steps = 2 + math.ceil(math.log(highest / lowest) / 0.02)
+    grid = np.geomspace(lowest, highest, steps).tolist()
+
+    def bound(regularisation: float) -> float:
+        return math.fsum(_costs(problem_class, regularisation, second_moment(regularisation)))
+
+    return float(min(grid, key=bound))
+
+
+@checked
+def objective_perturbation_rate(
+    problem_class: ProblemClass,
+    *,
+    regularisation: float,
+    noise_second_moment: float,
+    distance: float,
+    gaussian: bool,
+    tuned: bool,
+) -> Rate:
+    """Return the excess risk of ``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>``.
+
+    For convex, ``L``-Lipschitz losses and any ``t`` of mean zero that is independent of the data::
+
+        E F(w) - F* <= (lambda/4) R^2 + E|t|^2 / (4 lambda) + L distance.
+
+    Proof: :ref:`Perturbation, Theorem 3 <theory-perturbation-3>`.
+
+    ``regularisation`` is ``lambda`` and ``noise_second_moment`` is ``E|t|^2``. ``distance`` bounds
+    the distance from the minimiser, due to the solver and a second noise. If not ``gaussian``, the
+    norm of ``t`` is of order ``d`` (pure privacy). ``tuned`` is True if ``lambda`` minimises the
+    bound, False if it is fixed.
+
+    Source: the constants are derived here; Kifer, Smith and Thakurta 2012 for the order.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
+    >>> rate = objective_perturbation_rate(facts, regularisation=0.2, noise_second_moment=0.04,
+    ...                                    distance=0.0, gaussian=True, tuned=True)
+    >>> round(rate.upper, 9), rate.exponents["dim"]
+    (0.1, 0.5)
+    """
+    noise = "sigma sqrt(d)/n" if gaussian else "d/(n epsilon)"
+    power = Exponents(n=-1.0, dim=0.5 if gaussian else 1.0, epsilon=-1.0)
+    noise_cost, bias = _costs(problem_class, regularisation, noise_second_moment)
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem="E F(w) - F* <= (lambda/4) R^2 + E|t|^2/(4 lambda)",
+        source="Kifer, Smith and Thakurta 2012; both squares kept",
+        terms=(
+            Term("noise", noise_cost, power if tuned else 2.0 * power),
+            Term("regulariser", bias, power if tuned else FIXED),
+            Term("solver", problem_class.lipschitz * distance),
+        ),
+        cap=largest_excess(problem_class),
+        regime=(
+            f"{noise} <= L, at H/(lambda n epsilon) constant"
+            if tuned
+            else f"lambda fixed, noise leading: {noise} >= 10 lambda R"
+        ),
+        tight_on="huber" if tuned else None,
+    )
+
+
+def _costs(facts: ProblemClass, regularisation: float, second_moment: float) -> tuple[float, float]:
+    """Return the noise term and the regulariser term."""
+    return 0.25 * second_moment / regularisation, 0.25 * regularisation * facts.radius**2
+
+
+@checked
+def exponential_mechanism_regularisation(
+    problem_class: ProblemClass, *, sensitivity: float, mu: float
+) -> float:
+    """Return the ``m`` that balances sampling error and regulariser: ``2 G sqrt(d) / (mu R)``.
+
+    The bound is then ``G R sqrt(d) / mu``, which is ``2 L R sqrt(d) / (n mu)`` under
+    ``replace_one``.
+    """
+    return 2.0 * sensitivity * math.sqrt(problem_class.dim) / (mu * problem_class.radius)
+
+
+@checked
+def exponential_mechanism_rate(
+    problem_class: ProblemClass,
+    *,
+    temperature: float,
+    regularisation: float = 0.0,
+    pure: bool,
+    balanced: bool = True,
+) -> Rate:
+    """Return the excess risk of a sample of ``exp(-k (F + (m/2)|w - c|^2))`` on ``W``.
+
+    For convex losses and ``k = 1/temperature``::
+
+        E F(w) - F* <= d / k + m R^2 / 4.
+
+    pure
+        ``m = 0``, ``k = epsilon/(2 R G)``: ``2 R G d / epsilon``, which is ``4 L R d/(n epsilon)``
+        under ``replace_one``, and half of that under ``zero_out`` and ``add_or_remove_one``.
+    Gaussian
+        ``k = m mu^2 / G^2``: ``d G^2 / (m mu^2) + m R^2 / 4``.
+
+    Proof: :ref:`Perturbation, Theorem 4 <theory-perturbation-4>`.
+
+    ``regularisation`` is ``m``, 0 if the guarantee is ``pure``. ``balanced`` is True if ``m`` is
+    that of :func:`exponential_mechanism_regularisation`, False if it is fixed.
+
+    Source: Bassily, Smith and Thakurta 2014 (the order, for pure DP); Gopi, Lee and Liu 2022. The
+    constants are derived here; theirs have the diameter ``D`` in place of ``R``.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0)
+    >>> exponential_mechanism_rate(facts, temperature=0.04, pure=True).upper
+    0.08
+    """
+    balanced_exponents = Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
+    by_sample, by_bias = balanced_exponents, balanced_exponents
+    if pure:
+        by_sample, by_bias = Exponents(n=-1.0, dim=1.0, epsilon=-1.0), FIXED
+    elif not balanced:
+        by_sample, by_bias = 2.0 * balanced_exponents, FIXED
+    regime = "sqrt(d) <= n mu" if balanced else "m fixed, d/k >= 25 m R^2"
+    radius, dim = problem_class.radius, problem_class.dim
+    bias = 0.25 * regularisation * radius**2 if regularisation > 0.0 else 0.0
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem="E F(w) - F* <= "
+        + ("d/k (4 L R d/(n epsilon) under replace_one)" if pure else "d/k + m R^2/4"),
+        source="Bassily, Smith and Thakurta 2014 (arXiv:1405.7085)"
+        if pure
+        else "Gopi, Lee and Liu 2022 (arXiv:2203.00263)",
+        terms=(Term("draw", dim * temperature, by_sample), Term("regulariser", bias, by_bias)),
+        cap=largest_excess(problem_class),
+        regime="d <= n epsilon / 40" if pure else regime,
+        tight_on="distance" if pure or balanced else None,
+    )
+
+
+@checked
+def sufficient_statistics_rate(
+    problem_class: ProblemClass,
+    *,
+    noise_std: float,
+    weight: float,
+    floor: float,
+    balanced: bool,
+    gaussian: bool,
+) -> Rate:
+    """Return the excess risk of the minimiser of a noisy quadratic over a set of radius ``R``.
+
+    ``F(c + v) = v^T A v/2 - <b, v>`` up to a constant. The output minimises it over ``W`` with ``A
+    + E + lambda I`` in place of ``A`` and ``b + e`` in place of ``b``. Entries of ``e`` have
+    standard deviation ``sigma/w``; entries of the symmetric ``E`` have ``sigma`` on the diagonal
+    and ``sigma/sqrt(2)`` off it. For all data and any closed ``W`` within ``R`` of ``c``::
+
+        E F(w) - F* <= R sigma sqrt((d + 1)(1/w^2 + R^2/2)) + (R^2/2) E lambda.
+
+    The ridge ``lambda = max(0, f - l)``, with ``l`` the smallest eigenvalue of ``A + E``, satisfies
+    ``E lambda <= f + nu`` with ``nu = sigma sqrt(2(d + 1))``. Proof:
+    :ref:`Perturbation, Theorem 5 <theory-perturbation-5>`.
+
+    Parameters
+    ----------
+    problem_class : ProblemClass
+        Public facts.
+    noise_std, weight : float
+        ``sigma`` and ``w``.
+    floor : float
+        ``f``; minus infinity for ``lambda = 0``. A negative ``f`` counts as 0 in the bound, and the
+        quadratic may not be convex.
+    balanced : bool
+        True if ``f = nu``, False if ``f`` is fixed.
+    gaussian : bool
+        If False, the noise vector has a uniform direction and the mean norm of Gaussian noise with
+        this ``sigma``, which is then of order ``d^2/(n epsilon)``.
+
+    References
+    ----------
+    Wang 2018 for the method with an adaptive ridge; the bound is derived here.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=3, lipschitz=2.0, radius=1.0, smoothness=1.0)
+    >>> rate = sufficient_statistics_rate(
+    ...     facts, noise_std=0.01, weight=math.sqrt(2.0), floor=-math.inf, balanced=False,
+    ...     gaussian=True)
+    >>> round(rate.upper, 9), rate.exponents["n"]
+    (0.02, -1.0)
+    """
+    radius, roots = problem_class.radius, math.sqrt(problem_class.dim + 1.0)
+    if math.isinf(radius):
+        return no_rate("the set is not bounded", whole_class=False)
+    powers = Exponents(n=-1.0, dim=0.5 if gaussian else 1.5, epsilon=-1.0)
+    noise = radius * roots * noise_std
+    terms = [Term("noise", noise * math.sqrt(1.0 / weight**2 + 0.5 * radius**2), powers)]
+    bound = "R sigma sqrt((d + 1)(1/w^2 + R^2/2))"
+    with_ridge, convex = floor > -math.inf, floor >= 0.0
+    if with_ridge:
+        terms.append(Term("ridge", noise * radius / math.sqrt(2.0), powers))
+        terms.append(
+            Term("floor", 0.5 * radius**2 * max(floor, 0.0), powers if balanced else FIXED)
+        )
+        bound += " + R^2 sigma sqrt(2(d + 1))" if balanced else " + R^2 (nu + f)/2"
+    ratio = "sqrt(d)/(n mu)" if gaussian else "d^(3/2)/(n epsilon)"
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem=f"E F(w) - F* <= {bound} of squared losses with |x| <= X, |y - <x, c>| <= Y "
+        f"(order L R {ratio})",
+        source="Wang 2018 (arXiv:1803.02596) for the method; the bound is derived here",
+        terms=tuple(terms),
+        cap=largest_excess(problem_class),
+        whole_class=False,
+        requires=frozenset({"squares"} if convex else {"squares", "ball"}),
+        regime=f"{ratio} <= 1/4" if balanced or not with_ridge else "f fixed, and below noise/20",
+        tight_on="isotropic_squares" if gaussian and (balanced or not with_ridge) else None,
+    )
+
+
+@checked
+def sufficient_statistics_weight(
+    sensitivity: Callable[[float], float],
+    *,
+    radius: float,
+    ridges: float,
+    feature_clip: float,
+    label_clip: float,
+) -> float:
+    """Return the ``w`` of the smallest bound if ``sigma`` is proportional to ``sensitivity(w)``.
+
+    ``ridges`` is the number of times that ``R^2 nu/2`` is paid: 0 without a ridge, 2 if it is
+    balanced. Without a ridge ``w^2 Y^2 = 2 k X^2`` with ``k = 2 Y/(Y + sqrt(Y^2 + 8 R^2 X^2))``
+    under ``replace_one``. On the whole space ``R = Y/X``, so that predictions have the size of
+    labels.
+
+    Examples
+    --------
+    >>> def sensitivity(weight):
+    ...     return 1.0 + 0.5 * weight**2
+    >>> round(sufficient_statistics_weight(
+    ...     sensitivity, radius=1.0, ridges=0.0, feature_clip=1.0, label_clip=1.0), 5)
+    1.0
+    """
+    unit = feature_clip / label_clip
+    reach = radius if math.isfinite(radius) else 1.0 / unit
+    ridge_cost = ridges * reach / math.sqrt(2.0)
+
+    def bound(logarithm: float) -> float:
+        weight = unit * math.exp(logarithm)
+        cost = math.hypot(1.0 / weight, reach / math.sqrt(2.0)) + ridge_cost
+        return math.log(sensitivity(weight) * cost)
+
+    result = minimize_scalar(bound, bounds=(-12.0, 3.0), method="bounded", options={"xatol": 1e-10})
+    return unit * math.exp(float(result.x))
