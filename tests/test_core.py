@@ -531,7 +531,7 @@ SWAPPED = {
     "problem must be a .*Problem, got an object of type tuple": lambda p, w, k: privopt.run(
         p, w.data, k[0]
     ),
-    "plans must be a sequence of Plan, got one alone": privopt.run_many,
+    "plans must be a sequence of Plan, got a single plan": privopt.run_many,
     "plans must be a Plan, got an object of type NoneType": lambda p, w, k: privopt.run_many(
         [p, None], w, k
     ),

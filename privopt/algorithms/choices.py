@@ -143,14 +143,12 @@ class Batching:
             options = {"batch_size": size, "rate": rate, "capacity": capacity, "cycle": cycle}
             for name, value in options.items():
                 if value is not None:
-                    raise ValueError(
-                        f"{name} must be left out beside a sampler, got {shown(value)}"
-                    )
+                    raise ValueError(f"{name} must be left out with a sampler, got {shown(value)}")
             return cls(n, float(own.divisor(float(n))), own)
         member("sampler", sampler, names)
         if rate is not None:
             if size is not None:
-                raise ValueError(f"rate must be left out beside batch_size, got {shown(rate)}")
+                raise ValueError(f"rate must be left out with batch_size, got {shown(rate)}")
             if positive_number("rate", rate) > 1.0:
                 raise ValueError(f"rate must be at most 1, got {shown(rate)}")
             size = rate * n
@@ -257,7 +255,7 @@ def checked_update(update: Optimiser | None) -> Update:
     checked = update if isinstance(update, Update) else Update.of(update)
     if not checked.descends:
         raise ValueError(
-            f"update must move against the gradient, got {checked}, which moves along it: its "
+            f"update must move against the gradient, got {checked}, which moves along it: the "
             "factory must contain the minus sign, as optax.scale_by_learning_rate does"
         )
     return checked

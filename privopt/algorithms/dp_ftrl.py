@@ -178,7 +178,7 @@ def rate(plan: Plan) -> Rate:
     assert isinstance(declared, Declared)
     quantity, update, batches = declared.quantity, method.update, mechanism.batches
     if not isinstance(batches, OrderedBatches):
-        return no_rate("the batches are not those of passes in one order", quantity=quantity)
+        return no_rate("the batches are not passes in one order", quantity=quantity)
     epochs, rest = divmod(mechanism.steps, batches.period)
     noise, options = mechanism.noise, dict(update.options)
     restarted = noise.period if isinstance(noise, RestartedNoise) else None
@@ -190,9 +190,9 @@ def rate(plan: Plan) -> Rate:
     elif step_rule(method.step_sizes) != StepRule(method.step_sizes.scale):
         reason = "the leader's regularisation changes"
     elif rest or batches.n != facts.n:
-        reason = "the steps are no whole passes over the records"
+        reason = "the steps are not whole passes over the records"
     elif quantity is Quantity.POPULATION_RISK and method.output != Average():
-        reason = "the theorem speaks of the average of all iterates"
+        reason = "the theorem is for the average of all iterates"
     if reason:
         return no_rate(reason, quantity=quantity)
     return ftrl_rate(

@@ -156,7 +156,7 @@ def descend(
     steps = int(mechanism.steps)
     if update.has_step_sizes and step_size is not None:
         raise ValueError(
-            "step_size must be left out beside update, an optimiser with its own step sizes, got "
+            "step_size must be left out with update, an optimiser with its own step sizes, got "
             f"{shown(step_size)}: give a factory to set it, such as update=Update.of(optax.adam)"
         )
     default = step_size is None and output is None and is_plain(update)

@@ -104,7 +104,7 @@ def l1_recovery(
         check_paper(budget)
         calibration = "published"
         if matrix is not None:
-            raise ValueError("matrix must be left out for mode='paper', whose matrix is fresh")
+            raise ValueError("matrix must be left out for mode='paper', which samples a new matrix")
     query = ClippedMean.of(problem_class, clip)
     array = None if matrix is None else _checked_matrix(matrix, measurements, problem_class.dim)
     rows = measurements if array is None else array.shape[0]
@@ -151,7 +151,7 @@ def _checked_rows(rows: object, dim: int) -> int:
 
 def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.float64]:
     if rows is not None:
-        raise ValueError(f"measurements must be left out beside matrix, got {shown(rows)}")
+        raise ValueError(f"measurements must be left out with matrix, got {shown(rows)}")
     try:
         entries = np.asarray(matrix)
     except ValueError:

@@ -40,8 +40,8 @@ def noisy_adam(
     ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` with the gradients of DP-SGD. ``m_hat`` and
     ``u_hat`` are moments of the gradient mapping of the noisy gradients
     (:mod:`privopt.convex.first_order`), which equals the noisy gradient far from the boundary of
-    the set. With the noisy gradients, Adam would not stop at a minimiser on the boundary, and the
-    less so the smaller their noise.
+    the set. With the noisy gradients, Adam would not converge to a minimiser on the boundary, in
+    particular for small noise.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def noisy_adam(
 
     Rate
     ----
-    None is known for this method.
+    No rate is known that improves with the privacy budget.
 
     Source: Abadi et al. 2016 (the noisy moments); Kingma and Ba 2015; Loshchilov and Hutter 2019
     (weight decay).

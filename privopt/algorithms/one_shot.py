@@ -51,13 +51,13 @@ def require_convex_lipschitz(algorithm: str, problem_class: ProblemClass) -> Non
     """Check convexity and a finite ``L``, on which the guarantee of the method depends."""
     if not problem_class.convex:
         raise ValueError(
-            f"convex must be True for {algorithm}, got False: its guarantee rests on convexity, "
-            "while those of gradient methods (dp_gd, dp_sgd) hold for any loss"
+            f"convex must be True for {algorithm}, got False: its guarantee needs convexity; "
+            "the guarantees of gradient methods (dp_gd, dp_sgd) hold for any loss"
         )
     if math.isinf(problem_class.lipschitz):
         raise ValueError(
-            f"lipschitz must be declared for {algorithm}, got inf: its guarantee rests on it, "
-            "and no clip norm stands in for it"
+            f"lipschitz must be declared for {algorithm}, got inf: its guarantee needs it, "
+            "and a clip norm cannot replace it"
         )
 
 

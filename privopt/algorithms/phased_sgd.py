@@ -104,8 +104,8 @@ def phased_sgd(
     require_delta("phased_sgd", budget)
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         raise ValueError(
-            "relation must be replace_one or zero_out for phased_sgd, where a record added moves "
-            f"others to other phases, got {budget.relation}"
+            "relation must be replace_one or zero_out for phased_sgd, because an added record "
+            f"changes the phases of others, got {budget.relation}"
         )
     mu = gaussian_mu(budget.epsilon, budget.delta)
     if step_size is not None:

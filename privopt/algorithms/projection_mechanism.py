@@ -121,8 +121,8 @@ def check_paper(budget: Budget) -> None:
     """Check that the classical Gaussian noise is proved private for this epsilon."""
     if budget.epsilon > 1.0:
         raise ValueError(
-            "epsilon must not exceed 1 for mode='paper', whose Gaussian noise is proved private "
-            f"up to there, got {shown(budget.epsilon)}"
+            "epsilon must not exceed 1 for mode='paper': its Gaussian noise is proved private for "
+            f"epsilon <= 1, got {shown(budget.epsilon)}"
         )
 
 
@@ -156,7 +156,7 @@ def rate_with(problem_class: ProblemClass, query: ClippedMean, rate: Rate) -> Ra
     The modulus is the declared smoothness, or at most 1.
     """
     if query.changes(problem_class):
-        rate = no_rate("records are clipped below the norm that they may have")
+        rate = no_rate("records are clipped below the norm that the class permits")
     requires = {"unit_modulus"} if problem_class.smoothness is None else ()
     whole = problem_class.strong_convexity > 0.0  # else the hard losses of the class are linear
     return replace(rate, whole_class=whole, requires=frozenset(requires))

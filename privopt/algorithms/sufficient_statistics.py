@@ -127,7 +127,7 @@ def rate(plan: Plan) -> Rate:
     assert isinstance(params, Params)
     mechanism, query = params.mechanism, params.mechanism.query
     if query.changes(plan.problem_class):
-        return no_rate("records may be clipped below what is declared", whole_class=False)
+        return no_rate("records may be clipped below the declared norm", whole_class=False)
     return sufficient_statistics_rate(
         plan.problem_class,
         noise_std=noise_std(mechanism),

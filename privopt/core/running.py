@@ -168,7 +168,7 @@ def run_many(
 def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Parameters]]:
     """Return the first plan and the parameters of all plans, which must share a program."""
     if isinstance(plans, Plan):
-        raise ValueError("plans must be a sequence of Plan, got one alone; write [plan]")
+        raise ValueError("plans must be a sequence of Plan, got a single plan; write [plan]")
     if not isinstance(plans, Sequence):
         raise ValueError(f"plans must be a sequence of Plan, got {described(plans)}")
     plans = [instance("plans", plan, Plan) for plan in plans]

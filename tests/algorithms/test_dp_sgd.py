@@ -217,7 +217,7 @@ def test_a_sampler_is_taken_as_a_noise_is():
     assert own.guarantee.meets(BUDGET)
     assert own.rate.upper == math.inf
     for choice, value in {"batch_size": 10, "capacity": 20}.items():
-        with pytest.raises(ValueError, match=f"{choice} must be left out beside a sampler"):
+        with pytest.raises(ValueError, match=f"{choice} must be left out with a sampler"):
             plan(**{"batch_size": None, "sampler": batches, choice: value})
     for bad in (object(), PoissonBatches):
         with pytest.raises(ValueError, match=r"sampler must be one of poisson, .* or answer block"):
