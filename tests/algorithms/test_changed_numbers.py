@@ -461,7 +461,7 @@ class SpokenNoise(HeavyNoise):
 
 
 @pytest.mark.parametrize("case", ["dp_gd", "dp_ftrl"])
-def test_noise_of_another_law_has_a_rate_where_it_says_its_variance(case):
+def test_noise_of_another_law_has_a_rate_if_its_variance_is_known(case):
     facts, own, choices = CASES[case]
     plan = privopt.ALGORITHMS[case].plan
     choices = {**choices, **({"regularisation": 9.0} if case == "dp_ftrl" else {"step_size": 0.1})}

@@ -207,8 +207,8 @@ def test_places_for_all_records_are_charged_as_poisson_batches():
     assert plan(capacity=25).params.mechanism.scale > whole.params.mechanism.scale
 
 
-def test_a_sampler_is_taken_as_a_noise_is():
-    """It brings its size along; one of privopt's is as good as its name, another has no rate."""
+def test_a_sampler_may_be_a_name_or_an_object():
+    """A sampler object defines the batch size. Only samplers of privopt have a rate."""
     named = plan(steps=30, batch_size=10)
     batches = PoissonBatches.of(10, N, budget=BUDGET, steps=30)
     given = plan(steps=30, batch_size=None, sampler=batches)
