@@ -39,7 +39,7 @@ _NON_PRIVATE = NonPrivateDpEvent()
 
 
 class _LatticeNoise(NamedTuple):
-    """``spacing (round(answer / spacing) + z)`` with integers ``z``; ``scale`` is in spacings."""
+    """Lattice noise ``spacing (round(answer/spacing) + z)``; ``scale`` is in spacings."""
 
     query: BoundedQuery | L1BoundedQuery
     scale: float
@@ -142,7 +142,9 @@ class _LatticeNoise(NamedTuple):
 
 
 class DiscreteGaussianMechanism(_LatticeNoise):
-    """``spacing (round(answer/spacing) + z)``, each ``z_j`` with ``P(z) ~ exp(-z^2/(2 scale^2))``.
+    """Discrete Gaussian noise on a lattice: ``spacing (round(answer/spacing) + z)``.
+
+    Each ``z_j`` has the law ``P(z) ~ exp(-z^2/(2 scale^2))``.
 
     Formal guarantee
     ----------------
@@ -186,7 +188,9 @@ class DiscreteGaussianMechanism(_LatticeNoise):
 
 
 class DiscreteLaplaceMechanism(_LatticeNoise):
-    """``spacing (round(answer/spacing) + z)``, each ``z_j`` with ``P(z) ~ exp(-|z|/scale)``.
+    """Discrete Laplace noise on a lattice: ``spacing (round(answer/spacing) + z)``.
+
+    Each ``z_j`` has the law ``P(z) ~ exp(-|z|/scale)``.
 
     Formal guarantee
     ----------------

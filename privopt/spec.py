@@ -241,9 +241,9 @@ class Premises:
     Parameters
     ----------
     n, dim, lipschitz, lipschitz_l1, lipschitz_linf, smoothness, radius, sparsity : float
-        Largest permitted declarations. A larger number of records is refused. This reveals no data
-        set that the guarantee covers. Records must not be dropped instead: removing an early record
-        would then include a late one, which is two changes between neighbours.
+        Largest permitted declarations. A larger number of records is refused, which does not depend
+        on data sets that the guarantee covers. Records must not be dropped instead: removing an
+        early record would then include a late one, which is two changes between neighbours.
     strong_convexity : float
         Smallest permitted declaration.
     convex, whole_space : bool

@@ -108,7 +108,6 @@ def bias_reduced_sgd(
     base : int
         Smallest batch size ``b_0``, at most ``n/2``. For equal ``b_0 T``, noise and error are about
         equal, and fewer steps take less time.
-        equal, and fewer steps take less time.
     step_size : float or StepSizes, optional
         Step sizes ``eta``. Default: ``R/(nu sqrt(T + 1))``; with a gap,
         ``sqrt(2 gap/(H (T + 1)))/nu``.

@@ -89,9 +89,9 @@ def dp_gd(
 
         post "sparse"      E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + 2 R e
 
-    with the error ``e^2`` of a projected gradient, at most ``sqrt(2) L sigma sqrt(s ln 2d)`` or ``d
-    sigma^2``. For losses that are not smooth: ``R L/sqrt(T + 1) + 2 R e``. The bias ``e`` does not
-    decrease with ``T``.
+    with the squared error ``e^2`` of a projected gradient, at most ``sqrt(2) L sigma sqrt(s ln
+    2d)`` or ``d sigma^2``. For losses that are not smooth: ``R L/sqrt(T + 1) + 2 R e``. The bias
+    ``e`` does not decrease with ``T``.
 
     Without ``post``, for the default ``T`` below its limit, the first two are at most 3 and 2.2
     times ``L R sqrt(d)/(n mu)``. There is no rate for ``clip < L``, other updates or other outputs.

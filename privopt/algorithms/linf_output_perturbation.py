@@ -125,8 +125,8 @@ def linf_output_perturbation(
     ----
     Gaussian, default ``lambda``: ``2^{5/4} L R sqrt(kappa/n) (s ln 2d)^{1/4}``, ``kappa`` about
     ``1/mu``. Laplace: of order ``(s ln d/(n epsilon))^{2/5}`` for smooth losses; the published
-    exponent is ``1/3``. The population risk adds ``2 L^2/(lambda n)``. It is not always
-    below the bounds of dense methods; ``rate.regime`` states when this noise is better.
+    exponent is ``1/3``. The population risk adds ``2 L^2/(lambda n)``. The bound is not
+    always below the bounds of dense methods; ``rate.regime`` states when it is.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4. The
     paper regularises towards 0 for any optimum.
