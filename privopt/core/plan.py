@@ -33,8 +33,8 @@ from privopt.release import Pytree
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 from privopt.theory import Rate, no_rate
 
-_NUMBERS = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
-_OF_A_CONTROL = ("control", "class", "guarantee", "assuming", "noise", "numbers")
+_PARAMETERS = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
+_CONTROL_ROWS = ("control", "class", "guarantee", "assuming", "noise", "numbers")
 
 
 def _no_rate(plan: Plan) -> Rate:
@@ -301,7 +301,7 @@ def _screen(plan: Plan) -> str:
     """Return class, guarantee, noise, parameters and bounds of a plan, one per line."""
     facts, budget, rate = plan.problem_class, plan.budget, plan.rate
     epsilon = plan.guarantee.epsilon(budget.delta)
-    noise, numbers = _noise_and_numbers(plan.params)
+    noise, numbers = _noise_and_parameters(plan.params)
     trivial = facts.lipschitz * facts.radius
     rows = {
         "control": ""
@@ -327,7 +327,7 @@ def _screen(plan: Plan) -> str:
         if math.isinf(trivial)
         else f"the centre c of the set has F(c) - F* <= L R = {trivial:.4g}",
     }
-    selected = rows if plan.noise_factor is None else {name: rows[name] for name in _OF_A_CONTROL}
+    selected = rows if plan.noise_factor is None else {name: rows[name] for name in _CONTROL_ROWS}
     lines = [f"  {name:<14}{text}" for name, text in selected.items() if text]
     return "\n".join([f"{plan.algorithm.name}: {plan.algorithm.summary}", *lines])
 
@@ -338,15 +338,15 @@ def _declared(facts: ProblemClass) -> list[tuple[str, float]]:
     return [(name, x) for name, x in vars(facts).items() if x != defaults.get(name, math.inf)]
 
 
-def _noise_and_numbers(params: Parameters) -> tuple[str, str]:
-    """Return the scale of every noise, and the numbers named in ``_NUMBERS``, as text."""
+def _noise_and_parameters(params: Parameters) -> tuple[str, str]:
+    """Return the scale of every noise, and the numbers named in ``_PARAMETERS``, as text."""
     noise: dict[str, float | np.ndarray] = {}
     numbers: dict[str, float | np.ndarray] = {}
     for path, number in jax.tree_util.tree_leaves_with_path(params):
         *_, owner, name = ("", *jax.tree_util.keystr(path, simple=True, separator=".").split("."))
         if name.endswith("scale") and owner != "step_sizes":
             noise[f"{owner}.{name}"] = number
-        elif name in _NUMBERS or owner == "step_sizes":
+        elif name in _PARAMETERS or owner == "step_sizes":
             numbers.setdefault("step_size" if owner == "step_sizes" else name, number)
     return _listed(noise), _listed(numbers)
 

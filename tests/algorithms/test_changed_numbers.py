@@ -500,7 +500,7 @@ def test_an_algorithm_that_declares_no_rate_claims_none():
         str(dataclasses.replace(plan, algorithm=broken))
 
 
-# --- what a guarantee rests on --------------------------------------------------------------------
+# --- assumptions of a guarantee -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -523,7 +523,7 @@ def test_an_algorithm_that_declares_no_rate_claims_none():
 def test_a_class_that_declares_less_than_the_guarantee_rests_on_is_refused(case, fact, value):
     plan = planned(case)
     weaker = dataclasses.replace(plan.problem_class, **{fact: value})
-    message = rf"problem_class\.{fact} must be .* rests, got|static\.{fact}"
+    message = rf"problem_class\.{fact} must be .* an assumption of the guarantee, got|static\.{fact}"
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(plan, problem_class=weaker)
 

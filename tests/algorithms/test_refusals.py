@@ -326,7 +326,7 @@ def test_a_plan_for_convex_problems_refuses_others(name):
         privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **BY_GRADIENTS[name]),
         jax.random.key(0),
     )
-    told = r"problem\.convex must be True, .* plan rests, got False"
+    told = r"problem\.convex must be True, an assumption of the plan, got False"
     with pytest.raises(ValueError, match=told):
         privopt.run(planned, problem(convex=False), key)
     with pytest.raises(ValueError, match=told):
