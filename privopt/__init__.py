@@ -1,7 +1,7 @@
 """Differentially private convex optimisation in JAX: every rate is a test.
 
-Rooms load on first use, so the host side (``spec``, ``privacy``, ``theory``) works, and starts
-quickly, where JAX is not installed. ``lab`` and the command need the extra ``privopt[lab]``.
+Packages load on first use. The host side (``spec``, ``privacy``, ``theory``) therefore starts
+quickly and works without JAX. ``lab`` and the command need the extra ``privopt[lab]``.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ else:
         "projection_mechanism",
         "sufficient_statistics",
     )
-    _ROOM_OF = {
+    _PACKAGE_OF = {
         **dict.fromkeys(("Budget", "ProblemClass", "Relation"), "spec"),
         **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
         **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "RunState", "Stepper"), "core"),
@@ -162,22 +162,22 @@ else:
         **dict.fromkeys(("ALGORITHMS", *_PLANNERS), "algorithms"),
     }
 
-    _OF_THE_LAB = {"matplotlib", "pandas", "pyarrow", "rich", "sklearn", "typer"}
+    _LAB_DEPENDENCIES = {"matplotlib", "pandas", "pyarrow", "rich", "sklearn", "typer"}
 
     def __getattr__(name):
-        """Load the room that a public name lives in, on first use."""
+        """Load the package of a public name on first use."""
         try:
             return _load(name)
         except ModuleNotFoundError as error:
-            if error.name in _OF_THE_LAB:
+            if error.name in _LAB_DEPENDENCIES:
                 error.msg += "; it comes with the extra lab: pip install 'privopt[lab]'"
             raise
 
     def _load(name):
         if name == "__version__":
             value = import_module("importlib.metadata").version(__name__)
-        elif name in _ROOM_OF:
-            value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+        elif name in _PACKAGE_OF:
+            value = getattr(import_module(f"{__name__}.{_PACKAGE_OF[name]}"), name)
         elif name in __all__:
             return import_module(f"{__name__}.{name}")
         else:
@@ -186,5 +186,5 @@ else:
         return value
 
     def __dir__():
-        """The public names, loaded or not."""
+        """Return the public names, loaded or not."""
         return sorted({*globals(), *__all__})

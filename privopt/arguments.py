@@ -68,21 +68,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Catalogue(dict[str, Kind]):
-    """Things of one kind by name; ``[name]`` refuses one that is not there with those that are."""
+    """Objects of one kind by name; an unknown name raises ``KeyError`` with the known names."""
 
     def __init__(self, kind: str, things: Iterable[tuple[str, Kind]]) -> None:
         super().__init__(things)
         self.kind = kind
 
     def __missing__(self, name: object) -> Kind:
-        known, near = ", ".join(self), suggestion(name, self)
-        raise KeyError(f"{self.kind} must be one of {known}, got {shown(name)}{near}")
+        names, near = ", ".join(self), suggestion(name, self)
+        raise KeyError(f"{self.kind} must be one of {names}, got {shown(name)}{near}")
 
 
 class Names(StrEnum):
-    """An enumeration of the values that an argument may take.
+    """Enumeration of the values of an argument.
 
-    ``Relation(value)`` refuses what is no member in the name of the argument ``relation``.
+    ``Relation(value)`` with an unknown value raises an error for the argument ``relation``.
     """
 
     @classmethod
@@ -91,18 +91,18 @@ class Names(StrEnum):
 
     @classmethod
     def named(cls, name: str, value: object) -> Self:
-        """The member that ``value`` is or names, for the argument ``name``."""
+        """Return the member that ``value`` is or names; ``name`` is the argument in messages."""
         member(name, value, [each.value for each in cls], cls._synonyms())
         return cls(str(value))
 
     @classmethod
     def _synonyms(cls) -> dict[str, str]:
-        """Names used elsewhere, in small letters, and what they are called here."""
+        """Return names from other libraries, in lower case, and their names here."""
         return {}
 
 
 def real(name: str, value: object) -> float:
-    """``value`` as a float."""
+    """Return ``value`` as a float."""
     if not _is_real(value):
         raise ValueError(f"{name} must be a real number, got {shown(value)}")
     try:
@@ -119,43 +119,43 @@ def flag(name: str, value: object) -> bool:
 
 
 def positive_number(name: str, value: object) -> float:
-    """``value`` as a positive finite float."""
+    """Return ``value`` as a positive finite float."""
     if not (_is_real(value) and 0.0 < real(name, value) < math.inf):
         raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
     return real(name, value)
 
 
 def positive_integer(name: str, value: object) -> int:
-    """``value`` as a positive int."""
+    """Return ``value`` as a positive int."""
     if not (_is_whole(value) and int(value) >= 1):
         raise ValueError(f"{name} must be a positive integer, got {shown(value)}")
     return int(value)
 
 
 def count(name: str, value: object) -> int:
-    """``value`` as an int in ``[1, 2^31)``, which a device counts with."""
+    """Return ``value`` as an int in ``[1, 2^31)``, the range of counters on a device."""
     if not (_is_whole(value) and 1 <= int(value) <= _INT32_MAX):
         raise ValueError(f"{name} must be an integer from 1 to {_INT32_MAX}, got {shown(value)}")
     return int(value)
 
 
 def instance(name: str, value: object, kind: type[Kind]) -> Kind:
-    """``value``, if it is an object of that type."""
+    """Return ``value`` if it has the type ``kind``."""
     if isinstance(value, kind):
         return value
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     raise ValueError(f"{name} must be {article} {kind.__name__}, got {described(value)}")
 
 
-def answering(name: str, value: Any, questions: Iterable[str], names: Iterable[str] = ()) -> Any:
-    """``value``, if it is an object, and no class, that has all these members.
+def answering(name: str, value: Any, members: Iterable[str], names: Iterable[str] = ()) -> Any:
+    """Return ``value`` if it is an object, and no class, with all these members.
 
-    ``names`` are those that might have been given instead.
+    ``names`` are the accepted strings, for the message.
     """
-    if isinstance(value, type) or not all(hasattr(value, each) for each in questions):
+    if isinstance(value, type) or not all(hasattr(value, each) for each in members):
         instead = f"be one of {', '.join(names)}, or " if names else ""
         raise ValueError(
-            f"{name} must {instead}answer {', '.join(questions)}, got {described(value)}"
+            f"{name} must {instead}answer {', '.join(members)}, got {described(value)}"
         )
     return value
 
@@ -171,7 +171,7 @@ def shown(value: object) -> str:
     """Return ``value`` as text if it is a short scalar, otherwise its type and length.
 
     Scalars are None, booleans, real numbers and strings. Arrays and containers may hold records or
-    keys, so that their content is never printed.
+    keys; their content is never printed.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def shown(value: object) -> str:
     if isinstance(value, Names):
         return str(value)
     if value is None or isinstance(value, bool | Real | str):
-        plain = getattr(value, "item", lambda: value)()  # repr(np.float64(0.5)) names its type
+        plain = getattr(value, "item", lambda: value)()  # repr(np.float64(0.5)) contains its type
         text = repr(plain)
         if len(text) <= _LONGEST_SHOWN:
             return text
@@ -196,15 +196,15 @@ def shown(value: object) -> str:
 def member(
     name: str, value: object, known: Iterable[str], synonyms: dict[str, str] | None = None
 ) -> None:
-    """Refuse a name that is not known, with those that are and the one probably meant."""
-    known = list(known)
-    if not (isinstance(value, str) and value in known):
-        hint = suggestion(value, known, synonyms)
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {shown(value)}{hint}")
+    """Check that ``value`` is one of ``known``; the message suggests the nearest name."""
+    names = list(known)
+    if not (isinstance(value, str) and value in names):
+        hint = suggestion(value, names, synonyms)
+        raise ValueError(f"{name} must be one of {', '.join(names)}, got {shown(value)}{hint}")
 
 
 def suggestion(value: object, known: Iterable[str], synonyms: dict[str, str] | None = None) -> str:
-    """``"; did you mean dp_gd?"``, or nothing where no name is near."""
+    """Return ``"; did you mean dp_gd?"`` for the nearest name, or an empty string."""
     text = str(getattr(value, "name", value)).lower()
     near = (synonyms or {}).get(text)
     near = near or next(iter(get_close_matches(text, list(known), n=1)), None)
@@ -212,10 +212,10 @@ def suggestion(value: object, known: Iterable[str], synonyms: dict[str, str] | N
 
 
 def check_fields(name: str, record: Any) -> None:
-    """Check that every field of a dataclass or NamedTuple, and of those in it, has its type.
+    """Check the type of every field of a dataclass or NamedTuple, and of nested fields.
 
-    Records that are changed by hand (``_replace``) have no constructor that would check them. A
-    field whose type is a protocol must have the members of the protocol.
+    Objects changed with ``_replace`` have no constructor that checks them. A field with a protocol
+    as its type must have the members of the protocol.
     """
     kind: Any = type(record)
     for field, hint in _field_types(kind).items():
@@ -227,9 +227,8 @@ def check_fields(name: str, record: Any) -> None:
 def checked(function: Function) -> Function:
     """Decorate a public function: check arguments against their annotations before the call.
 
-    ``ValueError`` with the name of the argument, the type and what was received, in the place of an
-    error from the middle of a computation, which may contain the argument.
-
+    ``ValueError`` names the argument, the expected type and the received type. Without the check,
+    an error from inside a computation could contain the argument.
     Examples
     --------
     >>> @checked
@@ -245,7 +244,7 @@ def checked(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         types = _annotations(unwrap(function))
         for name, value in parameters.bind(*args, **kwargs).arguments.items():
-            if name in ("key", "keys"):  # ``as_key`` checks them and says how to make one
+            if name in ("key", "keys"):  # ``as_key`` checks keys, with a more specific message
                 continue
             if parameters.parameters[name].kind not in (_ARGS, _KWARGS):
                 check_type(name, value, types.get(name, Any))
@@ -286,7 +285,7 @@ def _field_types(kind: Any) -> dict[str, Any]:
 def _annotations(annotated: Any) -> dict[str, Any]:
     try:
         return get_type_hints(annotated)
-    except NameError:  # annotations that cannot be looked up here
+    except NameError:  # annotations that cannot be resolved
         return {}
 
 
@@ -303,7 +302,7 @@ def _has_type(value: object, hint: Any) -> bool:
         return _is_real(value) if kind is float else _is_whole(value)
     if kind is Callable:
         return callable(value)
-    if getattr(kind, "__name__", "").endswith("Array"):  # of JAX; NumPy's numbers do too
+    if getattr(kind, "__name__", "").endswith("Array"):  # of JAX; NumPy numbers are accepted too
         letter = getattr(getattr(value, "dtype", None), "kind", None)
         return _is_real(value) or (_is_array(value) and letter not in ("O", "S", "U", "m", "M"))
     if kind in (Sequence, Iterable) and _is_array(value):
@@ -315,8 +314,8 @@ def _has_type(value: object, hint: Any) -> bool:
     if getattr(kind, "_is_protocol", False):
         return not isinstance(value, type) and all(hasattr(value, m) for m in _members(kind))
     if kind is tuple and options and isinstance(value, tuple):
-        given = options[:1] * len(value) if options[-1] is Ellipsis else options
-        return len(value) == len(given) and all(map(_has_type, value, given))
+        types = options[:1] * len(value) if options[-1] is Ellipsis else options
+        return len(value) == len(types) and all(map(_has_type, value, types))
     if not isinstance(value, kind):
         return False
     fields = _field_types(kind) if options else {}

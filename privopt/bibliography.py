@@ -1,4 +1,4 @@
-"""The papers that privopt rests on, in ``references.bib``: BibTeX by key.
+"""BibTeX entries of ``references.bib`` by key.
 
 Standard library only. Code cites a paper by its key, prose by its authors and year.
 """
@@ -19,7 +19,7 @@ __all__ = ["bibtex", "entries", "named_in"]
 @checked
 @cache
 def entries() -> Mapping[str, str]:
-    """Every entry by its key.
+    """Return every entry by its key.
 
     Examples
     --------
@@ -27,28 +27,28 @@ def entries() -> Mapping[str, str]:
     (True, '@inproceedings{nissim2007,')
     """
     text = (Path(__file__).parent / "references.bib").read_text(encoding="utf-8")
-    found = re.finditer(r"^@\w+\{(\w+),.*?^\}$", text, flags=re.DOTALL | re.MULTILINE)
-    return Catalogue("citation", ((each[1], each[0]) for each in found))
+    matches = re.finditer(r"^@\w+\{(\w+),.*?^\}$", text, flags=re.DOTALL | re.MULTILINE)
+    return Catalogue("citation", ((each[1], each[0]) for each in matches))
 
 
 @checked
 def bibtex(keys: Iterable[str]) -> str:
-    """The entries of ``keys``, each once, in their order; a key may be an entry of your own.
+    """Return the entries of ``keys`` without repetition; a key may also be a BibTeX entry.
 
     Examples
     --------
     >>> print(bibtex(["@misc{mine, title = {A theorem}}"]))
     @misc{mine, title = {A theorem}}
     """
-    told = (key if key.startswith("@") else entries()[key] for key in keys)
-    return "\n\n".join(dict.fromkeys(told))
+    texts = (key if key.startswith("@") else entries()[key] for key in keys)
+    return "\n\n".join(dict.fromkeys(texts))
 
 
 @checked
 def named_in(text: str) -> tuple[str, ...]:
-    """Keys of the papers that ``text`` names by authors and year, in the order of the file.
+    """Return the keys of papers that ``text`` names by authors and year, in the order of the file.
 
-    Accents do not count.
+    Accents are ignored.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def named_in(text: str) -> tuple[str, ...]:
     ('kairouz2021', 'kifer2012')
     """
     plain = _plain(text)
-    first = r"(?<![a-z] and )(?<![a-z], )"  # no author stands before the first
+    first = r"(?<![a-z] and )(?<![a-z], )"  # no other author precedes the first
     return tuple(
         key
         for key in entries()
@@ -65,17 +65,17 @@ def named_in(text: str) -> tuple[str, ...]:
 
 
 def names(key: str) -> tuple[str, str]:
-    """How prose names the paper of ``key``: all authors and the year, and with "et al."."""
+    """Return the name of a paper in prose: all authors and the year, and with "et al."."""
     entry = entries()[key]
-    said, year = (re.search(rf"{field} = \{{(.*)\}},", entry) for field in ("author", "year"))
-    assert said is not None
+    author, year = (re.search(rf"{field} = \{{(.*)\}},", entry) for field in ("author", "year"))
+    assert author is not None
     assert year is not None
-    authors = [author.split(",")[0] for author in _plain(said[1]).split(" and ")]
+    authors = [name.split(",")[0] for name in _plain(author[1]).split(" and ")]
     whole = " and ".join(filter(None, (", ".join(authors[:-1]), authors[-1])))
     return f"{whole} {year[1]}", f"{authors[0]} et al. {year[1]}"
 
 
 def _plain(text: str) -> str:
-    """Without accents, on one line."""
+    """Return the text without accents, on one line."""
     letters = unicodedata.normalize("NFD", text)
     return " ".join("".join(each for each in letters if not unicodedata.combining(each)).split())

@@ -1,10 +1,10 @@
-"""Noise for real releases: integers on a lattice, drawn exactly, by a cryptographic generator.
+"""Discrete noise for production releases, sampled exactly by a cryptographic generator.
 
-The research path draws floating-point noise from a key that anybody can repeat. Here an answer is
-rounded to a lattice whose spacing is a power of two, and integer noise is added: no bit of a
-release tells more than the guarantee says, and nobody can draw the noise again. OpenDP draws it
-(``pip install 'privopt[release]'``), seeded by the operating system. One answer, one release;
-nothing here is traced, and no experiment uses it.
+The other mechanisms sample floating-point noise from a key, which is reproducible. Here an answer
+is rounded to a lattice with a power of two as its spacing, and integer noise is added. No bit of a
+release is outside of the guarantee, and the noise cannot be sampled again. OpenDP samples the noise
+(``pip install 'privopt[release]'``), with a seed from the operating system. One answer gives one
+release; there are no traced values, and no experiment uses this module.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["DiscreteGaussianMechanism", "DiscreteLaplaceMechanism"]
 
-_FINER = 10  # a spacing is 2^-10 of the sensitivity or less, so that rounding costs a thousandth
-_LARGEST = 2**52  # of integers: float64 has all up to there
-_UP = 1.0 + 2.0**-40  # more than the rounding of a few products
-_NOTHING = NonPrivateDpEvent()
+_FINER = 10  # a spacing is 2^-10 of the sensitivity or less, so rounding costs a thousandth
+_LARGEST = 2**52  # float64 represents all integers up to this one
+_UP = 1.0 + 2.0**-40  # exceeds the rounding error of a few products
+_NON_PRIVATE = NonPrivateDpEvent()
 
 
 class _LatticeNoise(NamedTuple):
-    """``spacing (round(answer / spacing) + z)``, ``z`` integers of a scale, in spacings."""
+    """Lattice noise ``spacing (round(answer/spacing) + z)``; ``scale`` is in spacings."""
 
     query: BoundedQuery | L1BoundedQuery
     scale: float
@@ -55,51 +55,52 @@ class _LatticeNoise(NamedTuple):
         dim: int,
         spacing: float | None = None,
     ) -> Self:
-        """The least noise with which one release of ``dim`` numbers stays within ``budget``.
+        """Return the least noise for which one release of ``dim`` numbers is within ``budget``.
 
-        ``spacing`` is a public power of two; by default so small that rounding adds a thousandth
-        to the sensitivity.
+        ``spacing`` is a public power of two. By default rounding adds at most a thousandth to the
+        sensitivity.
         """
         positive_integer("dim", dim)
         bare = cls(query, 0.0, 1.0, dim)
-        moved = bare._sensitivity(budget.relation)
-        if not math.isfinite(moved):
-            raise ValueError(f"query must have a finite {cls._norm()}, got {shown(moved)}")
+        sensitivity = bare._sensitivity(budget.relation)
+        if not math.isfinite(sensitivity):
+            raise ValueError(f"query must have a finite {cls._norm()}, got {shown(sensitivity)}")
         if spacing is None:
-            spacing = 2.0 ** (math.frexp(moved / cls._roundings(dim))[1] - 1 - _FINER)
+            spacing = 2.0 ** (math.frexp(sensitivity / cls._roundings(dim))[1] - 1 - _FINER)
         noise = cls._noise(budget)
-        scale = noise * bare._replace(spacing=spacing)._moved(budget.relation) * _UP
+        distance = bare._replace(spacing=spacing)._lattice_sensitivity(budget.relation)
+        scale = noise * distance * _UP
         if scale > _LARGEST:
             raise ValueError(f"spacing must be at least the noise over 2^52, got {shown(spacing)}")
         return cls(query, scale, spacing, dim)
 
     def event(self, relation: Relation) -> DpEvent:
-        """Return the privacy event of one release; ``ValueError`` for fields that are none."""
-        moved = self._moved(relation)
-        if moved == 0.0:
+        """Return the privacy event of one release; ``ValueError`` for invalid fields."""
+        distance = self._lattice_sensitivity(relation)
+        if distance == 0.0:
             return NoOpDpEvent()
-        return self._event(moved / self.scale) if self.scale > 0.0 else _NOTHING
+        return self._event(distance / self.scale) if self.scale > 0.0 else _NON_PRIVATE
 
     def release(self, answer: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the release of the answer of ``query``: multiples of ``spacing``, of its shape.
 
-        It is random, and cannot be repeated. The ``restore`` of a query with a public centre, such
-        as ``BoundedMean.restore``, applies to the release. ``ValueError`` if the answer has not
-        ``dim`` numbers or a field has been changed to a wrong value, ``ImportError`` without
-        OpenDP.
+        The release is random and cannot be repeated. The ``restore`` of a query with a public
+        centre, such as ``BoundedMean.restore``, applies to the release. ``ValueError`` if the
+        answer does not have ``dim`` numbers or a field has an invalid value, ``ImportError``
+        without OpenDP.
         """
         self._check()
         vector = np.asarray(answer, np.float64)
         if vector.size != self.dim:
             raise ValueError(f"answer must have dim = {self.dim} numbers, got {vector.size}")
-        with np.errstate(all="ignore"):  # a warning would tell of the answer
+        with np.errstate(all="ignore"):  # a warning would depend on the answer
             steps = np.clip(np.nan_to_num(np.rint(vector / self.spacing)), -_LARGEST, _LARGEST)
         noisy = self._sampler()(steps.astype(np.int64).ravel().tolist())
         return self.spacing * np.array(noisy, np.float64).reshape(vector.shape)
 
     def _sensitivity(self, relation: Relation) -> float:
-        found: float = getattr(self.query, self._norm())(relation)
-        return found
+        sensitivity: float = getattr(self.query, self._norm())(relation)
+        return sensitivity
 
     def _check(self) -> None:
         """Check the fields, which ``_replace`` may have changed."""
@@ -111,11 +112,11 @@ class _LatticeNoise(NamedTuple):
         if not 0.0 <= real("scale", self.scale) <= _LARGEST:
             raise ValueError(f"scale must lie in [0, 2^52], got {shown(self.scale)}")
 
-    def _moved(self, relation: Relation) -> float:
-        """Return the distance of the integers of neighbours: each is rounded by at most a half."""
+    def _lattice_sensitivity(self, relation: Relation) -> float:
+        """Return the sensitivity of the rounded integers: each is rounded by at most a half."""
         self._check()
-        moved = self._sensitivity(relation) / self.spacing
-        return (moved + self._roundings(self.dim)) * _UP if moved > 0.0 else 0.0
+        sensitivity = self._sensitivity(relation) / self.spacing
+        return (sensitivity + self._roundings(self.dim)) * _UP if sensitivity > 0.0 else 0.0
 
     @staticmethod
     def _norm() -> str:
@@ -123,17 +124,17 @@ class _LatticeNoise(NamedTuple):
 
     @staticmethod
     def _roundings(dim: int) -> float:
-        """The norm of ``dim`` ones."""
+        """Return the norm of ``dim`` ones."""
         raise NotImplementedError
 
     @staticmethod
     def _noise(budget: Budget) -> float:
-        """The scale over the sensitivity."""
+        """Return the scale divided by the sensitivity."""
         raise NotImplementedError
 
     @staticmethod
     def _event(loss: float) -> DpEvent:
-        """By the sensitivity over the scale."""
+        """Return the privacy event for the sensitivity divided by the scale."""
         raise NotImplementedError
 
     def _sampler(self) -> Any:
@@ -141,13 +142,15 @@ class _LatticeNoise(NamedTuple):
 
 
 class DiscreteGaussianMechanism(_LatticeNoise):
-    """``spacing (round(answer/spacing) + z)``, each ``z_j`` with ``P(z) ~ exp(-z^2/(2 scale^2))``.
+    """Discrete Gaussian noise on a lattice: ``spacing (round(answer/spacing) + z)``.
+
+    Each ``z_j`` has the law ``P(z) ~ exp(-z^2/(2 scale^2))``.
 
     Formal guarantee
     ----------------
     ``(m^2/(2 scale^2))``-zCDP under each relation, with ``m = s/spacing + sqrt(dim)`` and ``s =
     query.sensitivity(relation)``. Source: Canonne, Kamath and Steinke, "The discrete Gaussian for
-    differential privacy", NeurIPS 2020, Theorem 4, coordinate by coordinate.
+    differential privacy", NeurIPS 2020, Theorem 4, applied to each coordinate.
 
     Examples
     --------
@@ -173,7 +176,7 @@ class DiscreteGaussianMechanism(_LatticeNoise):
     def _noise(budget: Budget) -> float:
         if budget.delta == 0.0:
             raise ValueError("delta must be positive for Gaussian noise, got 0.0")
-        return calibrate(lambda noise: ZCDpEvent(0.5 / noise**2) if noise else _NOTHING, budget)
+        return calibrate(lambda noise: ZCDpEvent(0.5 / noise**2) if noise else _NON_PRIVATE, budget)
 
     @staticmethod
     def _event(loss: float) -> DpEvent:
@@ -185,13 +188,15 @@ class DiscreteGaussianMechanism(_LatticeNoise):
 
 
 class DiscreteLaplaceMechanism(_LatticeNoise):
-    """``spacing (round(answer/spacing) + z)``, each ``z_j`` with ``P(z) ~ exp(-|z|/scale)``.
+    """Discrete Laplace noise on a lattice: ``spacing (round(answer/spacing) + z)``.
+
+    Each ``z_j`` has the law ``P(z) ~ exp(-|z|/scale)``.
 
     Formal guarantee
     ----------------
     ``m/scale``-DP under each relation, with ``m = s/spacing + dim`` and ``s =
     query.l1_sensitivity(relation)``. Source: Ghosh, Roughgarden and Sundararajan, "Universally
-    utility-maximizing privacy mechanisms", STOC 2009; by the triangle inequality for vectors.
+    utility-maximizing privacy mechanisms", STOC 2009; vectors by the triangle inequality.
 
     Examples
     --------

@@ -14,8 +14,8 @@ from jax import Array
 from privopt.arguments import count, described, instance
 from privopt.convex import BatchRisk, ConstraintSet, Loss, Pytree
 from privopt.core import Execution, Plan, Run, RunState, Stepper
-from privopt.core.digest import plan_digest
 from privopt.core.fitting import check_problem
+from privopt.core.parameters import plan_digest
 from privopt.core.stepping import check_state, check_steps, count_steps, planned_rows
 from privopt.problems import Problem
 from privopt.records import as_array
@@ -39,10 +39,11 @@ def run_stream(
     after: Callable[[RunState], object] | None = None,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Run:
-    """Run a plan on records that are read batch by batch; agrees with ``privopt.run`` to rounding.
+    """Run a plan on records that are read batch by batch.
 
-    A loop on the host draws the batch indices of a step, reads these records, and takes the step on
-    the device while the next batch is read.
+    The result agrees with ``privopt.run`` up to rounding. A loop on the host samples the batch
+    indices of a step and reads these records. The device takes a step while the host reads the next
+    batch.
 
     Parameters
     ----------
@@ -50,41 +51,41 @@ def run_stream(
         A plan of ``dp_sgd``, ``dp_ftrl``, ``noisy_adam`` or ``phased_sgd``, or of a method that
         uses all records (``dp_gd``), which are then one batch.
     loss : callable
-        As :class:`privopt.problems.Problem` takes it: ``loss(w, x) -> scalar``, or a loss of
+        See :class:`privopt.problems.Problem`: ``loss(w, x) -> scalar``, or a loss of
         :mod:`privopt.problems` such as ``GeneralisedLinear(Logistic())``.
     read : callable
-        ``rows -> records``: the records with these indices, from ``0..n-1``, in their order, as a
-        pytree of arrays such as ``(features, labels)``. The indices are secret.
+        ``rows -> records``: the records with these indices, from ``0..n-1``, in the same order, as
+        a pytree of arrays such as ``(features, labels)``. The indices are secret.
     key : Array
-        A typed key.
+        Typed key.
     n : int, optional
-        Number of records; default the plan's. It may be smaller under ``add_or_remove_one`` only.
+        Number of records. Default: the plan's. It may be smaller under ``add_or_remove_one`` only.
     constraint : constraint set, optional
-        Default the Euclidean ball of the plan's radius, or the whole space.
+        Default: the Euclidean ball of the plan's radius, or the whole space.
     start : pytree of arrays, optional
-        Without a constraint: the first iterate, such as the parameters of a network.
+        First iterate without a constraint, such as the parameters of a network.
     state : RunState, optional
-        State of an interrupted run of this plan with this key, which is continued.
+        State of an interrupted run of this plan with this key, from which the run continues.
     after : callable
-        ``after(state)`` is called after every step: for progress, and for saving the state, a
-        pytree of arrays, which is as secret as the key.
+        ``after(state)`` is called after every step, for progress or to save the state, a pytree of
+        arrays, which is as secret as the key.
     execution : Execution
 
     Returns
     -------
     Run
-        ``released`` has shape ``(dim,)``, as from :func:`privopt.run` on all records.
+        ``released`` has shape ``(dim,)``, as for :func:`privopt.run` on all records.
 
     Raises
     ------
     ValueError
-        If ``read`` returns another number of records than it is given rows, if ``state`` is of
-        another plan or key or has more steps than planned, or if the algorithm does not read one
-        batch in each step. No exception depends on the values of records.
+        If ``read`` returns another number of records than rows, if ``state`` belongs to another
+        plan or key or has more steps than planned, or if the algorithm does not read one batch in
+        each step. No exception depends on the values of records.
 
     Formal guarantee
     ----------------
-    ``plan.guarantee``, once for one key.
+    ``plan.guarantee``, for one run per key.
 
     Examples
     --------
@@ -94,13 +95,13 @@ def run_stream(
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
     >>> plan = privopt.dp_sgd(facts, budget, steps=5, batch_size=10)
-    >>> key, seen = jax.random.key(0), []
-    >>> found = run_stream(
+    >>> key, steps = jax.random.key(0), []
+    >>> result = run_stream(
     ...     plan, GeneralisedLinear(Logistic()), lambda rows: (x[rows], y[rows]), key,
-    ...     after=lambda state: seen.append(int(state.t)),
+    ...     after=lambda state: steps.append(int(state.t)),
     ... )
     >>> whole = privopt.run(plan, privopt.problems.logistic(x, y, problem_class=facts), key)
-    >>> seen, bool(np.allclose(found.released, whole.released, atol=1e-6))
+    >>> steps, bool(np.allclose(result.released, whole.released, atol=1e-6))
     ([1, 2, 3, 4, 5], True)
     """
     instance("plan", plan, Plan)
@@ -116,11 +117,11 @@ def run_stream(
     digest = plan_digest(plan, 0)
 
     def batch_of(rows: Rows, mask: np.ndarray) -> BatchRisk:
-        """Read the records of a batch; places outside of the mask hold zeros."""
+        """Read the records of a batch; places outside of the mask contain zeros."""
         records = jax.tree.map(partial(as_array, name="records"), read(rows[mask]))
         lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(records)}
         if lengths != {int(mask.sum())}:
-            raise ValueError("read must return one record for each row that it is given")
+            raise ValueError("read must return one record for each row of its argument")
 
         def placed(leaf: np.ndarray) -> np.ndarray:
             padded = np.zeros((len(rows), *leaf.shape[1:]), leaf.dtype)

@@ -1,17 +1,17 @@
-"""The entrance for records: every public function that takes records calls this module first.
+"""Conversion of records: every public function that takes records calls this module first.
 
 * Types and shapes are public. A wrong one raises ``ValueError`` with the name of the argument.
 * Values are private. No exception and no message depends on them: a missing entry becomes NaN, a
   number beyond the range of floats becomes infinite, and mechanisms give such a record no weight.
 * The type of a column is public: texts, booleans, numbers (integers and floats count as one type,
   because a missing value turns a column of integers into floats), or Python objects. Lists, tuples
-  and columns of objects have no type, so that each of their entries is read by itself: an entry
-  that cannot be used is missing or unknown and never an error.
-* Floating-point types are float32 and float64. The round-off that sensitivities include is theirs.
+  and columns of objects have no type. Each of their entries is read separately, and an invalid
+  entry is missing or unknown but never an error.
+* Floating-point types are float32 and float64. Sensitivities include their round-off.
 * Integers and booleans become floats wherever a loss or a statistic takes their absolute value or
-  their sum. In integers the absolute value of the most negative one is negative, so that clipping
-  would not shorten it.
-* What a loss declares of its records is enforced here, record by record (``Loss.prepare``).
+  their sum. The absolute value of the most negative integer is negative, so clipping would not
+  shorten it.
+* The declarations of a loss are enforced here, record by record (``Loss.prepare``).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def as_column(values: object, name: str) -> NDArray[np.float64]:
 
 
 def _numeric(array: Any, kind: str, name: str) -> Array | NDArray[Any]:
-    """Return an array whose column type is ``kind`` as real numbers."""
+    """Return an array of the column type ``kind`` as real numbers."""
     if kind not in (BOOLEANS, NUMBERS, OBJECTS):
         raise ValueError(f"{name} must be numeric, got {kind}")
     if array.dtype == object:
@@ -159,7 +159,7 @@ def _nested(values: Any, name: str) -> NDArray[Any]:
 
 @checked
 def check_floating(dtype: np.dtype[Any], name: str) -> None:
-    """Check that a floating-point type is one whose round-off is accounted for."""
+    """Check that a floating-point type is float32 or float64."""
     if dtype.name not in _SUPPORTED:
         raise ValueError(f"{name} must be float32 or float64, got {dtype.name}")
 
@@ -168,15 +168,15 @@ def check_floating(dtype: np.dtype[Any], name: str) -> None:
 def check_answer(answer: Any, name: str, *, ndim: int | None = None) -> Array:
     """Return an answer to which noise is added, if it is floating and has ``ndim`` axes.
 
-    Integers are refused: noise in integers is zero with positive probability, and an answer above
-    ``2^24`` that becomes a float is rounded, by more than its sensitivity allows for.
+    Integers are refused: noise in integers is zero with positive probability, and the conversion of
+    an integer above ``2^24`` to a float has a rounding error beyond its sensitivity.
     """
     array = isinstance(answer, jax.Array | np.ndarray | np.generic)
     floating = array and jnp.issubdtype(answer.dtype, jnp.floating)
     if not floating or ndim not in (None, answer.ndim):
-        wanted = "an array of floats" + ("" if ndim is None else f" with {ndim} axes")
+        rule = "an array of floats" + ("" if ndim is None else f" with {ndim} axes")
         got = f"{answer.dtype} of shape {answer.shape}" if array else described(answer)
-        raise ValueError(f"{name} must be {wanted}, got {got}")
+        raise ValueError(f"{name} must be {rule}, got {got}")
     check_floating(answer.dtype, name)
     return jnp.asarray(answer)
 
@@ -233,9 +233,9 @@ def prepare(
 ) -> Pytree:
     """Return ``data`` on the device in the form for which the constants of ``loss`` hold.
 
-    A loss with a method ``prepare(data, dim=, smoothness=)`` changes records, each by itself: types
-    become floating, and features become as short as the declared ``smoothness`` requires. The
-    result has one leading axis of records and floating leaves of one type.
+    A loss with a method ``prepare(data, dim=, smoothness=)`` changes each record separately: types
+    become floating, and features are shortened to the declared ``smoothness``. The result has one
+    leading axis of records and floating leaves of one type.
     """
     data = jax.tree.map(lambda leaf: on_device(leaf, name), data)
     if hasattr(loss, "prepare"):
@@ -243,15 +243,15 @@ def prepare(
             data = loss.prepare(data, dim=dim, smoothness=smoothness)
         except ValueError as error:  # the loss calls them data
             raise ValueError(str(error) if name == "data" else f"{name}: {error}") from None
-    leaves = jax.tree.leaves(data)
-    floating = {leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)}
+    arrays = jax.tree.leaves(data)
+    floating = {leaf.dtype for leaf in arrays if jnp.issubdtype(leaf.dtype, jnp.floating)}
     if len(floating) != 1:
         raise ValueError(
             f"{name} must have floating leaves of one dtype, got {sorted(map(str, floating))}"
         )
-    lengths = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
+    lengths = {leaf.shape[0] if leaf.ndim else None for leaf in arrays}
     if len(lengths) != 1 or None in lengths:
-        shapes = list(dict.fromkeys(leaf.shape for leaf in leaves))
+        shapes = list(dict.fromkeys(leaf.shape for leaf in arrays))
         raise ValueError(f"{name} must have one leading axis of records, got shapes {shapes}")
     return data
 
@@ -280,7 +280,7 @@ def public_values(name: str, given: Any, least: int = 1) -> tuple[Hashable, ...]
 
 @checked
 def column_type(values: Any) -> str:
-    """Return the public type of a column: texts, booleans, numbers, objects, or another's name.
+    """Return the public type of a column: texts, booleans, numbers, objects, or a dtype's name.
 
     Examples
     --------
@@ -290,7 +290,7 @@ def column_type(values: Any) -> str:
     dtype = _dtype(values)
     if isinstance(dtype, np.dtype):
         if jnp.issubdtype(dtype, jnp.floating) or _is_integer(dtype):
-            return NUMBERS  # those of JAX included, for which NumPy has no kind
+            return NUMBERS  # including JAX's types, for which NumPy has no kind
         return _DTYPE_KINDS.get(dtype.kind, dtype.type.__name__)
     name = str(dtype).lower()
     return next((kind for kind, names in _TYPE_NAMES.items() if names.match(name)), OBJECTS)
@@ -309,7 +309,7 @@ def places_of(
 
     Raise ``ValueError`` if the type of the column differs from that of ``known``, or is a type of
     booleans or of short floats that cannot represent one of them. Unless ``strict``, numbers are
-    accepted as texts that are all missing: a file without a single text is read as numbers.
+    accepted as texts that are all missing: a file without any text is read as numbers.
 
     Examples
     --------
@@ -363,7 +363,7 @@ def _place(entry: Any, places: dict[Hashable, int]) -> int:
 
 
 def _kind(entry: Any) -> str | None:
-    """Return texts or numbers; None for another entry, which may not even have a hash."""
+    """Return texts or numbers, or None for another entry, which may not be hashable."""
     if isinstance(entry, str):
         return TEXTS
     return NUMBERS if isinstance(entry, _NUMBER) and entry == entry else None

@@ -1,15 +1,15 @@
-"""The one point through which everything random or released passes.
+"""The release point, through which every random or released value passes.
 
-Every draw, noisy answer and selection is handed to :func:`release` under a name. In production that
-is the identity: no operation enters a program. Under a :class:`Tape` the values are recorded, under
-a :class:`Replay` other values take their place. So an audit reads what a run released, step by
-step; and a replay test asks whether a run sees the data through its releases alone.
+Every noise sample, noisy answer and selection is passed to :func:`release` with a name. By default
+this is the identity, which adds no operation to a program. A :class:`Tape` records the values. A
+:class:`Replay` replaces them. An audit reads the releases of a run from a tape. A replay test
+checks that a run depends on the data only through its releases.
 
-A tape and a replay switch compilation off while they are open (``jax.disable_jit``), so that every
-value is a number, and loops are Python's. That is slow, and meant for runs of a few steps.
+An open tape or replay disables compilation (``jax.disable_jit``). Every value is then concrete, and
+loops run in Python. This is slow and meant for runs of a few steps.
 
-The names in use: ``"batch"`` (who takes part), ``"noise"`` (as drawn), ``"answer"`` (with its
-noise: what the guarantee covers), ``"selection"`` (an index).
+The names are ``"batch"`` (indices and mask), ``"noise"`` (as sampled), ``"answer"`` (with its
+noise, covered by the guarantee) and ``"selection"`` (an index).
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ from privopt.arguments import flag
 
 __all__ = ["Pytree", "Released", "Replay", "Tape", "release"]
 
-Pytree: TypeAlias = Any  # an array, or a nest of containers of arrays, which no type describes
+Pytree: TypeAlias = Any  # an array, or nested containers of arrays
 
 Value = TypeVar("Value")
 _Raised: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
 class _Listener(Protocol):
-    def heard(self, name: str, value: Value) -> Value:
-        """What the program goes on with."""
+    def receive(self, name: str, value: Value) -> Value:
+        """Return the value with which the program continues."""
 
 
 _LISTENERS: ContextVar[tuple[_Listener, ...]] = ContextVar("listeners", default=())
 
 
 def release(name: str, value: Value) -> Value:
-    """``value``, a pytree of arrays, itself; under a :class:`Replay` of ``name`` what is replayed.
+    """Return ``value``, a pytree of arrays, or its replacement under a :class:`Replay` of ``name``.
 
-    ValueError under a tape or a replay only: where values are traced, by a ``jax.vmap`` or a
-    ``jax.jit`` that was entered before, or where a replay does not fit.
+    ``ValueError`` can occur only under a tape or a replay: if values are traced by an enclosing
+    ``jax.vmap`` or ``jax.jit``, or if a replay does not fit.
     """
     for listener in _LISTENERS.get():
-        value = listener.heard(name, value)
+        value = listener.receive(name, value)
     return value
 
 
 class Released(NamedTuple):
-    """One entry of a tape: a name, and NumPy arrays; traced ones of a tape that keeps these."""
+    """One entry of a tape: a name, and NumPy arrays, or traced arrays if the tape keeps these."""
 
     name: str
     value: Pytree
 
 
 class _Open:
-    """A context in which :func:`release` is heard, and nothing is compiled."""
+    """Context that receives all releases and disables compilation."""
 
     def __init__(self, *, numbers: bool = True) -> None:
         self._numbers = numbers
@@ -84,16 +84,16 @@ class _Open:
         _LISTENERS.reset(self._token)
         self._token = self._eager = None
 
-    def heard(self, name: str, value: Value) -> Value:
+    def receive(self, name: str, value: Value) -> Value:
         raise NotImplementedError
 
 
 class Tape(_Open):
-    """Records what is released while it is open.
+    """Recorder of all releases while it is open.
 
-    ``tape.released`` is a list of :class:`Released` in the order of the run; ``tape[name]`` the
-    values of one name. Contexts nest: the outermost hears first, so ``with Replay(...), Tape()``
-    records what was replayed.
+    ``tape.released`` is a list of :class:`Released` in the order of the run, and ``tape[name]``
+    contains the values of one name. Contexts can be nested. The outermost receives values first,
+    so ``with Replay(...), Tape()`` records the replayed values.
 
     Examples
     --------
@@ -104,8 +104,8 @@ class Tape(_Open):
     >>> [int(value) for value in tape["answer"]]
     [0, 1, 2]
 
-    With ``traced`` it keeps what it hears as it is, for the function under a ``jax.vmap`` that
-    opened it, which has to return it; compilation is then left to the caller.
+    With ``traced`` it records traced values, for a function under a ``jax.vmap`` that opens the
+    tape and must return them. Compilation is then not disabled.
     """
 
     def __init__(self, *, traced: bool = False) -> None:
@@ -115,18 +115,18 @@ class Tape(_Open):
     def __getitem__(self, name: str) -> list[Pytree]:
         return [entry.value for entry in self.released if entry.name == name]
 
-    def heard(self, name: str, value: Value) -> Value:
-        """Record ``value`` and go on with it."""
-        kept = jax.tree.map(_number, value) if self._numbers else value
-        self.released.append(Released(name, kept))
+    def receive(self, name: str, value: Value) -> Value:
+        """Record ``value`` and return it."""
+        entry = jax.tree.map(_number, value) if self._numbers else value
+        self.released.append(Released(name, entry))
         return value
 
 
 class Replay(_Open):
-    """Puts recorded values in the place of what would be released.
+    """Replacement of releases by recorded values.
 
-    For each name the values in their order, such as ``answer=tape["answer"]``; names that are not
-    given pass unchanged. ValueError where the run releases more or less than is given, or something
+    The arguments are the values of each name in order, such as ``answer=tape["answer"]``. Other
+    names pass unchanged. ``ValueError`` if the run has more or fewer releases than values, or one
     of another structure, shape or type.
 
     Examples
@@ -140,45 +140,45 @@ class Replay(_Open):
 
     def __init__(self, **values: Sequence[Pytree]) -> None:
         super().__init__()
-        self._values = {name: list(given) for name, given in values.items()}
-        self._heard = dict.fromkeys(values, 0)
+        self._values = {name: list(recorded) for name, recorded in values.items()}
+        self._count = dict.fromkeys(values, 0)
 
     def __exit__(self, *raised: *_Raised) -> None:
         super().__exit__(*raised)
         if raised[0] is not None:
             return
-        for name, given in self._values.items():
-            if self._heard[name] < len(given):
+        for name, values in self._values.items():
+            if self._count[name] < len(values):
                 raise ValueError(
-                    f"{name} must be replayed to its end, got {self._heard[name]} releases for "
-                    f"{len(given)} values"
+                    f"{name} must be replayed to its end, got {self._count[name]} releases for "
+                    f"{len(values)} values"
                 )
 
-    def heard(self, name: str, value: Value) -> Value:
-        """The next value of ``name``, or ``value`` where the name is not replayed."""
+    def receive(self, name: str, value: Value) -> Value:
+        """Return the next value of ``name``, or ``value`` if the name is not replayed."""
         if name not in self._values:
             return value
-        number = self._heard[name]
+        number = self._count[name]
         if number == len(self._values[name]):
             raise ValueError(f"{name} must have a value for every release, got only {number}")
-        self._heard[name] += 1
-        given = self._values[name][number]
-        expected, found = _described(value), _described(given)
-        if expected != found:
-            raise ValueError(f"{name}[{number}] must be {expected} to be replayed, got {found}")
-        return jax.tree.map(jnp.asarray, given)
+        self._count[name] += 1
+        recorded = self._values[name][number]
+        expected, actual = _described(value), _described(recorded)
+        if expected != actual:
+            raise ValueError(f"{name}[{number}] must be {expected} to be replayed, got {actual}")
+        return jax.tree.map(jnp.asarray, recorded)
 
 
 def _number(leaf: ArrayLike) -> np.ndarray:
     if isinstance(leaf, jax.core.Tracer):
         raise ValueError(
-            "a tape must hear numbers, got traced values: leave out jax.vmap and jax.jit, and call "
-            "run rather than run_many"
+            "a tape must record numbers, got traced values: leave out jax.vmap and jax.jit, and "
+            "call run rather than run_many"
         )
     return np.asarray(leaf)
 
 
 def _described(value: Pytree) -> str:
-    leaves, structure = jax.tree.flatten(value)
-    kinds = ", ".join(f"{jnp.asarray(leaf).dtype}{list(jnp.shape(leaf))}" for leaf in leaves)
+    arrays, structure = jax.tree.flatten(value)
+    kinds = ", ".join(f"{jnp.asarray(leaf).dtype}{list(jnp.shape(leaf))}" for leaf in arrays)
     return f"{kinds} in {structure}"

@@ -1,4 +1,4 @@
-"""Files that come with the package: the experiments, and what was recorded of them."""
+"""Files of the package: experiments and recorded results."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PACKAGE = Path(__file__).parent
 
 
 def shipped(name: str) -> Path:
-    """Return the folder ``experiments`` or ``results`` that comes with the package.
+    """Return the folder ``experiments`` or ``results`` of the package.
 
-    A wheel has it inside of the package, and an editable installation in its checkout.
+    A wheel contains it inside of the package, an editable installation in its checkout.
     """
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name

@@ -1,7 +1,7 @@
-"""The public numbers: what a theorem may know of a problem, and what may be spent on privacy.
+"""Problem class and privacy budget.
 
-Standard library only. Everything here is declared by the user and never estimated from data, so
-whatever follows from it alone is data-independent.
+Standard library only. All values are declared by the user and never estimated from data, so
+everything that depends only on them is independent of the data.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ RelationName = Literal["replace_one", "add_or_remove_one", "zero_out"]
 
 
 class Relation(Names):
-    """When two data sets are neighbours.
+    """Neighbouring relation of data sets.
 
     ``replace_one``
         Same public size ``n``, one record changed to any other.
     ``add_or_remove_one``
-        One record present or absent; sums are normalised by a public design size, never by the
-        realised one.
+        One record present or absent; sums are divided by a public design size, never by the
+        actual number of records.
     ``zero_out``
-        Same public size ``n``, one record replaced by a null record that contributes nothing
+        Same public size ``n``, one record replaced by a null record with zero contribution
         (``REPLACE_SPECIAL`` in dp-accounting).
     """
 
@@ -47,7 +47,7 @@ class Relation(Names):
 
 
 class Norm(Names):
-    """In which norm a length is meant: ``l1``, ``l2`` (the Euclidean one) or ``linf``."""
+    """Norm of a vector: ``l1``, ``l2`` (Euclidean) or ``linf``."""
 
     L1 = "l1"
     L2 = "l2"
@@ -59,9 +59,9 @@ class Norm(Names):
         return {"l1": 1.0, "l2": 2.0, "linf": math.inf}[self]
 
     def bound(self, size: float, given: Norm, dim: int) -> float:
-        """Largest length of a vector of ``dim`` numbers whose norm ``given`` is ``size``.
+        """Return the largest norm of a vector of ``dim`` numbers if its norm ``given`` is ``size``.
 
-        ``size d^max(0, 1/p - 1/q)`` for a given order ``q``, rounded up.
+        The value is ``size d^max(0, 1/p - 1/q)`` for a given order ``q``, rounded up.
 
         Examples
         --------
@@ -75,23 +75,23 @@ class Norm(Names):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The privacy that may be spent: (epsilon, delta) under a named neighbouring relation.
+    """Privacy budget: (epsilon, delta) under a named neighbouring relation.
 
     Parameters
     ----------
     epsilon : float
         Positive and finite.
     delta : float
-        In ``[0, 1)``; 0 asks for pure differential privacy.
+        In ``[0, 1)``; 0 is pure differential privacy.
     relation : Relation or its name
-        There is no default: a budget without its relation says nothing.
+        There is no default, because a budget without its relation has no meaning.
     """
 
     epsilon: float
     delta: float
     relation: Relation
 
-    if TYPE_CHECKING:  # what may be given is wider than what is kept
+    if TYPE_CHECKING:  # arguments may have more types than attributes
 
         def __init__(
             self, *, epsilon: float, delta: float, relation: Relation | RelationName
@@ -114,36 +114,36 @@ LIPSCHITZ = {"lipschitz": Norm.L2, "lipschitz_l1": Norm.L1, "lipschitz_linf": No
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemClass:
-    """The facts a theorem speaks of; each must hold for every data set, not just the one at hand.
+    """Public facts of a problem, which must hold for every data set.
 
-    Norms are Euclidean where no other is named.
+    Norms are Euclidean unless stated otherwise.
 
     Parameters
     ----------
     n : int
-        Number of records (public). Under ``add_or_remove_one`` it is the public design size by
-        which sums are normalised.
+        Number of records (public). Under ``add_or_remove_one``: the public design size by which
+        sums are divided.
     dim : int
         Dimension ``d`` of the parameter.
     lipschitz : float
         ``L``: every (sub)gradient of every record's loss has norm at most ``L`` on the constraint
-        set. ``math.inf`` declares nothing; methods that clip then need ``clip=``.
+        set. ``math.inf`` if unknown; methods that clip then need ``clip=``.
     lipschitz_l1, lipschitz_linf : float
-        The same in the norms l1 and l-infinity, for methods that ask for them
-        (:meth:`lipschitz_in`); by default nothing is declared.
+        The same for the l1 and l-infinity norms, for methods that need them (:meth:`lipschitz_in`);
+        unknown by default.
     radius : float
-        ``R``: the constraint set lies in the ball of radius ``R`` about its centre, from which
-        methods start and towards which they regularise. ``math.inf`` for the whole space. The
-        diameter of the theorems is ``D = 2R``.
+        ``R``: the constraint set is contained in the ball of radius ``R`` about its centre, the
+        initial point of methods and of regularisers. ``math.inf`` for the whole space. The diameter
+        of the theorems is ``D = 2R``.
     smoothness : float, optional
-        ``H``: every record's gradient is ``H``-Lipschitz. ``None`` declares nothing.
+        ``H``: every record's gradient is ``H``-Lipschitz. ``None`` if unknown.
     strong_convexity : float
         ``mu >= 0``: every record's loss is ``mu``-strongly convex.
     sparsity : int, optional
         ``s``: every record's gradient has at most ``s`` non-zero coordinates.
     convex : bool
-        Whether every record's loss is convex. If not, no rate is claimed, and methods whose
-        privacy rests on convexity refuse.
+        True if every record's loss is convex. Otherwise there is no rate, and methods with a
+        guarantee that needs convexity are refused.
     """
 
     n: int
@@ -209,9 +209,9 @@ class ProblemClass:
                 )
 
     def lipschitz_in(self, norm: Norm) -> float:
-        """``L`` in a norm: the least that follows from what is declared in any norm.
+        """Return the smallest ``L`` in a norm that follows from all declared norms.
 
-        Of gradients with ``s`` non-zero coordinates, ``|g|_1 <= sqrt(s) |g|_2 <= s |g|_inf``.
+        Gradients with ``s`` non-zero coordinates have ``|g|_1 <= sqrt(s) |g|_2 <= s |g|_inf``.
 
         Examples
         --------
@@ -221,46 +221,47 @@ class ProblemClass:
         """
         places = self.sparsity or self.dim
         return min(
-            norm.bound(getattr(self, fact), given, places) for fact, given in LIPSCHITZ.items()
+            norm.bound(getattr(self, fact), declared, places)
+            for fact, declared in LIPSCHITZ.items()
         )
 
     @property
     def diameter(self) -> float:
-        """``D = 2R``, the diameter of the ball that holds the constraint set."""
+        """``D = 2R``, the diameter of the ball that contains the constraint set."""
         return 2.0 * self.radius
 
 
 @dataclass(frozen=True, kw_only=True)
 class Premises:
-    """What a guarantee takes for granted of the data; by default nothing.
+    """Assumptions of a guarantee on the data; there are none by default.
 
-    A mechanism says it from its own numbers, by ``premises(relation)``. A plan is refused whose
-    problem class does not declare as much, and a problem that does not.
+    A mechanism returns its assumptions from ``premises(relation)``. A plan requires that the
+    problem class declares them, and a run requires that the problem declares them.
 
     Parameters
     ----------
     n, dim, lipschitz, lipschitz_l1, lipschitz_linf, smoothness, radius, sparsity : float
-        The largest that may be declared. More records are refused, which tells nothing of the data
-        sets that the guarantee speaks of; to leave some out would bring a late record in when an
-        early one goes, two changes where neighbours have one.
+        Largest permitted declarations. A larger number of records is refused, which does not depend
+        on data sets that the guarantee covers. Records must not be dropped instead: removing an
+        early record would then include a late one, which is two changes between neighbours.
     strong_convexity : float
-        The least.
+        Smallest permitted declaration.
     convex, whole_space : bool
-        Whether losses must be convex; whether there must be no constraint.
+        True if losses must be convex; True if there must be no constraint.
     requires : frozenset of str
-        What the problem must provide beyond gradients and projection: ``"smoothing"``,
+        Features of a problem, beyond gradients and projection: ``"smoothing"``,
         ``"linear_model"``, ``"mean"``.
     besides : tuple of str
-        In words.
+        Further assumptions in words.
 
     Examples
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
-    >>> (Premises(lipschitz=2.0) & Premises(convex=True)).told(facts, Relation.REPLACE_ONE)
+    >>> (Premises(lipschitz=2.0) & Premises(convex=True)).assumptions(facts, Relation.REPLACE_ONE)
     ('every loss is convex and 1-Lipschitz',)
     >>> Premises(lipschitz=0.5).check(facts)
     Traceback (most recent call last):
-    ValueError: problem_class.lipschitz must be at most 0.5, on which the guarantee rests, got 1.0
+    ValueError: problem_class.lipschitz must be at most 0.5, an assumption of the guarantee, got 1.0
     """
 
     n: float = math.inf
@@ -278,7 +279,7 @@ class Premises:
     besides: tuple[str, ...] = ()
 
     def __and__(self, other: Premises) -> Premises:
-        """All that either takes for granted."""
+        """Return the union of the assumptions."""
 
         def both(name: str) -> object:
             mine, others = getattr(self, name), getattr(other, name)
@@ -292,29 +293,29 @@ class Premises:
 
     @classmethod
     def declared(cls, facts: ProblemClass) -> Premises:
-        """That everything is as a class declares it, or better; but for the sizes."""
+        """Return the assumption that everything but the sizes is at least as good as declared."""
         names = (*LIPSCHITZ, *("smoothness", "radius", "sparsity"))
         names += ("strong_convexity", "convex")
-        told = {name: getattr(facts, name) for name in names}
-        return cls(**{name: value for name, value in told.items() if value is not None})
+        values = {name: getattr(facts, name) for name in names}
+        return cls(**{name: value for name, value in values.items() if value is not None})
 
     @classmethod
     def of(cls, part: object, relation: Relation) -> Premises:
-        """What a mechanism says by ``premises(relation)``; else all that its fields say."""
-        said = getattr(part, "premises", None)
-        if said is not None:
-            return cls() & said(relation)
+        """Return the assumptions of a mechanism; by default the union over its fields."""
+        method = getattr(part, "premises", None)
+        if method is not None:
+            return cls() & method(relation)
         names = getattr(part, "_fields", getattr(part, "__dataclass_fields__", ()))
         return reduce(and_, (cls.of(getattr(part, name), relation) for name in names), cls())
 
     def check(
-        self, facts: ProblemClass, name: str = "problem_class", resting: str = "the guarantee"
+        self, facts: ProblemClass, name: str = "problem_class", owner: str = "the guarantee"
     ) -> None:
-        """ValueError, naming the fact, unless the class declares as much."""
+        """Check that the class declares all assumptions; the error names the fact."""
 
         def refuse(fact: str, rule: str) -> None:
             raise ValueError(
-                f"{name}.{fact} must be {rule}, on which {resting} rests, got "
+                f"{name}.{fact} must be {rule}, an assumption of {owner}, got "
                 f"{shown(getattr(facts, fact))}"
             )
 
@@ -329,8 +330,8 @@ class Premises:
         if self.whole_space and math.isfinite(facts.radius):
             refuse("radius", "inf, the whole space")
 
-    def told(self, facts: ProblemClass, relation: Relation) -> tuple[str, ...]:
-        """What no check can see to, in words: the facts on which the guarantee rests."""
+    def assumptions(self, facts: ProblemClass, relation: Relation) -> tuple[str, ...]:
+        """Return the assumptions that cannot be checked, as sentences."""
         losses = ["convex"] if self.convex else []
         for fact, adjective in (
             ("lipschitz", "Lipschitz"),
@@ -339,13 +340,13 @@ class Premises:
         ):
             if getattr(self, fact) != getattr(Premises, fact):
                 losses.append(f"{getattr(facts, fact):g}-{adjective}")
-        told = []
+        sentences = []
         if losses:
             start = ", ".join(losses[:-1])
             where = " on R^d" if math.isinf(facts.radius) else ""
-            told.append(f"every loss is {start and start + ' and '}{losses[-1]}{where}")
+            sentences.append(f"every loss is {start and start + ' and '}{losses[-1]}{where}")
         if self.sparsity < math.inf:
-            told.append(f"every gradient has at most {facts.sparsity} numbers that are not 0")
+            sentences.append(f"every gradient has at most {facts.sparsity} numbers that are not 0")
         if relation is Relation.ADD_OR_REMOVE_ONE and self.n < math.inf:
-            told.append(f"at most {self.n:g} records")
-        return (*told, *self.besides)
+            sentences.append(f"at most {self.n:g} records")
+        return (*sentences, *self.besides)

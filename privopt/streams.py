@@ -2,13 +2,13 @@
 
 JAX derives keys by number: ``fold_in(key, number)``; ``split(key)[i]`` is ``fold_in(key, i)``.
 Two uses of one key therefore coincide if their numbers do. The steps of a loop use numbers below
-``2^31``, with ``fold_in(key, t)``; ``split`` uses the first of these. Each name has a number of its
-own from ``2^31`` on. For one key the map from number to child is a bijection of the generator, so
-that different numbers never give equal keys.
+``2^31``, with ``fold_in(key, t)``; ``split`` uses the first of these. Each name has a separate
+number from ``2^31`` on. For one key the map from number to child is a bijection of the generator,
+so different numbers never give equal keys.
 
-That is true of JAX's generator Threefry, and not of all its generators: the children of a key of
-``unsafe_rbg`` commute, ``fold_in(fold_in(key, 1), 2) == fold_in(fold_in(key, 2), 1)``, so that
-streams of one key share noise. All keys enter through :func:`as_key`.
+This is true of JAX's generator Threefry, and not of all its generators: the children of a key of
+``unsafe_rbg`` commute, ``fold_in(fold_in(key, 1), 2) == fold_in(fold_in(key, 2), 1)``, so streams
+of one key share noise. All keys enter through :func:`as_key`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ STREAMS: Mapping[str, int] = MappingProxyType(
 
 @checked
 def as_key(key: Any, name: str = "key", *, ndim: int = 0) -> Array:
-    """Return ``key`` as a key of the generator Threefry: the entrance for keys.
+    """Return ``key`` as a key of the generator Threefry; all keys of callers pass this function.
 
     ``key`` is a typed key (``ndim=0``) or a vector of typed keys (``ndim=1``) of ``threefry2x32``
-    or ``rbg``. ``rbg`` derives children as Threefry does, and its bits depend on how many keys are
-    drawn from together (``jax.vmap``). Only the words of such a key are used, with Threefry: then
-    a run does not depend on ``Execution``. ``ValueError`` for other generators, for arrays of
-    integers (``jax.random.PRNGKey``), and for other shapes; the message does not contain the key.
+    or ``rbg``. ``rbg`` derives children as Threefry does, but its bits depend on the number of keys
+    that are used together (``jax.vmap``). Therefore only the words of such a key are used, with
+    Threefry, so that a run does not depend on ``Execution``. ``ValueError`` for other generators,
+    for arrays of integers (``jax.random.PRNGKey``), and for other shapes; the message does not
+    contain the key.
 
     Examples
     --------
@@ -63,11 +64,11 @@ def as_key(key: Any, name: str = "key", *, ndim: int = 0) -> Array:
     """
     typed = isinstance(key, Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed or key.ndim != ndim:
-        wanted = "a single typed key" if ndim == 0 else "a vector of typed keys"
+        kind = "a single typed key" if ndim == 0 else "a vector of typed keys"
         got = f"keys of shape {key.shape}" if typed else described(key)
         if isinstance(key, list | tuple) and key:
             got = "a list of keys; write jnp.stack(keys)"
-        raise ValueError(f"{name} must be {wanted} made by jax.random.key (and split), got {got}")
+        raise ValueError(f"{name} must be {kind} made by jax.random.key (and split), got {got}")
     generator = str(jax.random.key_impl(key))
     if generator == "threefry2x32":
         return key

@@ -1,4 +1,4 @@
-"""An algorithm that chooses numbers of its plan privately: all candidates run, one is released."""
+"""Private selection of hyperparameters: all candidates run, and one of them is released."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from privopt.theory import Exponents, Quantity, Rate, Term, no_rate
 __all__ = ["tuned"]
 
 _SELECTION = 0.4
-"""Of ``epsilon/sqrt(K)``, for the selection: about what one more candidate would cost."""
+"""Epsilon of the selection, relative to ``epsilon/sqrt(K)``: about the cost of one candidate."""
 
 Choice = str | int | float | StepSizes | Optimiser | None
 
 
 class Selected(NamedTuple):
-    """All candidates in turn, and the exponential mechanism over their clipped empirical risks.
+    """Candidates, and the exponential mechanism over their clipped empirical risks.
 
     Formal guarantee
     ----------------
-    That of the composition of every candidate's event with one selection of bounded range: the
-    outputs of all candidates could be released, too. What a record moves in a risk is at most
-    ``2 L R/n`` (``replace_one``), for differences to the loss of the centre are clipped at ``L R``.
+    The composition of the events of all candidates and of one selection of bounded range. It also
+    covers the outputs of all candidates. The sensitivity of a risk is at most ``2 L R/n``
+    (``replace_one``), because differences to the loss of the centre are clipped at ``L R``.
     """
 
     candidates: tuple[Mechanism, ...]
-    selection: ExponentialMechanism  # whose query is the score, so that one choice is charged
+    selection: ExponentialMechanism  # its query is the score, so that the score is defined once
 
     @property
     def score(self) -> PointScore:
-        """By which candidates are chosen."""
+        """Score of the candidates."""
         score = self.selection.query
         assert isinstance(score, PointScore)
         return score
@@ -62,21 +62,21 @@ class Selected(NamedTuple):
         return ComposedDpEvent([*runs, self.selection.bounded_range_event(relation)])
 
     def premises(self, relation: Relation) -> Premises:
-        found = Premises.of(self.score, relation)
+        assumptions = Premises.of(self.score, relation)
         for each in self.candidates:
-            found &= Premises.of(each, relation)
-        return found
+            assumptions &= Premises.of(each, relation)
+        return assumptions
 
 
 class Params(NamedTuple):
-    """The numbers of a plan; ``besides`` are those of every candidate that make no noise."""
+    """Parameters of a plan; ``besides`` are the parameters of the candidates without noise."""
 
     mechanism: Selected
     besides: tuple[tuple[Any, ...], ...]
 
 
 class Static(NamedTuple):
-    """The algorithm that is tuned; of every candidate, the type of its params and its static."""
+    """The tuned algorithm, and for every candidate its type of params and its static part."""
 
     algorithm: Algorithm
     kinds: tuple[type, ...]
@@ -84,46 +84,47 @@ class Static(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """What every candidate declares."""
+    """Declarations of all candidates."""
 
     candidates: tuple[object, ...]
 
 
 class Secret(NamedTuple):
-    """Of all candidates, without noise of the selection: never to be published."""
+    """Risks of all candidates without noise, and the selected index; never to be published."""
 
     risks: Array
     selected: Array
 
 
 def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorithm:
-    """An algorithm that runs every candidate at a share of the budget and releases one of them.
+    """Return an algorithm that runs every candidate on a part of the budget and releases one.
 
     Parameters
     ----------
     algorithm : str or Algorithm
-        What is tuned: a name in ``ALGORITHMS``, or an algorithm of your own.
+        Tuned algorithm: a name in ``ALGORITHMS``, or an object.
     **search : sequence
-        A choice of its plan, and the public values that are tried; of several, every combination.
-        Those that class and budget refuse are left out; two must remain.
+        A choice of its plan with public values. For several choices all combinations are tried.
+        Combinations that class and budget do not permit are dropped; at least two must remain.
 
     Returns
     -------
     Algorithm
-        ``<name>_tuned``. Its ``plan`` takes the other choices. :func:`privopt.algorithms.register`
-        lists it for experiments.
+        ``<name>_tuned``. Its ``plan`` takes the other choices. Use
+        :func:`privopt.algorithms.register` to make it available in experiments by name.
 
     Formal guarantee
     ----------------
-    ``epsilon``, ``delta`` and relation of the budget pay for all candidates and for the selection.
-    With ``K`` candidates each has about ``sqrt(K + 1)`` times the noise of one run: try few.
+    The budget covers all candidates and the selection. With ``K`` candidates, each has about
+    ``sqrt(K + 1)`` times the noise of a single run, so ``K`` should be small.
 
     Rate
     ----
-    ``min_k (bound of candidate k) + b ln K``, with ``b`` of order ``L R/(n epsilon)`` the scale of
-    the selection, where the bounds are of the empirical risk.
+    ``min_k (bound of candidate k) + b ln K``, if the bounds are for the empirical risk. ``b``, of
+    order ``L R/(n epsilon)``, is the scale of the selection.
 
-    Source: McSherry and Talwar 2007, Theorem 6, by the entropy of the selection; Gupta et al. 2010.
+    Source: McSherry and Talwar 2007, Theorem 6, from the entropy of the selection; Gupta et al.
+    2010.
 
     Examples
     --------
@@ -148,10 +149,10 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
     grid: list[tuple[str, tuple[Choice, ...]]] = []
     for name, values in search.items():
         member("choice", name, sorted(algorithm.choices))
-        tried = tuple(values) if isinstance(values, list | tuple) else ()
-        if len(set(tried)) < max(len(tried), 2):
+        options = tuple(values) if isinstance(values, list | tuple) else ()
+        if len(set(options)) < max(len(options), 2):
             raise ValueError(f"{name} must be two or more distinct values, got {shown(values)}")
-        grid.append((name, tried))
+        grid.append((name, options))
     return replace(
         algorithm,
         name=f"{algorithm.name}_tuned",
@@ -169,17 +170,17 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
 
 
 def tunable(algorithm: Algorithm) -> bool:
-    """Whether it has noise that can be raised to pay for several runs, and no public coins."""
+    """Return True if the noise can be increased to pay for several runs, without public coins."""
     return algorithm.private and algorithm.coins is None and algorithm.noise != "law"
 
 
 def is_tuned(algorithm: Algorithm) -> bool:
-    """Whether :func:`tuned` made it."""
+    """Return True if :func:`tuned` constructed the algorithm."""
     return isinstance(algorithm.plan, _Planned)
 
 
 @dataclass(frozen=True)
-class _Planned:  # so that plans can be pickled and compared
+class _Planned:  # a class and not a closure, so that plans can be pickled and compared
     """``plan`` of a tuned algorithm."""
 
     algorithm: Algorithm
@@ -187,11 +188,11 @@ class _Planned:  # so that plans can be pickled and compared
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """That of the algorithm's plan, without the choices that are searched for."""
+        """Signature of the algorithm's plan without the searched choices."""
         whole = inspect.signature(self.algorithm.plan)
         searched = dict(self.grid)
-        kept = [each for name, each in whole.parameters.items() if name not in searched]
-        return whole.replace(parameters=kept)
+        remaining = [each for name, each in whole.parameters.items() if name not in searched]
+        return whole.replace(parameters=remaining)
 
     def __call__(self, problem_class: ProblemClass, budget: Budget, **choices: Any) -> Plan:
         instance("problem_class", problem_class, ProblemClass)
@@ -200,7 +201,7 @@ class _Planned:  # so that plans can be pickled and compared
             member("choice", name, sorted(self.algorithm.choices.difference(dict(self.grid))))
         if math.isinf(problem_class.radius) or not problem_class.lipschitz:
             raise ValueError(
-                "radius and lipschitz must be declared, for they bound what a record moves in the "
+                "radius and lipschitz must be declared, because they bound the sensitivity of the "
                 f"risk by which candidates are chosen, got {problem_class.radius} and "
                 f"{problem_class.lipschitz}"
             )
@@ -215,40 +216,40 @@ class _Planned:  # so that plans can be pickled and compared
         kinds = tuple(type(each.params) for each in plans)
         static = Static(self.algorithm, kinds, tuple(each.static for each in plans))
         declared = Declared(tuple(each.declared for each in plans))
-        found = tuned(self.algorithm, **dict(self.grid))
+        algorithm = tuned(self.algorithm, **dict(self.grid))
         besides = tuple(_besides(each.params) for each in plans)
         params = Params(scaled(mechanism, factor), besides)
-        return Plan(found, problem_class, budget, params, static, declared)
+        return Plan(algorithm, problem_class, budget, params, static, declared)
 
     def _candidates(
         self, problem_class: ProblemClass, budget: Budget, choices: dict[str, Any]
     ) -> list[Plan]:
-        """Plans for about the share of the budget that each will have."""
+        """Return a plan for each candidate, for about its part of the budget."""
         names, values = zip(*self.grid, strict=True)
-        tried = list(itertools.product(*values))
-        part = replace(budget, epsilon=budget.epsilon / math.sqrt(len(tried)))
-        found, refused = [], ""
-        for each in tried:
-            chosen = choices | dict(zip(names, each, strict=True))
+        combinations = list(itertools.product(*values))
+        part = replace(budget, epsilon=budget.epsilon / math.sqrt(len(combinations)))
+        plans, refusal = [], ""
+        for each in combinations:
+            arguments = choices | dict(zip(names, each, strict=True))
             try:
-                found.append(self.algorithm.plan(problem_class, part, **chosen))
+                plans.append(self.algorithm.plan(problem_class, part, **arguments))
             except ValueError as error:
-                refused = str(error)
-        if len(found) < 2:
+                refusal = str(error)
+        if len(plans) < 2:
             raise ValueError(
                 f"{', '.join(names)} must leave two candidates that can be planned, got "
-                f"{len(found)}: {refused}"
+                f"{len(plans)}: {refusal}"
             )
-        return found
+        return plans
 
 
 def _besides(params: Any) -> tuple[Any, ...]:
-    """All fields but the mechanism, in their order."""
+    """Return all fields except the mechanism, in order."""
     return tuple(getattr(params, name) for name in params._fields if name != "mechanism")
 
 
 def candidates_of(static: Static, params: Params) -> list[Parameters]:
-    """The params of every candidate, as its own algorithm reads them."""
+    """Return the params of every candidate, in the form that its algorithm expects."""
 
     def joined(kind: Any, mechanism: Mechanism, besides: tuple[Any, ...]) -> Parameters:
         names = [name for name in kind._fields if name != "mechanism"]
@@ -258,7 +259,7 @@ def candidates_of(static: Static, params: Params) -> list[Parameters]:
 
 
 def rate(plan: Plan) -> Rate:
-    """The best candidate's, and what the selection adds to it."""
+    """Return the rate of the best candidate plus the cost of the selection."""
     params: Any = plan.params
     static: Any = plan.static
     mechanism, facts, declared = params.mechanism, plan.problem_class, plan.declared
@@ -274,12 +275,12 @@ def rate(plan: Plan) -> Rate:
         return no_rate(f"{best.theorem}; candidates are chosen by the empirical risk")
     if mechanism.score.query.changes(facts) or mechanism.score.radius != facts.radius:
         return no_rate("risks are clipped or divided")
-    lost = mechanism.selection.scale * math.log(len(mechanism.candidates))
+    cost = mechanism.selection.scale * math.log(len(mechanism.candidates))
     return replace(
         best,
         theorem=f"{best.theorem}, of the best of K candidates, + b ln K",
         source=f"{best.source}; McSherry and Talwar 2007",
-        terms=(*best.terms, Term("selection", lost, Exponents(n=-1.0, epsilon=-1.0))),
+        terms=(*best.terms, Term("selection", cost, Exponents(n=-1.0, epsilon=-1.0))),
         combine=lambda *values: best.made(values[:-1]) + values[-1],
         lower=(),
         tight_on=None,
@@ -289,28 +290,29 @@ def rate(plan: Plan) -> Rate:
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Every candidate draws from a key of its own, and so does the selection."""
+    """Run every candidate with a separate key, then select with another key."""
     mechanism = params.mechanism
     risk = mechanism.score.score_of(objective)
     execution = replace(execution, observer=None)
 
     candidates = candidates_of(static, params)
     *keys, last = jax.random.split(stream(key, "selection"), len(candidates) + 1)
-    groups = defaultdict(list)  # of candidates that differ in numbers alone: one program each
+    groups = defaultdict(list)  # candidates that differ only in numbers share a program
     for number, each in enumerate(candidates):
         groups[static.candidates[number], jax.tree.structure(each)].append(number)
-    found: dict[int, tuple[Array, Array]] = {}
+    results: dict[int, tuple[Array, Array]] = {}
     for (shape, _), numbers in groups.items():
 
-        def candidate(given: tuple[Any, Array], shape: Any = shape) -> tuple[Array, Array]:
-            own = static.algorithm.run(shape, given[0], objective, given[1], execution).released
-            return own, risk(own)[0]
+        def candidate(arguments: tuple[Any, Array], shape: Any = shape) -> tuple[Array, Array]:
+            params, key = arguments
+            point = static.algorithm.run(shape, params, objective, key, execution).released
+            return point, risk(point)[0]
 
         alike = [candidates[number] for number in numbers]
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *alike)
+        stacked = jax.tree.map(lambda *values: jnp.stack(values), *alike)
         points = jax.lax.map(candidate, (stacked, jnp.stack([keys[i] for i in numbers])))
-        found |= {number: (points[0][i], points[1][i]) for i, number in enumerate(numbers)}
-    released = jnp.stack([found[number][0] for number in range(len(found))])
-    risks = jnp.stack([found[number][1] for number in range(len(found))])
+        results |= {number: (points[0][i], points[1][i]) for i, number in enumerate(numbers)}
+    released = jnp.stack([results[number][0] for number in range(len(results))])
+    risks = jnp.stack([results[number][1] for number in range(len(results))])
     selected = mechanism.selection.select(last, -risks)
     return Run(released[selected], Secret(risks, selected))

@@ -335,9 +335,18 @@ def test_plans_of_different_noise_are_refused():
         ({"dim": DIM + 1}, r"problem\.dim must be the plan's 3, got 4"),
         ({"n": N + 1}, r"problem\.n must be the plan's 20, got 21"),
         ({"n": N - 1}, r"problem\.n must be the plan's 20, got 19"),
-        ({"radius": 2.5}, r"problem\.radius must be at most 2, .* the plan rests, got 2\.5"),
-        ({"radius": math.inf}, r"problem\.radius must be at most 2, .* the plan rests, got inf"),
-        ({"lipschitz": 1.5}, r"problem\.lipschitz must be at most 1, .* the plan rests, got 1\.5"),
+        (
+            {"radius": 2.5},
+            r"problem\.radius must be at most 2, an assumption of the plan, got 2\.5",
+        ),
+        (
+            {"radius": math.inf},
+            r"problem\.radius must be at most 2, an assumption of the plan, got inf",
+        ),
+        (
+            {"lipschitz": 1.5},
+            r"problem\.lipschitz must be at most 1, an assumption of the plan, got 1\.5",
+        ),
     ],
 )
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
@@ -532,7 +541,7 @@ SWAPPED = {
     "problem must be a .*Problem, got an object of type tuple": lambda p, w, k: privopt.run(
         p, w.data, k[0]
     ),
-    "plans must be a sequence of Plan, got one alone": privopt.run_many,
+    "plans must be a sequence of Plan, got a single plan": privopt.run_many,
     "plans must be a Plan, got an object of type NoneType": lambda p, w, k: privopt.run_many(
         [p, None], w, k
     ),

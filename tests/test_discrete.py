@@ -58,23 +58,25 @@ def test_a_release_stays_within_its_budget(kind, dim, spacing):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e12])
-def test_rounding_moves_neighbours_no_further_than_is_charged(kind, size):
+def test_rounding_stays_within_the_lattice_sensitivity(kind, size):
     """Answers at the middle between two points of the lattice, and everywhere else."""
     query = BoundedMean.of(-size, size, size=10)
     rng, dim = np.random.default_rng(0), 3
     order = 1 if kind is DiscreteLaplaceMechanism else 2
-    moved = getattr(query, "l1_sensitivity" if order == 1 else "sensitivity")(REPLACE)
-    mechanism = kind.calibrated(query, KINDS[kind], dim=dim, spacing=2.0 ** math.frexp(moved)[1])
-    charged = mechanism._moved(REPLACE)
+    sensitivity = getattr(query, "l1_sensitivity" if order == 1 else "sensitivity")(REPLACE)
+    mechanism = kind.calibrated(
+        query, KINDS[kind], dim=dim, spacing=2.0 ** math.frexp(sensitivity)[1]
+    )
+    bound = mechanism._lattice_sensitivity(REPLACE)
     quiet = mechanism._replace(scale=0.0)
     furthest = 0.0
     for _ in range(300):
         step = rng.choice([rng.normal(size=dim), np.ones(dim)])
-        step *= moved / np.linalg.norm(step, order)
+        step *= sensitivity / np.linalg.norm(step, order)
         base = mechanism.spacing * rng.choice([0.5 - 1e-9, 0.5, 0.3, -0.5], dim)
         one, two = (quiet.release(each) / quiet.spacing for each in (base, base + step))
         furthest = max(furthest, float(np.linalg.norm(one - two, order)))
-    assert 0.5 * charged < furthest <= charged
+    assert 0.5 * bound < furthest <= bound
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,7 +127,9 @@ def test_what_no_record_moves_needs_no_noise():
     mechanism = DiscreteLaplaceMechanism.calibrated(still, PURE, dim=1)
     assert Guarantee(mechanism.event(relation), relation).epsilon(0.0).upper == 0.0
     counted = DiscreteLaplaceMechanism.calibrated(bins, PURE, dim=2, spacing=1.0)
-    assert counted._moved(relation) == pytest.approx(bins.l1_sensitivity(relation) + 2.0)
+    assert counted._lattice_sensitivity(relation) == pytest.approx(
+        bins.l1_sensitivity(relation) + 2.0
+    )
 
 
 @pytest.mark.parametrize(

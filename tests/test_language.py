@@ -83,14 +83,14 @@ class Measure(NamedTuple):
 
 FINAL = Measure(1.0, 1.5, 0.3)
 CEILINGS: dict[str, Measure] = {
-    "privopt": Measure(16.5, 17.5, 8.5, 52, 5),
+    "privopt": Measure(3.0, 3.5, 2.5, 3, 5),
     "accounting": Measure(1.0, 1.5, 0.5, 0, 0),
-    "algorithms": Measure(33.5, 16.0, 6.0, 82, 9),
+    "algorithms": Measure(1.0, 1.5, 0.3, 0, 2),
     "audit": Measure(12.0, 13.0, 4.0, 23, 1),
     "cli": Measure(32.0, 35.0, 10.0, 34, 2),
     "comparison": Measure(38.0, 31.0, 12.5, 26, 0),
     "convex": Measure(1.0, 1.5, 0.3, 0, 2),
-    "core": Measure(31.0, 15.5, 9.5, 29, 5),
+    "core": Measure(1.0, 1.5, 0.3, 0, 2),
     "estimators": Measure(1.0, 2.0, 0.5, 1, 0),
     "lab": Measure(37.5, 30.5, 7.5, 292, 19),
     "mechanisms": Measure(20.5, 15.0, 6.0, 223, 38),

@@ -129,7 +129,7 @@ def test_a_replay_that_does_not_fit_is_refused(values, message):
 
 
 def test_traced_values_are_refused():
-    with pytest.raises(ValueError, match="a tape must hear numbers, got traced values"), Tape():
+    with pytest.raises(ValueError, match="a tape must record numbers, got traced values"), Tape():
         jax.vmap(partial(release, "answer"))(jnp.ones(2))
 
 
@@ -166,7 +166,7 @@ def test_every_one_shot_mechanism_passes():
     assert kinds(partial(select, KEY, vector)) == ["noise", "selection"]
 
 
-def test_every_draw_of_a_mechanism_is_heard(monkeypatch):
+def test_every_random_value_of_a_mechanism_is_recorded(monkeypatch):
     """As many draws are on the tape as are made, in every private algorithm that adds noise."""
     jax.clear_caches()  # a program that is kept would draw without a call
     others = {"gradient_descent", "exponential_mechanism"}  # no noise, and a law
@@ -191,12 +191,12 @@ def test_every_draw_of_a_mechanism_is_heard(monkeypatch):
         assert len(drawn) >= 1
 
 
-def test_a_tape_does_not_hear_a_run_of_many():
+def test_a_tape_cannot_record_run_many():
     def answering(static, params, objective, key, execution):
         return core.Run(release("answer", jax.random.normal(key, (DIM,))), ())
 
     planned = plan("dp_gd")
     algorithm = dataclasses.replace(planned.algorithm, run=answering)
     planned = dataclasses.replace(planned, algorithm=algorithm)
-    with pytest.raises(ValueError, match="a tape must hear numbers"), Tape():
+    with pytest.raises(ValueError, match="a tape must record numbers"), Tape():
         core.run_many([planned], problem(), jax.random.split(KEY, 2))

@@ -12,7 +12,7 @@ import pytest
 
 import privopt
 from privopt import problems
-from privopt.core.digest import plan_digest
+from privopt.core.parameters import plan_digest
 from privopt.problems import GeneralisedLinear, Logistic
 
 N, DIM = 60, 3
@@ -309,7 +309,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=f"batch must hold the {places} records .*, got 3"):
         s.step(s.init(KEY), tuple(leaf[:3] for leaf in data))
     with pytest.raises(
-        ValueError, match="read must return one record for each row that it is given"
+        ValueError, match="read must return one record for each row of its argument"
     ):
         privopt.run_stream(planned, LOSS, lambda rows: data, KEY)
     one_shot = privopt.output_perturbation(FACTS, planned.budget)

@@ -80,7 +80,7 @@ _REGISTERED = Catalogue(
 )
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(_REGISTERED)
-"""Algorithms by name, including those that were added by :func:`register`."""
+"""Algorithms by name, including those added by :func:`register`."""
 
 
 def register(algorithm: Algorithm) -> Algorithm:

@@ -1,4 +1,4 @@
-"""Approximate minima perturbation: tilt, minimise nearly, hide the rest under a second noise."""
+"""Approximate minima perturbation: objective perturbation with an approximate minimiser."""
 
 from __future__ import annotations
 
@@ -36,39 +36,40 @@ def approximate_minima_perturbation(
     relative_error: float | None = None,
     analysis: str = "tight",
 ) -> Plan:
-    """Plan approximate minima perturbation: objective perturbation behind a coarse solver.
+    """Return a plan for approximate minima perturbation.
 
-    As published, with ``epsilon = e1 + e2``, ``delta = d1 + d2``, and ``e1 = e3 + e4`` of which
-    ``e4`` pays for the determinant: ``lambda n >= 2 H / e4``, a tilt of standard deviation ``(m
-    L/n) (1 + sqrt(2 ln(1/d1))) / e3``, and a second noise for ``(e2, d2)``; ``e2 = epsilon/100``,
-    ``d2 = delta/100``, ``e4 = min(e1, 1)/2``. That spends some three tenths of epsilon: the
-    determinant costs far less than ``e4``, and the classical tail bound is loose.
+    The published parameters are ``epsilon = e1 + e2``, ``delta = d1 + d2`` and ``e1 = e3 + e4``,
+    with ``e2 = epsilon/100``, ``d2 = delta/100`` and ``e4 = min(e1, 1)/2``. The share ``e4`` pays
+    for the determinant and requires ``lambda n >= 2 H / e4``. The tilt has standard deviation
+    ``(m L/n) (1 + sqrt(2 ln(1/d1))) / e3``, and a second noise uses ``(e2, d2)``. This spends about
+    three tenths of epsilon, because the determinant costs far less than ``e4``, and the classical
+    tail bound is loose.
 
     Parameters
     ----------
     problem_class : ProblemClass
         Convex losses of one linear prediction, with declared ``smoothness``.
     budget : Budget
-        ``delta > 0``.
+        Privacy budget with ``delta > 0``.
     regularisation : float, optional
-        ``lambda``, at least ``2 H/(n e4)``; default: the theory's.
+        ``lambda``, at least ``2 H/(n e4)``. Default: the minimiser of the bound.
     relative_error : float
-        The distance ``tau`` of the computed from the exact minimiser, in units of
-        ``L/(lambda n)``, reached for every data set; default ``0.01/n``. (The paper asks for a
-        gradient of norm ``gamma``, which it sets to ``1/n^2``: then ``tau = gamma/lambda``.)
+        Distance ``tau`` between computed and exact minimiser, in units of ``L/(lambda n)``, for
+        every data set. Default: ``0.01/n``. (The paper requires a gradient of norm ``gamma``, which
+        it sets to ``1/n^2``; then ``tau = gamma/lambda``.)
     analysis : {"tight", "iyengar"}
-        Whether the noise is the least within ``budget``, or the published one.
+        Least noise within ``budget``, or the published noise.
 
     Formal guarantee
     ----------------
-    As for objective perturbation. Either neighbour's output may be off by ``tau``, so the second
-    noise is for a sensitivity of ``2 tau``; the paper's is for ``tau``, the distance of one
-    output from its own minimiser. The noise never depends on how the solver fared: nothing is
-    drawn again.
+    The guarantee of objective perturbation. The outputs of both neighbours may differ from their
+    minimisers by ``tau``, so the second noise has sensitivity ``2 tau``. The paper uses ``tau``,
+    the distance of one output from its own minimiser. The noise does not depend on the accuracy of
+    the solver, and no noise is sampled again.
 
     Rate
     ----
-    As for objective perturbation; as published, with more noise.
+    The rate of objective perturbation; for the published noise, with that noise.
 
     Source: Iyengar, Near, Song, Thakkar, Thakurta and Wang, "Towards practical differentially
     private convex optimization", S&P 2019, Algorithm 1.
@@ -87,40 +88,40 @@ def approximate_minima_perturbation(
     member("analysis", analysis, ("tight", "iyengar"))
     if relative_error is None:
         relative_error = 0.01 / problem_class.n
-    chosen = OBJECTIVE_PERTURBATION_ANALYSES[analysis]
+    theorem = OBJECTIVE_PERTURBATION_ANALYSES[analysis]
     first = drawable(budget) if analysis == "tight" else _share(budget, 1.0 - _FINISH_SHARE)
     query = regularised(
         problem_class,
         first,
-        chosen,
+        theorem,
         regularisation,
         relative_error=positive_number("relative_error", relative_error),
     )
     if analysis == "tight":
-        mechanism = least_noise(query, first, chosen)
+        mechanism = least_noise(query, first, theorem)
     else:
         mechanism = ObjectivePerturbationRelease(
-            GaussianObjectivePerturbation(query, round_up(chosen.scale(query, first))),
+            GaussianObjectivePerturbation(query, round_up(theorem.scale(query, first))),
             GaussianMechanism.calibrated(query, _share(budget, _FINISH_SHARE)).scale,
         )
     return planned(APPROXIMATE_MINIMA_PERTURBATION, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:
-    """As of objective perturbation."""
+    """Return the rate of objective perturbation."""
     budgets = drawable(plan.budget), _share(plan.budget, 1.0 - _FINISH_SHARE)
     analyses = (OBJECTIVE_PERTURBATION_ANALYSES[name] for name in ("tight", "iyengar"))
     return rate_by(plan, zip(budgets, analyses, strict=True))
 
 
 def _share(budget: Budget, share: float) -> Budget:
-    left = drawable(budget)
-    return replace(left, epsilon=share * left.epsilon, delta=share * left.delta)
+    total = drawable(budget)
+    return replace(total, epsilon=share * total.epsilon, delta=share * total.delta)
 
 
 APPROXIMATE_MINIMA_PERTURBATION = Algorithm(
     name="approximate_minima_perturbation",
-    summary="as objective perturbation, behind a coarse solver whose error is charged",
+    summary="objective perturbation with an approximate minimiser, whose error is charged",
     plan=approximate_minima_perturbation,
     mechanism=ObjectivePerturbationRelease,
     run=run,

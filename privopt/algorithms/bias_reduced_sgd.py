@@ -1,14 +1,15 @@
-"""Bias-reduced SGD: small batches most of the time, and the bias of nearly all records."""
+"""Bias-reduced SGD: small batches on average, with the bias of nearly all records."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import optax
 from jax import Array
 
-from privopt.algorithms.boosting import best_run, boosted
 from privopt.algorithms.choices import (
     MODES,
     Static,
@@ -20,8 +21,7 @@ from privopt.algorithms.choices import (
     require_delta,
     step_rule,
 )
-from privopt.algorithms.first_order import Secret, steps_of
-from privopt.algorithms.theorems import unmoving
+from privopt.algorithms.first_order import Secret, no_step, steps_of
 from privopt.arguments import count, member, positive_number, shown
 from privopt.convex import (
     Average,
@@ -35,9 +35,10 @@ from privopt.convex import (
 )
 from privopt.core import Algorithm, Execution, Plan, Run, Steps, planner, whole
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient
-from privopt.mechanisms.best_of_runs import BestOfRuns
+from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.mechanisms.means import body_of
 from privopt.spec import Budget, ProblemClass, Relation
+from privopt.streams import stream
 from privopt.theory import (
     GIVEN_STEPS,
     BiasedMoments,
@@ -55,14 +56,14 @@ from privopt.theory import (
 
 
 class Params(NamedTuple):
-    """A gradient of reduced bias, and the method that asks it."""
+    """A gradient of reduced bias, and the method that uses it."""
 
     mechanism: BiasReducedGradient | BestOfRuns
     descent: FirstOrder
 
 
 class Declared(NamedTuple):
-    """A public bound of ``F(w_1) - inf F``, with which the rate is that of the gradient norm."""
+    """A public bound of ``F(w_1) - inf F``; with it the rate bounds the gradient norm."""
 
     gap: float | None
 
@@ -83,76 +84,81 @@ def bias_reduced_sgd(
     boost: float | None = None,
     record: int | str = 0,
 ) -> Plan:
-    """Plan bias-reduced SGD: ``w <- Proj(w - eta G)``, ``G`` a :class:`BiasReducedGradient`.
+    """Return a plan for bias-reduced SGD.
 
-    For records with sparse gradients. The noisy mean of a batch of ``b``, projected onto the body
-    in which means lie, has an error of order ``(s ln d)^(1/4)/sqrt(b)``, without the ``sqrt(d)`` of
-    the noise, but a bias of that order too. ``G`` combines means of batches of random sizes: its
-    bias is that of the largest batch, and its cost on average is that of small ones.
+    The step is ``w <- Proj(w - eta G)`` with a :class:`privopt.mechanisms.BiasReducedGradient`
+    ``G``. The method is for records with sparse gradients. The noisy mean of a batch of ``b``,
+    projected onto a set that contains all means, has an error of order ``(s ln d)^(1/4)/sqrt(b)``,
+    without the ``sqrt(d)`` of the noise, but a bias of the same order. ``G`` combines means of
+    batches of random sizes. Its bias is the bias of the largest batch. Its average cost is the
+    cost of small batches.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        With ``sparsity`` for the bodies that rest on it. Clipping makes the guarantee hold for any
-        loss and any records; denser ones than declared cost the rate alone.
+        With ``sparsity`` for the sparse sets. The guarantee holds for any loss and any records,
+        because gradients are clipped; denser records than declared affect the rate only.
     budget : Budget
-        ``delta > 0``, under ``replace_one``.
+        Privacy budget with ``delta > 0`` under ``replace_one``.
     mode : {"tight", "paper"}
-        Noise by the accountant, or that of the publication with its stopping rule.
-        The latter takes a random number of steps, and no rate is claimed.
+        Noise calibrated by the accountant, or the published noise with its stopping rule. The
+        published rule takes a random number of steps and has no rate.
     steps : int, optional
-        ``T``; default ``ceil(2 n/(b_0 ln(4/delta)))``. Not for the published rule.
+        Number of steps ``T``. Default: ``ceil(2 n/(b_0 ln(4/delta)))``. Not for the published rule.
     base : int
-        ``b_0``, the smallest batch, at most ``n/2``. At equal ``b_0 T`` noise and error are about
+        Smallest batch size ``b_0``, at most ``n/2``. For equal ``b_0 T``, noise and error are about
         equal, and fewer steps take less time.
     step_size : float or StepSizes, optional
-        ``eta``; default ``R/(nu sqrt(T + 1))``, or with a gap ``sqrt(2 gap/(H (T + 1)))/nu``.
+        Step sizes ``eta``. Default: ``R/(nu sqrt(T + 1))``; with a gap,
+        ``sqrt(2 gap/(H (T + 1)))/nu``.
     body : {"l1_l2", "l1", "l2", "none"}
-        Means are projected onto ``|v|_1 <= C sqrt(s)``, ``|v|_2 <= C``, both, or not at all.
+        Set onto which means are projected: ``|v|_1 <= C sqrt(s)`` and ``|v|_2 <= C``, one of the
+        two, or the whole space.
     clip : float, optional
-        ``C``; default ``L``, at which nothing is clipped.
+        Clipping norm ``C``. Default: ``L``, so no gradient is clipped.
     output : Output or its name in ``theory.OutputRule``, optional
-        Default the average of all iterates; a random one with a gap, or if losses are not convex.
+        Default: the average of all iterates; a random iterate with a gap or for non-convex losses.
     gap : float, optional
-        A public bound of ``F(w_1) - inf F``: the rate is then that of the gradient norm, for losses
-        that need not be convex, over the whole space.
+        Public bound of ``F(w_1) - inf F``. The rate is then for the gradient norm, for losses that
+        need not be convex, on the whole space.
     boost : float, optional
-        The probability of failure, where one run succeeds with probability 1/2. A geometric number
-        of runs is made, each with a noisy score: its risk, or the norm of its gradient with a gap
-        or if losses are not convex. The best run is released. The number of runs, their time and
-        their levels are secret. Steps are fixed, no path is recorded, and no rate is claimed.
+        Probability of failure, if one run succeeds with probability 1/2. A geometric number of runs
+        is made. The noisy score of a run is its risk or, with a gap or for non-convex losses, the
+        norm of its gradient. The best run is released. The number of runs, their time and their
+        levels are secret. The number of steps is fixed, no path is recorded, and there is no rate.
     record : int or "all"
-        How many points of the path to record, on a logarithmic scale of steps, or after each.
+        Number of recorded points of the path, on a logarithmic scale of steps, or every step.
 
     Formal guarantee
     ----------------
-    That of :class:`privopt.mechanisms.BiasReducedGradient`: ``T`` public mixtures, over the levels,
-    of Gaussian mechanisms on samples without replacement, for every data set and loss, covering
-    all iterates. Levels are public and drawn without data; batches are secret.
+    The guarantee of :class:`privopt.mechanisms.BiasReducedGradient`: ``T`` public mixtures, over
+    the levels, of Gaussian mechanisms on samples without replacement. It holds for every data set
+    and loss and covers all iterates. Levels are public and independent of the data; batches are
+    secret.
 
     Rate
     ----
-    Convex losses: ``E F(w) - F* <= R nu/sqrt(T + 1) + 2 R a``, with the bias ``a`` and the second
-    moment ``nu^2`` of :func:`privopt.theory.bias_reduced_moments`: of order ``sqrt(ln n) (s ln d
-    ln(1/delta)^3)^(1/4)/sqrt(n epsilon)`` at the default ``T``. With a gap: ``E |grad F(w)|^2 <=
-    gap/(eta (T + 1)) + eta H nu^2/2 + L a``.
+    - Convex losses: ``E F(w) - F* <= R nu/sqrt(T + 1) + 2 R a``, with the bias ``a`` and the second
+      moment ``nu^2`` of :func:`privopt.theory.bias_reduced_moments`. For the default ``T`` it is of
+      order ``sqrt(ln n) (s ln d ln(1/delta)^3)^(1/4)/sqrt(n epsilon)``.
+    - With a gap: ``E |grad F(w)|^2 <= gap/(eta (T + 1)) + eta H nu^2/2 + L a``.
 
-    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5, there
-    with a random number of steps and a noise about twenty-five times as large. Their recovery of
-    means from measurements is replaced by the projection; accounting and constants are ours.
+    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5. The
+    paper uses a random number of steps and about twenty-five times as much noise. Projection
+    replaces its recovery of means from measurements. Accounting and constants are derived here.
 
     Examples
     --------
     >>> facts = ProblemClass(n=4000, dim=1000, lipschitz=1.0, radius=1.0, sparsity=4)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     >>> plan = bias_reduced_sgd(facts, budget, base=16)
-    >>> plan.params.mechanism.steps, plan.params.descent.output
-    (33, Average())
+    >>> plan.params.mechanism.steps, plan.params.descent.output == Average()
+    (33, True)
     """
     require_delta("bias_reduced_sgd", budget)
     query = clipped_gradient(problem_class, clip)
     body = Body.named("body", body)
-    post = _set_of(body, problem_class, query)
+    post = _projection_set(body, problem_class, query)
     gap = None if gap is None else positive_number("gap", gap)
     published, n = mode == "paper", problem_class.n
     if steps is not None and published:
@@ -171,7 +177,7 @@ def bias_reduced_sgd(
         )
     if boost is not None:
         unit = BiasReducedGradient(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
-        mechanism = boosted(problem_class, budget, unit, boost, stationary=stationary)
+        mechanism = _boosted(problem_class, budget, unit, boost, stationary=stationary)
     elif published:
         mechanism = BiasReducedGradient.published(query, budget, n, base, post)
     else:
@@ -195,14 +201,14 @@ def bias_reduced_sgd(
 
 
 def rate(plan: Plan) -> Rate:
-    """What theory says of a constant step size and of the output that it speaks of."""
+    """Return the rate for constant step sizes and a covered output."""
     params: Any = plan.params
     (mechanism, method), facts, declared = params, plan.problem_class, plan.declared
     assert isinstance(declared, Declared)
     gap = declared.gap
     quantity = Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
-    rule, told = step_rule(method.step_sizes), output_rule(method.output)
-    random = told is OutputRule.RANDOM_ITERATE
+    rule, output = step_rule(method.step_sizes), output_rule(method.output)
+    random = output is OutputRule.RANDOM_ITERATE
     reason, body = "", None
     if isinstance(mechanism, BestOfRuns):
         reason = "the best of several runs"
@@ -212,11 +218,11 @@ def rate(plan: Plan) -> Rate:
         reason = "the number of steps is random"
     elif not mechanism.scale > 0.0:
         reason = "the theorem is for noise"
-    elif not rule.constant or not (random or (gap is None and told is OutputRule.AVERAGE)):
+    elif not rule.constant or not (random or (gap is None and output is OutputRule.AVERAGE)):
         reason = "no theorem for these step sizes with this output"
     else:
-        named = (each for each in Body if _known_set(each, facts, mechanism) == mechanism.post)
-        body, reason = next(named, None), unmoving(params)
+        bodies = (each for each in Body if _known_set(each, facts, mechanism) == mechanism.post)
+        body, reason = next(bodies, None), no_step(params)
     if body is None or reason or not is_plain(method.update):
         return no_rate(reason or "means may leave the body", quantity=quantity)
     default = bias_reduced_steps(facts, delta=plan.budget.delta, base=mechanism.base)
@@ -234,7 +240,7 @@ def _moments(
     body: Body,
     powers: Exponents = GIVEN_STEPS,
 ) -> BiasedMoments:
-    """Of one answer."""
+    """Return bias and second moment of one answer."""
     mechanism = mechanism.run if isinstance(mechanism, BestOfRuns) else mechanism
     return bias_reduced_moments(
         problem_class, noise=mechanism.scale, base=mechanism.base, body=body,
@@ -245,11 +251,11 @@ def _moments(
 def _known_set(
     body: Body, problem_class: ProblemClass, mechanism: BiasReducedGradient
 ) -> ConstraintSet | str | None:
-    """The body of that name, if the class has one."""
+    """Return the set with this name, or ``"unknown"`` if the class does not define it."""
     unknown = body is not Body.NONE and math.isinf(mechanism.query.clip)
     if unknown or (body.sparse and problem_class.sparsity is None):
         return "unknown"
-    return _set_of(body, problem_class, mechanism.query)
+    return _projection_set(body, problem_class, mechanism.query)
 
 
 def steps(
@@ -258,12 +264,12 @@ def steps(
     objective: EmpiricalRisk,
     key: Array,
     execution: Execution,
-    coins: Array,
+    levels_key: Array,
 ) -> Steps:
-    """The method on the device, from the problem's start."""
+    """Return the steps of the method on the device, from the problem's start."""
     mechanism = params.mechanism
     assert isinstance(mechanism, BiasReducedGradient)
-    oracle = mechanism.oracle(objective, key, coins, execution.microbatch)
+    oracle = mechanism.oracle(objective, key, levels_key, execution.microbatch)
     return steps_of(params.descent, oracle, static, objective, key, execution)
 
 
@@ -273,33 +279,33 @@ def run(
     objective: EmpiricalRisk,
     key: Array,
     execution: Execution,
-    coins: Array,
+    levels_key: Array,
 ) -> Run:
-    """All steps, or the best of several runs."""
+    """Run all steps, or the best of several runs."""
     if not isinstance(params.mechanism, BestOfRuns):
-        return whole(steps)(static, params, objective, key, execution, coins)
+        return whole(steps)(static, params, objective, key, execution, levels_key)
     start = objective.start(static.dim)
-    best = best_run(params.mechanism, params.descent, objective, key, execution, start)
+    best = _best_run(params.mechanism, params.descent, objective, key, execution, start)
     return Run(best, Secret(best, None), None)
 
 
 def step_count(static: Static, params: Params) -> int:
-    """``T``, or the most; none for the best of several runs, whose number is secret."""
+    """Return the largest number of steps; 0 for the best of several runs, as it is secret."""
     del static
     mechanism = params.mechanism
     return 0 if isinstance(mechanism, BestOfRuns) else int(mechanism.steps)
 
 
 def coins(static: Static, params: Params, key: Array) -> Array:
-    """The key of the levels, which are public: a key, so that ``T`` is a number and no shape."""
+    """Return the key of the public levels; with a key, ``T`` may be a traced number."""
     del static, params
     return key
 
 
-def _set_of(
+def _projection_set(
     body: Body, problem_class: ProblemClass, query: ClippedGradient
 ) -> ConstraintSet | None:
-    """Where means of clipped gradients lie."""
+    """Return the set that contains all means of clipped gradients."""
     if body is Body.NONE:
         return None
     if math.isinf(query.clip):
@@ -313,8 +319,61 @@ def _set_of(
 
 
 def _points(steps: int, gap: float | None) -> int:
-    """``T`` of the theorem: with a gap it counts iterates, one more than the steps of a run."""
+    """Return ``T`` of the theorem: steps or, with a gap, iterates, which are one more."""
     return steps if gap is None else steps + 1
+
+
+def _boosted(
+    problem_class: ProblemClass,
+    budget: Budget,
+    unit: BiasReducedGradient,
+    failure: float,
+    *,
+    stationary: bool,
+) -> BestOfRuns:
+    """Return a mechanism for which all runs fail with probability at most ``failure/2``.
+
+    ``gamma = min(1/2, failure/2)``: if each run fails with probability 1/2, all runs fail with
+    probability ``gamma/(1 + gamma)``. The selection has the other half of ``failure``.
+    """
+    if not positive_number("boost", failure) < 1.0:
+        raise ValueError(f"boost must be a chance of failure below 1, got {shown(failure)}")
+    if not stationary and math.isinf(problem_class.radius):
+        raise ValueError("radius must be finite to boost by the risk, got inf")
+    score = PointScore(unit.query, None if stationary else problem_class.radius)
+    return BestOfRuns.calibrated(unit, score, budget, min(0.5, 0.5 * failure))
+
+
+def _best_run(
+    mechanism: BestOfRuns,
+    descent: FirstOrder,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
+    start: Array,
+) -> Array:
+    """Return the output of the run with the least noisy score; the number of runs is secret.
+
+    The key of run ``i`` is child ``i`` of ``stream(key, "selection")``. Its levels are sampled from
+    this key and not from public randomness, because the cost of the selection is proved for runs of
+    one law, and runs with known levels have different laws.
+    """
+    keys, score = stream(key, "selection"), mechanism.score.score_of(objective)
+
+    def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        number, _, least, best = state
+        own = jax.random.fold_in(keys, number)
+        levels_key, microbatch = stream(own, "coins"), execution.microbatch
+        oracle = mechanism.run.oracle(objective, own, levels_key, microbatch)
+        result = descent.of(oracle, objective.constraint, start, own).run()
+        coin = stream(own, "selection")
+        value = mechanism.scored(score(result.output), coin)
+        better = value < least
+        point = jnp.where(better, result.output, best)
+        return number + 1, mechanism.is_last(coin), jnp.where(better, value, least), point
+
+    first = jnp.int32(0), jnp.asarray(False), jnp.asarray(jnp.inf, start.dtype), start
+    return jax.lax.while_loop(lambda state: ~state[1], attempt, first)[3]
 
 
 BIAS_REDUCED_SGD = Algorithm(

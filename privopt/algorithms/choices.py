@@ -1,4 +1,4 @@
-"""What plans choose from: clipping, batches, updates, outputs, and what they ask of a loss."""
+"""Parse the arguments of planning functions: clipping, batching, optimiser and output rule."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ Optimiser: TypeAlias = (
 )
 
 MODES = ("tight", "paper")
-"""Least noise by our accounting, or the published one."""
+"""Least noise of our accountant, or the published noise."""
 
 CYCLIC_POISSON = "cyclic_poisson"
-"""Of Poisson batches of blocks that take turns."""
+"""Sampler with Poisson batches of blocks in turn."""
 
 _GAMMA = 0.01  # of automatic clipping, relative to the clip norm
 _MAX_RECORDED = 10_000
@@ -72,9 +72,9 @@ def clipped_gradient(
     kind: str = "norm",
     norm: Norm | str = Norm.L2,
 ) -> ClippedGradient:
-    """Gradients of records clipped to ``C``, or to the declared ``L`` for None: by ``kind``.
+    """Return the query for gradients clipped to ``C``; for None, to the declared ``L``.
 
-    ``"norm"`` is ``g min(1, C/|g|)``, ``"automatic"`` is ``g C/(|g| + C/100)``.
+    The kind ``"norm"`` is ``g min(1, C/|g|)``; ``"automatic"`` is ``g C/(|g| + C/100)``.
     """
     norm = Norm.named("clip_norm", norm)
     if clip is not None:
@@ -85,12 +85,13 @@ def clipped_gradient(
     return query._replace(gamma=_GAMMA * query.clip) if kind == "automatic" else query
 
 
-def body_of_gradients(
+def gradient_set(
     post: ConstraintSet | str | None, problem_class: ProblemClass, query: ClippedGradient
 ) -> ConstraintSet | None:
-    """What private gradients are projected onto: ``"sparse"`` is where means of them lie.
+    """Return the set onto which private gradients are projected, or None.
 
-    That is ``{|v|_1 <= L sqrt(s), |v|_2 <= L}``, for declared ``sparsity``.
+    ``"sparse"`` is the set ``{|v|_1 <= L sqrt(s), |v|_2 <= L}`` for declared ``sparsity``. It
+    contains all means of such gradients.
     """
     if post is None:
         return None
@@ -108,10 +109,10 @@ def body_of_gradients(
 
 @dataclass(frozen=True)
 class Batching:
-    """Batches of expected ``size`` of ``n`` records; ``sampler`` is a name or one of one's own.
+    """Batches of expected ``size`` of ``n`` records; ``sampler`` is a name or an object.
 
-    Poisson batches have ``capacity`` places, None for so many that records left out cost a
-    thousandth of ``delta``; cyclic ones have ``cycle`` blocks.
+    Poisson batches have ``capacity`` places. By default the records beyond the capacity cost a
+    thousandth of ``delta``. Cyclic batches have ``cycle`` blocks.
     """
 
     n: int
@@ -131,25 +132,23 @@ class Batching:
         cycle: int | None = None,
         least: float = 0.0,
     ) -> Batching:
-        """From the choices of a plan, ``rate = b/n`` in the place of ``size``.
+        """Construct from the arguments of a plan; ``rate = b/n`` replaces ``size``.
 
-        By default ``b = max(sqrt(n), 4 sqrt(d))``, at which neither sampling nor a small noise
-        multiplier costs much, or ``least`` if that is more.
+        The default size is ``b = max(sqrt(n), 4 sqrt(d))``, for which the cost of sampling and of a
+        small noise multiplier is small, or ``least`` if larger.
         """
         n, dim, names = problem_class.n, problem_class.dim, (*Sampler, CYCLIC_POISSON)
         if not isinstance(sampler, str):
             own: Batches = answering("sampler", sampler, BATCHES, names)
-            given = {"batch_size": size, "rate": rate, "capacity": capacity, "cycle": cycle}
-            for name, value in given.items():
+            options = {"batch_size": size, "rate": rate, "capacity": capacity, "cycle": cycle}
+            for name, value in options.items():
                 if value is not None:
-                    raise ValueError(
-                        f"{name} must be left out beside a sampler, got {shown(value)}"
-                    )
+                    raise ValueError(f"{name} must be left out with a sampler, got {shown(value)}")
             return cls(n, float(own.divisor(float(n))), own)
         member("sampler", sampler, names)
         if rate is not None:
             if size is not None:
-                raise ValueError(f"rate must be left out beside batch_size, got {shown(rate)}")
+                raise ValueError(f"rate must be left out with batch_size, got {shown(rate)}")
             if positive_number("rate", rate) > 1.0:
                 raise ValueError(f"rate must be at most 1, got {shown(rate)}")
             size = rate * n
@@ -172,7 +171,7 @@ class Batching:
         return cls(n, size, sampler, places, cycle and count("cycle", cycle))
 
     def batches(self, budget: Budget, steps: int) -> Batches:
-        """The sampler, with places for ``steps`` steps within ``budget``."""
+        """Return the sampler, with enough places for ``steps`` steps within ``budget``."""
         if not isinstance(self.sampler, str):
             return self.sampler
         if self.sampler == Sampler.WITHOUT_REPLACEMENT:
@@ -186,14 +185,14 @@ class Batching:
         )
 
     def poisson(self, budget: Budget, steps: int) -> PoissonBatches:
-        """Poisson batches, whatever the sampler."""
+        """Return Poisson batches of this size, for any sampler."""
         return PoissonBatches.of(
             self.size, self.n, budget=budget, steps=steps, capacity=self.capacity
         )
 
     @property
     def moments(self) -> Moments | None:
-        """As :func:`moments_of` the batches, before these are made."""
+        """Moments of the batches, as :func:`moments_of`, without a sampler object."""
         if not isinstance(self.sampler, str):
             return moments_of(self.sampler, self.n)
         if self.cycle is not None:
@@ -202,20 +201,20 @@ class Batching:
 
 
 def moments_of(batches: Batches, n: int) -> Moments | None:
-    """How far a batch's gradient is from that of ``n`` records; None where it may be biased."""
+    """Return the moments of a batch gradient, or None if it may be biased for ``n`` records."""
     if type(batches) is AllRecords:
         return ALL_RECORDS
     match batches:
         case PoissonBatches(rate=rate, batch_size=size, most=most):
             unbiased = most >= n >= size and math.isclose(rate * n, size, rel_tol=_ROUND_OFF)
             return batch_moments(Sampler.POISSON, n=n, batch_size=size) if unbiased else None
-        case FixedSizeBatches(batch_size=size, n=known) if known == n:
+        case FixedSizeBatches(batch_size=size, n=total) if total == n:
             return batch_moments(Sampler.WITHOUT_REPLACEMENT, n=n, batch_size=size)
     return None
 
 
 def require_delta(algorithm: str, budget: Budget) -> None:
-    """For methods with Gaussian noise: ValueError at ``delta = 0``."""
+    """Check that ``delta`` is positive, as Gaussian noise requires."""
     if budget.delta == 0.0:
         raise ValueError(
             f"delta must be positive for the Gaussian noise of {algorithm}, got "
@@ -234,12 +233,12 @@ def step_rule(sizes: StepSizes | None) -> StepRule:
 
 
 def output_rule(output: Output) -> OutputRule | None:
-    """The theorems' name of an output, if they have one."""
+    """Return the name of an output in the theorems, or None."""
     return next((name for name, rule in OUTPUTS.items() if rule == output), None)
 
 
 def chosen_output(output: Output | str | None) -> Output | None:
-    """An output rule, or that of a theorem by its name (:class:`privopt.theory.OutputRule`)."""
+    """Return the output rule for an object or a name in :class:`privopt.theory.OutputRule`."""
     if isinstance(output, str):
         return OUTPUTS[OutputRule.named("output", output)]
     return None if output is None else checked_output(output)
@@ -256,24 +255,24 @@ def checked_update(update: Optimiser | None) -> Update:
     checked = update if isinstance(update, Update) else Update.of(update)
     if not checked.descends:
         raise ValueError(
-            f"update must move against the gradient, got {checked}, which moves along it: its "
+            f"update must move against the gradient, got {checked}, which moves along it: the "
             "factory must contain the minus sign, as optax.scale_by_learning_rate does"
         )
     return checked
 
 
 def is_plain(update: Update) -> bool:
-    """Return True for ``w - eta g``, with step sizes of the run and nothing else."""
+    """Return True for ``w - eta g``, with step sizes of the run."""
     return update == PLAIN
 
 
 def needs_mapping(update: Update) -> bool:
-    """Return True unless the update is exact on a set with gradients: descent, and the leader."""
+    """Return True unless the update is exact for gradients on a set: descent, and the leader."""
     return not is_plain(update) and update.origin is not projected_leader
 
 
 def recorded(record: int | str, steps: int) -> tuple[int, bool]:
-    """How many points of the path, and whether after every step: a count, or ``"all"``."""
+    """Return the number of recorded points of the path, and True to record every step."""
     if record == "all":
         if steps > _MAX_RECORDED:
             raise ValueError(

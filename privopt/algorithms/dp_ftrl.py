@@ -1,4 +1,4 @@
-"""DP-FTRL: follow the regularised leader of noisy prefix sums; neither sampling nor shuffling."""
+"""DP-FTRL: the regularised leader of noisy prefix sums, without sampling or shuffling."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privopt.algorithms.choices import clipped_gradient, require_delta, step_rule
-from privopt.algorithms.first_order import IN_STEPS, descend
-from privopt.algorithms.theorems import one_step_noise, unmoving
+from privopt.algorithms.first_order import IN_STEPS, descend, no_step, one_step_noise
 from privopt.arguments import positive_number, real, shown
 from privopt.convex import Average, Output, Update, projected_leader
 from privopt.core import Algorithm, Plan, planner
@@ -40,7 +39,7 @@ from privopt.theory import (
 
 
 class Declared(NamedTuple):
-    """What the rate speaks of."""
+    """Quantity that the rate bounds."""
 
     quantity: Quantity
 
@@ -65,65 +64,66 @@ def dp_ftrl(
     output: Output | str | None = None,
     record: int | str = 0,
 ) -> Plan:
-    """Plan DP-FTRL: ``w_{t+1} = Proj(w_1 - V_t/Lambda)``, ``V_t = gamma V_{t-1} + g_1 + .. + g_t``.
+    """Return a plan for DP-FTRL.
 
-    ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``, with noise ``z`` whose
-    prefix sums are ``B xi``, ``A = B C`` a factorisation of the matrix of prefix sums: their error
-    grows like a power of ``log T``, that of fresh noise like ``sqrt(T)``. There are ``T = epochs
-    ceil(n/b)`` steps, every pass in the same order.
+    ``w_{t+1} = Proj(w_1 - V_t/Lambda)`` with ``V_t = gamma V_{t-1} + g_1 + .. + g_t`` and
+    ``g_t = (1/b) sum_{i in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t``. The prefix sums of the
+    noise ``z`` are ``B xi``, for a factorisation ``A = B C`` of the matrix of prefix sums. Their
+    error is a power of ``log T``; for independent noise it is ``sqrt(T)``. The number of steps is
+    ``T = epochs ceil(n/b)``. All passes use the same order.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Clipping makes the guarantee hold for any loss; rates need convex, ``L``-Lipschitz ones.
-        Finite ``radius`` unless ``regularisation`` is given.
+        The guarantee holds for any loss, because gradients are clipped. Rates need convex,
+        ``L``-Lipschitz losses. ``radius`` must be finite unless ``regularisation`` is given.
     budget : Budget
-        ``delta > 0``; ``replace_one`` or ``zero_out``.
+        Privacy budget with ``delta > 0`` under ``replace_one`` or ``zero_out``.
     epochs : int
-        Passes over the records.
+        Number of passes over the records.
     momentum : float
-        ``gamma`` in ``[0, 1)``.
+        Momentum ``gamma`` in ``[0, 1)``.
     batch_size : int, optional
-        ``b``. The last batch of a pass may be smaller; the divisor is ``b``. Default that of
+        Batch size ``b``. The last batch of a pass may be smaller; the divisor is ``b``. Default:
         :func:`privopt.theory.ftrl_batch` for the population risk, 1 for the regret.
     noise, band, optimise
-        A name in ``factorisations.FACTORISATIONS``, with what ``factorise`` takes beside it, or a
-        noise of your own.
+        A name in ``factorisations.FACTORISATIONS`` with the further arguments of ``factorise``, or
+        a noise object.
     restart : bool
-        Whether every pass starts fresh noise, and a new leader from where the last one stands.
+        If True, every pass has new noise and a new leader, which starts at the last iterate.
     order : {"random", "stored"}
-        One order for all passes: drawn without a look at the data, or that of a stream.
+        Order of all passes: random and independent of the data, or as stored.
     regularisation : float, optional
-        ``Lambda``; default :func:`privopt.theory.ftrl_regularisation` for ``quantity``, over
-        ``1 - gamma``, with which the leader goes as far as without momentum.
+        Regularisation ``Lambda``. Default: :func:`privopt.theory.ftrl_regularisation` for
+        ``quantity``, divided by ``1 - gamma``, so that momentum does not change the total step.
     quantity : {"population risk", "regret"}
-        What the rate speaks of; ``regret`` is ``sum_t f_t(w_t) - min_w sum_t f_t(w)`` over all
-        ``T`` steps, ``f_t`` the loss of a batch.
+        Quantity that the rate bounds. ``regret`` is ``sum_t f_t(w_t) - min_w sum_t f_t(w)`` over
+        all ``T`` steps, where ``f_t`` is the loss of a batch.
     clip, clipping, record
-        As in ``dp_sgd``.
+        See ``dp_sgd``.
     output : Output or its name in ``theory.OutputRule``, optional
-        Default the average of ``w_1..w_{T+1}``: every point *before* the record that it is asked
-        about, and the last before a record that is nobody's.
+        Default: the average of ``w_1..w_{T+1}``, that is, every point *before* its record, and the
+        last point.
 
     Formal guarantee
     ----------------
-    Neighbours are lists that differ at one place. A place is in one batch of every pass, at steps
-    exactly a pass apart. All ``T`` adaptive answers together are one Gaussian mechanism whose
-    sensitivity is that of ``C`` under this participation, twice as large under ``replace_one`` as
-    under ``zero_out``. The guarantee rests on no sampling and no shuffling, and covers all
-    iterates, for every data set and loss.
+    Neighbours are lists that differ in one place. A place belongs to one batch of every pass, and
+    these steps are exactly one pass apart. All ``T`` adaptive answers together are one Gaussian
+    mechanism. Its sensitivity is the sensitivity of ``C`` for this participation, and is twice as
+    large under ``replace_one`` as under ``zero_out``. The guarantee needs neither sampling nor
+    shuffling. It covers all iterates, for every data set and loss.
 
     Rate
     ----
-    With ``y`` the mean over ``t`` of ``sqrt((B B^T)_tt)``, at the default ``Lambda``::
+    Let ``y`` be the mean over ``t`` of ``sqrt((B B^T)_tt)``. For the default ``Lambda``::
 
         E regret <= R sqrt(T (L^2 + 2 L sigma sqrt(d) y))
 
-    in any order of the stream, over all passes; what restarts add is in
-    :func:`privopt.theory.ftrl_rate`. The population risk after one pass is that over ``T``, up to
-    lower orders, for records in the order that they were drawn in, or in a random one. In a second
-    pass they are no fresh draws, and no population risk is claimed. With momentum, or at
-    ``clip < L``, nothing is.
+    for any order of the stream, over all passes. See :func:`privopt.theory.ftrl_rate` for restarts.
+    The population risk after one pass is at most the regret divided by ``T``, up to lower orders,
+    for records in a random order or in the order of sampling. There is no bound of the population
+    risk for more passes, because their records are not fresh samples. There is no rate with
+    momentum or for ``clip < L``.
 
     Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021 (arXiv:2103.00039), Algorithm 1
     and Theorem C.1; Denisov, McMahan, Rush, Smith and Thakurta 2022 (arXiv:2202.08312), for
@@ -140,11 +140,11 @@ def dp_ftrl(
     require_delta("dp_ftrl", budget)
     if not 0.0 <= real("momentum", momentum) < 1.0:
         raise ValueError(f"momentum must lie in [0, 1), got {shown(momentum)}")
-    spoken = Quantity.named("quantity", quantity)
-    if spoken not in (Quantity.POPULATION_RISK, Quantity.REGRET):
+    bounded = Quantity.named("quantity", quantity)
+    if bounded not in (Quantity.POPULATION_RISK, Quantity.REGRET):
         raise ValueError(f"quantity must be population risk or regret, got {shown(quantity)}")
     query = clipped_gradient(problem_class, clip, clipping)
-    if batch_size is None and spoken is Quantity.REGRET:
+    if batch_size is None and bounded is Quantity.REGRET:
         batch_size = 1  # every record is a round
     elif batch_size is None:
         unit_noise = problem_class.n * one_step_noise(query, budget)
@@ -152,59 +152,60 @@ def dp_ftrl(
         batch_size = ftrl_batch(clipped, unit_noise=unit_noise)
     batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
     steps, leaders = epochs * batches.period, epochs if restart else 1
-    batches.participation(steps, budget.relation)  # refuses a relation before a long calculation
-    followed = steps // leaders  # steps of one leader
-    fresh = noise_of(noise, followed, band, optimise)
-    added: Noise = fresh if leaders == 1 else RestartedNoise(fresh, followed)
+    batches.participation(steps, budget.relation)  # check the relation before a long calculation
+    length = steps // leaders  # steps of one leader
+    fresh = noise_of(noise, length, band, optimise)
+    added: Noise = fresh if leaders == 1 else RestartedNoise(fresh, length)
     mechanism = PrivateGradient.calibrated(query, budget, steps, batches, added)
     if regularisation is None:
-        told = _told(_bounded(problem_class, query), mechanism, spoken)
-        chosen = ftrl_regularisation(**told) / (1.0 - float(momentum))
+        facts = _with_clipped_lipschitz(problem_class, query)
+        arguments = _theorem_arguments(facts, mechanism, bounded)
+        value = ftrl_regularisation(**arguments) / (1.0 - float(momentum))
     else:
-        chosen = positive_number("regularisation", regularisation)
-    period = None if leaders == 1 else followed
+        value = positive_number("regularisation", regularisation)
+    period = None if leaders == 1 else length
     update = Update.of(projected_leader, momentum=float(momentum), period=period)
     return descend(
-        DP_FTRL, problem_class, budget, mechanism, step_size=1.0 / chosen, update=update,
-        output=Average() if output is None else output, record=record, declared=Declared(spoken),
+        DP_FTRL, problem_class, budget, mechanism, step_size=1.0 / value, update=update,
+        output=Average() if output is None else output, record=record, declared=Declared(bounded),
     )  # fmt: skip
 
 
 def rate(plan: Plan) -> Rate:
-    """Of the stream, or of the population."""
+    """Return the bound of the regret or of the population risk."""
     params: Any = plan.params
     (mechanism, method), facts, declared = params, plan.problem_class, plan.declared
     assert isinstance(declared, Declared)
     quantity, update, batches = declared.quantity, method.update, mechanism.batches
     if not isinstance(batches, OrderedBatches):
-        return no_rate("the batches are not those of passes in one order", quantity=quantity)
+        return no_rate("the batches are not passes in one order", quantity=quantity)
     epochs, rest = divmod(mechanism.steps, batches.period)
-    noise, leader = mechanism.noise, dict(update.options)
+    noise, options = mechanism.noise, dict(update.options)
     restarted = noise.period if isinstance(noise, RestartedNoise) else None
-    reason = unmoving(params)
+    reason = no_step(params)
     if getattr(noise, "variance", None) is None:
-        reason = "the noise does not say its variance"
-    elif update.factory is not projected_leader or leader.get("period") != restarted:
+        reason = "the variance of the noise is unknown"
+    elif update.factory is not projected_leader or options.get("period") != restarted:
         reason = "the update is not the leader of this noise"
     elif step_rule(method.step_sizes) != StepRule(method.step_sizes.scale):
         reason = "the leader's regularisation changes"
     elif rest or batches.n != facts.n:
-        reason = "the steps are no whole passes over the records"
+        reason = "the steps are not whole passes over the records"
     elif quantity is Quantity.POPULATION_RISK and method.output != Average():
-        reason = "the theorem speaks of the average of all iterates"
+        reason = "the theorem is for the average of all iterates"
     if reason:
         return no_rate(reason, quantity=quantity)
     return ftrl_rate(
         epochs=epochs, plain=update.numbers.get("momentum") == 0.0,
         regularisation=1.0 / method.step_sizes.scale, clipped=mechanism.query.changes(facts),
-        **_told(facts, mechanism, quantity),
+        **_theorem_arguments(facts, mechanism, quantity),
     )  # fmt: skip
 
 
-def _told(
+def _theorem_arguments(
     problem_class: ProblemClass, mechanism: PrivateGradient, quantity: Quantity
 ) -> dict[str, Any]:
-    """What the theorem asks for."""
+    """Return the arguments of the theorem that depend on the mechanism."""
     noise = mechanism.noise
     assert noise is not None
     assert isinstance(mechanism.batches, OrderedBatches)
@@ -219,8 +220,8 @@ def _told(
     }
 
 
-def _bounded(problem_class: ProblemClass, query: ClippedGradient) -> ProblemClass:
-    """What a regularisation is chosen for: the ball, and gradients that are clipped if need be."""
+def _with_clipped_lipschitz(problem_class: ProblemClass, query: ClippedGradient) -> ProblemClass:
+    """Return the class for which a regularisation is chosen: a ball and clipped gradients."""
     if math.isinf(problem_class.radius):
         raise ValueError("regularisation must be given where radius is infinite, got None")
     steepest = min(problem_class.lipschitz, query.clip)
@@ -228,7 +229,7 @@ def _bounded(problem_class: ProblemClass, query: ClippedGradient) -> ProblemClas
 
 
 def _prefix_error(noise: Noise, steps: int, epochs: int) -> PrefixError:
-    """Of the noise that every leader hears, in steps of whole passes."""
+    """Return the error of the prefix sums of every leader's noise, over whole passes."""
     if isinstance(noise, IndependentNoise):
         return PrefixError(0.0, increment=1.0)
     leaders = 1
@@ -238,7 +239,7 @@ def _prefix_error(noise: Noise, steps: int, epochs: int) -> PrefixError:
     deviations = np.sqrt(noise.factorisation(length).variances())
 
     def error(steps: int) -> float:
-        """At so many steps of as many passes."""
+        """Return the mean error for this number of steps, with proportionally many passes."""
         of_length, passes = _closed(noise, length, steps), min(steps, epochs // leaders)
         sensitivity = of_length.sensitivity(passes, steps // passes, even=True)
         return sensitivity * float(np.sqrt(of_length.variances()).mean())
@@ -252,7 +253,7 @@ def _prefix_error(noise: Noise, steps: int, epochs: int) -> PrefixError:
 
 
 def _closed(noise: Noise, length: int, steps: int) -> Factorisation:
-    """In closed form over so many steps: one that grows as that of ``noise``, of ``length``."""
+    """Return a closed-form factorisation of ``steps`` rows of the same kind as ``noise``."""
     match noise:
         case TreeNoise():
             return factorise("tree", steps)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from privopt.algorithms.choices import Optimiser, checked_update, is_plain, needs_mapping
-from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
-from privopt.algorithms.theorems import rate_of
+from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient, rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import AllRecords, Noise
@@ -26,57 +25,63 @@ def dp_gd(
     post: ConstraintSet | str | None = None,
     record: int | str = 0,
 ) -> Plan:
-    """Plan DP-GD: ``w_{t+1} = Proj(w_t - eta_t (grad F(w_t) + z_t))``, ``z_t ~ N(0, sigma^2 I)``.
+    """Return a plan for DP-GD.
+
+    ``w_{t+1} = Proj(w_t - eta_t (grad F(w_t) + z_t))`` with ``z_t ~ N(0, sigma^2 I)``.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Convex, ``L``-Lipschitz; finite ``radius`` unless ``step_size`` is given.
+        Convex, ``L``-Lipschitz losses; finite ``radius`` unless ``step_size`` is given.
     budget : Budget
-        ``delta > 0``.
+        Privacy budget with ``delta > 0``.
     steps : int, optional
-        ``T``; default :func:`privopt.theory.descent_steps`, after which noise, not optimisation,
-        is the larger error: ``ceil(n^2 mu^2 / (0.84 d))`` (replace-one), at most ten thousand, or
-        ``H R n mu / (2 L sqrt d)`` if smooth losses need fewer, or what strongly convex ones need.
+        Number of steps ``T``. Default: :func:`privopt.theory.descent_steps`, after which the error
+        of the noise exceeds the optimisation error: ``ceil(n^2 mu^2 / (0.84 d))`` (replace-one), at
+        most ten thousand, or ``H R n mu / (2 L sqrt d)`` if less and the losses are smooth, or the
+        number for strongly convex losses.
     step_size : float or StepSizes, optional
-        ``eta_t``; default that of the theorem with the smallest bound
-        (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(d T) sigma/R)`` for smooth losses,
-        ``R/(G sqrt(T + 1))``, ``G^2 = L^2 + d sigma^2``, for others, in linear decay where the
-        last iterate is returned; ``2/(m (t + 1))`` for strongly convex ones that are not smooth.
+        Step sizes ``eta_t``. Default: those of the theorem with the smallest bound
+        (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(d T) sigma/R)`` for smooth losses;
+        ``R/(G sqrt(T + 1))`` with ``G^2 = L^2 + d sigma^2`` for others, in linear decay if the last
+        iterate is returned; ``2/(m (t + 1))`` for strongly convex losses that are not smooth.
     clip : float, optional
-        ``C``, per-example clip norm; default ``L``, at which nothing is clipped.
+        Per-example clipping norm ``C``. Default: ``L``, so no gradient is clipped.
     clip_norm : Norm or its name
-        In which norm a gradient is at most ``C`` long; the Euclidean sensitivity is ``sqrt(d)``
-        times as large for ``"linf"``, where ``L`` is what ``lipschitz_linf`` declares.
+        Norm of gradients that ``C`` bounds. For ``"linf"`` the Euclidean sensitivity is ``sqrt(d)``
+        times as large, and ``L`` is ``lipschitz_linf``.
     update : optax optimiser or Update, optional
-        Default plain descent. Any other is post-processing: same guarantee, no rate. A factory
-        (``optax.adam``, or ``Update.of(optax.adam, b1=0.8)``) takes ``step_size`` as its learning
-        rate. A made optimiser (``optax.adam(0.1)``) has its own, beside which ``step_size`` is an
-        error; it is a constant of the program, so that another learning rate recompiles
-        (:class:`privopt.convex.Update`). On a set such updates receive the gradient mapping
-        (:mod:`privopt.convex.first_order`), without which they stop beside its minimiser.
+        Optimiser. Default: plain descent. Any other optimiser is post-processing, with the same
+        guarantee and without a rate. A factory (``optax.adam``, or
+        ``Update.of(optax.adam, b1=0.8)``) receives ``step_size`` as its learning rate. A
+        constructed optimiser (``optax.adam(0.1)``) has its own learning rate and excludes
+        ``step_size``. It is a constant of the program, so another learning rate triggers
+        recompilation (:class:`privopt.convex.Update`). On a constraint set such updates receive the
+        gradient mapping (:mod:`privopt.convex.first_order`); with gradients they would stop at
+        other points than the minimiser.
     output : Output or its name in ``theory.OutputRule``, optional
-        Default the same theorem's: the last iterate, or the average in proportion to ``t`` after
-        steps ``2/(m (t + 1))``; of constant steps the average, after each step if they are short.
+        Default: the output of the same theorem: the last iterate; the average with weights ``t``
+        for steps ``2/(m (t + 1))``; for constant steps the average, after each step if they are
+        short.
     noise : Noise or one of ``factorisations.FACTORISATIONS``, optional
-        What is added; default fresh Gaussian noise in every step. No rate is known for another.
+        Default: independent Gaussian noise in every step. There is no rate for other noise.
     post : ConstraintSet or "sparse", optional
-        What every noisy gradient is projected onto. ``"sparse"``: ``{|v|_1 <= L sqrt(s), |v|_2 <=
-        L}``, for declared ``sparsity``, where the mean of such gradients lies; the default ``T`` is
-        then that of the least bound below. No rate is known for another set.
+        Set onto which every noisy gradient is projected. ``"sparse"`` is the set ``{|v|_1 <= L
+        sqrt(s), |v|_2 <= L}`` for declared ``sparsity``, which contains the mean gradient. The
+        default ``T`` is then the minimiser of the bound below. There is no rate for other sets.
     record : int or "all"
-        How many points of the path to record, on a logarithmic scale of steps, or after each.
+        Number of recorded points of the path, on a logarithmic scale of steps, or every step.
 
     Formal guarantee
     ----------------
-    ``sigma`` is set so that ``T`` adaptive releases of the clipped mean gradient, of sensitivity
-    ``s = 2C/n`` (``replace_one``) or ``C/n`` (``zero_out``, ``add_or_remove_one``), are
-    ``s sqrt(T) / sigma``-Gaussian DP within ``budget``. It covers all iterates, and holds for
-    every data set and loss: clipping enforces the sensitivity.
+    ``T`` adaptive releases of the clipped mean gradient, of sensitivity ``s = 2C/n``
+    (``replace_one``) or ``C/n`` (``zero_out``, ``add_or_remove_one``), are
+    ``s sqrt(T) / sigma``-Gaussian DP. ``sigma`` is calibrated to ``budget``. The guarantee covers
+    all iterates, for every data set and loss, because clipping enforces the sensitivity.
 
     Rate
     ----
-    The smallest of those that apply (replace-one)::
+    The smallest bound that applies (replace-one)::
 
         smooth             E F(w) - F* <= H R^2/(2 T) + 2 L R sqrt(d)/(n mu)
         any                E F(w) - F* <= L R sqrt(1/T + 4 d/(n mu)^2)
@@ -84,16 +89,16 @@ def dp_gd(
 
         post "sparse"      E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + 2 R e
 
-    with ``e^2`` the error of a projected gradient, at most ``sqrt(2) L sigma sqrt(s ln 2d)`` or ``d
-    sigma^2``; for losses that are not smooth ``R L/sqrt(T + 1) + 2 R e``. The bias ``e`` does not
-    fall with ``T``.
+    with the squared error ``e^2`` of a projected gradient, at most ``sqrt(2) L sigma sqrt(s ln
+    2d)`` or ``d sigma^2``. For losses that are not smooth: ``R L/sqrt(T + 1) + 2 R e``. The bias
+    ``e`` does not decrease with ``T``.
 
-    Without ``post``, at the default ``T`` below its limit, the first two are at most 3 and 2.2
-    times ``L R sqrt(d)/(n mu)``. None at ``clip < L``, nor for other updates and outputs.
+    Without ``post``, for the default ``T`` below its limit, the first two are at most 3 and 2.2
+    times ``L R sqrt(d)/(n mu)``. There is no rate for ``clip < L``, other updates or other outputs.
 
     Source: :func:`privopt.theory.descent_rate`; Bassily, Smith and Thakurta 2014
-    (arXiv:1405.7085), Theorem 2.4, with exact Gaussian accounting (Dong, Roth and Su 2022,
-    arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) in place of their composition.
+    (arXiv:1405.7085), Theorem 2.4. Exact Gaussian accounting (Dong, Roth and Su 2022,
+    arXiv:1905.02383, Theorem 2.7 and Corollary 3.3) replaces their composition.
 
     Examples
     --------

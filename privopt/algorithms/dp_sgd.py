@@ -1,10 +1,9 @@
-"""DP-SGD: stochastic gradient descent on clipped, noised batches."""
+"""DP-SGD: stochastic gradient descent with clipped, noisy mini-batch gradients."""
 
 from __future__ import annotations
 
 from privopt.algorithms.choices import Optimiser, checked_update, is_plain, needs_mapping
-from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
-from privopt.algorithms.theorems import rate_of
+from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient, rate_of
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Batches, Noise
@@ -32,64 +31,68 @@ def dp_sgd(
     post: ConstraintSet | str | None = None,
     record: int | str = 0,
 ) -> Plan:
-    """Plan DP-SGD: ``w_{t+1} = Proj(w_t - eta_t ((1/b) sum_{i in batch} clip_C(g_i) + z_t))``.
+    """Return a plan for DP-SGD.
+
+    ``w_{t+1} = Proj(w_t - eta_t ((1/b) sum_{i in batch} clip_C(g_i) + z_t))``.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Clipping makes the guarantee hold for any loss; rates need convex, ``L``-Lipschitz ones.
+        The guarantee holds for any loss, because gradients are clipped. Rates need convex,
+        ``L``-Lipschitz losses.
     budget : Budget
-        ``delta > 0``.
+        Privacy budget with ``delta > 0``.
     steps : int, optional
-        ``T``; default: about as many as ``dp_gd``, :func:`privopt.theory.descent_steps`.
+        Number of steps ``T``. Default: :func:`privopt.theory.descent_steps`, about as many as for
+        ``dp_gd``.
     batch_size : float, optional
-        ``b``, the *expected* size, and the divisor; default ``max(sqrt(n), 4 sqrt(d))``, the least
-        at which neither sampling nor a small noise multiplier costs much, or for smooth losses and
-        default steps :func:`privopt.theory.descent_batch`, if that is more.
+        Expected batch size ``b``, which is also the divisor. Default: ``max(sqrt(n), 4 sqrt(d))``,
+        the smallest size for which the cost of sampling and of a small noise multiplier is small;
+        for smooth losses and default steps :func:`privopt.theory.descent_batch`, if larger.
     rate : float, optional
-        ``q = b/n`` in ``(0, 1]``, in place of ``batch_size``.
+        Sampling rate ``q = b/n`` in ``(0, 1]``; replaces ``batch_size``.
     step_size : float or StepSizes, optional
-        ``eta_t``; default as in ``dp_gd``, with ``V = v L^2 + d sigma^2`` for ``d sigma^2`` in
-        ``1/(H + sqrt(V T)/R)`` and ``G^2 = a L^2 + d sigma^2``, ``a`` and ``v`` of
-        :func:`privopt.theory.batch_moments`.
+        Step sizes ``eta_t``. Default: as for ``dp_gd``, with ``V = v L^2 + d sigma^2`` for ``d
+        sigma^2`` in ``1/(H + sqrt(V T)/R)``, and ``G^2 = a L^2 + d sigma^2``; ``a`` and ``v`` are
+        defined in :func:`privopt.theory.batch_moments`.
     update : optax optimiser or Update, optional
-        As in ``dp_gd``: ``Update.of(optax.sgd, momentum=0.9)`` or ``optax.adagrad`` with
-        ``step_size``, or a made optimiser such as ``optax.adam(0.1)`` without. All are
-        post-processing, under the same guarantee.
+        See ``dp_gd``: ``Update.of(optax.sgd, momentum=0.9)`` or ``optax.adagrad`` with
+        ``step_size``, or a constructed optimiser such as ``optax.adam(0.1)`` without it. Updates
+        are post-processing and do not affect the guarantee.
     output, clip, clip_norm, record
-        As in ``dp_gd``; by default the last iterate of other updates.
+        See ``dp_gd``. Default output of other updates: the last iterate.
     clipping : {"norm", "automatic"}
         ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
     sampler : {"poisson", "without_replacement", "shuffled", "cyclic_poisson"} or Batches
-        How batches are drawn. The second for ``replace_one`` only; the last two not for
-        ``add_or_remove_one``; the third without any amplification by sampling. The last amplifies
-        banded noise too. A sampler of your own brings its batch size along.
+        Batch sampler. ``"without_replacement"`` is for ``replace_one`` only. ``"shuffled"`` and
+        ``"cyclic_poisson"`` are not for ``add_or_remove_one``. ``"shuffled"`` has no amplification
+        by sampling. ``"cyclic_poisson"`` also amplifies banded noise. A sampler object defines the
+        batch size.
     capacity : int, optional
-        Places in a Poisson batch; default so many that records left out cost a thousandth of
-        ``delta``.
+        Number of places in a Poisson batch. By default the records beyond the capacity cost a
+        thousandth of ``delta``.
     cycle : int, optional
-        Blocks that take turns in ``cyclic_poisson`` batches, at most ``n/b``; a band of noise must
-        be no wider.
+        Number of blocks of ``cyclic_poisson`` batches, at most ``n/b``. It must be at least the
+        bandwidth of the noise.
     noise : Noise or one of ``factorisations.FACTORISATIONS``, optional
-        What is added; default fresh Gaussian noise in every step. Noise that remembers needs
-        batches in passes (``"shuffled"``), or a band on ``cyclic_poisson`` ones; no rate is known
-        for it.
+        Default: independent Gaussian noise in every step. Correlated noise needs batches in passes
+        (``"shuffled"``), or banded noise and ``cyclic_poisson`` batches. There is no rate for it.
     post : ConstraintSet or "sparse", optional
-        As in ``dp_gd``; a rate is known for ``"sparse"`` and batches of fixed size,
+        See ``dp_gd``. The rate for ``"sparse"`` and batches of fixed size is
         ``E F(w) - F* <= R L/sqrt(T + 1) + 2 R e``.
 
     Formal guarantee
     ----------------
     The noise is calibrated to ``budget`` by the accountant that is proved for the sampler under
     the relation; see ``PoissonBatches``, ``FixedSizeBatches``, ``ShuffledBatches`` and
-    ``CyclicPoissonBatches``. It covers all iterates, for every data set and loss. Under
-    ``add_or_remove_one`` there are at most ``n`` records.
+    ``CyclicPoissonBatches``. The guarantee covers all iterates, for every data set and loss. Under
+    ``add_or_remove_one`` the data set has at most ``n`` records.
 
     Rate
     ----
-    Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt(T + 1)``; smooth losses, if it is
-    less, ``H R^2/(2 T) + R sqrt(V/T)``; strongly convex ``2 G^2/(m (T + 2))``. None for shuffled
-    passes and cycles, whose gradients are biased given the past.
+    Poisson and fixed-size batches: ``E F(w) - F* <= R G/sqrt(T + 1)``; smooth losses:
+    ``H R^2/(2 T) + R sqrt(V/T)``, if less; strongly convex losses: ``2 G^2/(m (T + 2))``. There is
+    no rate for shuffled passes and cycles, because their gradients are biased given the past.
 
     Source: Abadi et al. 2016 (arXiv:1607.00133); Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4; :func:`privopt.theory.descent_rate`.

@@ -1,4 +1,4 @@
-"""DP-SVRG: noisy full gradients now and then, noisy batches of their changes in between."""
+"""DP-SVRG: noisy full gradients at anchors, and noisy batches of gradient differences."""
 
 from __future__ import annotations
 
@@ -21,8 +21,15 @@ from privopt.algorithms.choices import (
     require_delta,
     step_rule,
 )
-from privopt.algorithms.first_order import Params, descend, run_of, step_count
-from privopt.algorithms.theorems import horizon, steps_powers, unmoving
+from privopt.algorithms.first_order import (
+    Params,
+    default_steps,
+    descend,
+    no_step,
+    run_of,
+    step_count,
+    steps_powers,
+)
 from privopt.arguments import count, positive_number
 from privopt.convex import Average, EmpiricalRisk, Output, State, StepSizes, last_iterate
 from privopt.core import Algorithm, Execution, Plan, Steps, planner, whole
@@ -38,7 +45,7 @@ from privopt.theory import (
     variance_reduced_step_size,
 )
 
-# Of the clip: what linear losses, whose gradients never differ, are clipped to.
+# Clip norm relative to C for linear losses, whose gradients do not differ.
 _MIN_CLIP_SHARE = 1e-6
 
 
@@ -57,53 +64,57 @@ def dp_svrg(
     capacity: int | None = None,
     record: int | str = 0,
 ) -> Plan:
-    """Plan DP-SVRG: ``w <- Proj(w - eta (G + (1/b) sum_batch clip_{C'}(g_i(w) - g_i(a)) + z))``.
+    """Return a plan for DP-SVRG.
 
-    ``G`` is the noisy gradient at the anchor ``a``, both taken anew every ``p`` steps. At an
-    anchor the step is along ``G`` itself.
+    ``w <- Proj(w - eta (G + (1/b) sum_batch clip_{C'}(g_i(w) - g_i(a)) + z))``, where ``G`` is the
+    noisy gradient at the anchor ``a``. Both are renewed every ``p`` steps. The step at an anchor is
+    along ``G``.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Clipping makes the guarantee hold for any loss; the rate needs convex, ``L``-Lipschitz ones.
+        The guarantee holds for any loss, because gradients are clipped. The rate needs convex,
+        ``L``-Lipschitz losses.
     budget : Budget
-        ``delta > 0``.
+        Privacy budget with ``delta > 0``.
     steps : int, optional
-        ``T``, those at anchors included; default as many as ``dp_gd`` takes for losses that are not
-        smooth, in whole periods if ``p`` is a default too.
+        Number of steps ``T``, including those at anchors. Default: as for ``dp_gd`` and losses that
+        are not smooth, rounded up to whole periods if ``p`` is also a default.
     anchor_every : int, optional
-        ``p``; default :func:`privopt.theory.variance_reduced_period`, which depends on ``2 H R/L``
-        alone: 1 from 0.7 on, where DP-SVRG is DP-GD, and 12 at most.
+        Period ``p``. Default: :func:`privopt.theory.variance_reduced_period`, which depends only on
+        ``2 H R/L``: 1 from 0.7 on, for which DP-SVRG is DP-GD, and at most 12.
     batch_size : float, optional
-        ``b``, the *expected* size of a Poisson batch; default as in ``dp_sgd``.
+        Expected size ``b`` of a Poisson batch. Default: as for ``dp_sgd``.
     clip : float, optional
-        ``C``, of gradients at anchors; default ``L``, at which nothing is clipped.
+        Clipping norm ``C`` of gradients at anchors. Default: ``L``, so no gradient is clipped.
     difference_clip : float, optional
-        ``C'``; default ``min(2 L, 2 H R)``, at which nothing is clipped. A smaller one pays where
-        iterates stay closer to their anchors than a diameter, and has no rate.
+        Clipping norm ``C'`` of differences. Default: ``min(2 L, 2 H R)``, so no difference is
+        clipped. A smaller value is better if iterates stay closer to their anchors than a diameter;
+        it has no rate.
     step_size : float or StepSizes, optional
-        ``eta``; default ``R/sqrt(A (T + 1))``, see :func:`privopt.theory.variance_reduced_rate`, in
-        linear decay where the last iterate is returned.
+        Step size ``eta``. Default: ``R/sqrt(A (T + 1))``, see
+        :func:`privopt.theory.variance_reduced_rate`, in linear decay if the last iterate is
+        returned.
     output : Output, optional
-        Default the last iterate, or the average where a step size is given.
+        Default: the last iterate, or the average for a given step size.
     capacity, record
-        As in ``dp_sgd``.
+        See ``dp_sgd``.
 
     Formal guarantee
     ----------------
-    Gaussian releases at anchors and on Poisson samples in between, both charged, for every data
-    set and loss, covering all iterates (:class:`privopt.mechanisms.VarianceReducedGradient`).
-    Under ``add_or_remove_one`` there are at most ``n`` records.
+    Gaussian releases at anchors and on Poisson samples between anchors, both charged, for every
+    data set and loss, covering all iterates (:class:`privopt.mechanisms.VarianceReducedGradient`).
+    Under ``add_or_remove_one`` the data set has at most ``n`` records.
 
     Rate
     ----
-    ``E F(w) - F* <= R sqrt(A/(T + 1))``, ``A <= G^2 + (p - 1) G sqrt(d) sigma``: of order
-    ``L R sqrt(d)/(n mu)`` where the noise ``sigma`` of anchors leads. The rate known for strongly
-    convex losses has no constants, and none is claimed.
+    ``E F(w) - F* <= R sqrt(A/(T + 1))``, ``A <= G^2 + (p - 1) G sqrt(d) sigma``. If the noise
+    ``sigma`` of anchors dominates, it is of order ``L R sqrt(d)/(n mu)``. The known rate for
+    strongly convex losses has no constants and is not used.
 
     Source: Wang, Ye and Xu 2017, "Differentially private empirical risk minimization revisited:
     faster and more general", Algorithm 1 (batches of one, and a moments bound); Johnson and Zhang
-    2013 without privacy. Accounting and rate are ours.
+    2013 without privacy. Accounting and rate are derived here.
 
     Examples
     --------
@@ -117,9 +128,9 @@ def dp_svrg(
     query = clipped_gradient(problem_class, clip)
     change = _difference_query(problem_class, query, difference_clip)
     batching = Batching.of(problem_class, batch_size, capacity=capacity)
-    smooth = replace(problem_class, smoothness=None)  # no theorem of its noise is
+    kinked = replace(problem_class, smoothness=None)  # no theorem for smooth losses applies
     default = steps is None and anchor_every is None
-    steps = horizon(smooth, budget, query, steps).steps
+    steps = default_steps(kinked, budget, query, steps).steps
     if anchor_every is None:
         anchor_every = variance_reduced_period(problem_class)
     period = count("anchor_every", anchor_every)
@@ -142,17 +153,17 @@ def dp_svrg(
 
 
 def rate(plan: Plan) -> Rate:
-    """Of descent along anchors and batches of changes, both with their noise."""
+    """Return the rate of descent with anchors and batches of gradient differences."""
     params: Any = plan.params
     (mechanism, method), facts = params, plan.problem_class
-    if reason := unmoving(params):
+    if reason := no_step(params):
         return no_rate(reason)
-    queries = mechanism.query, mechanism.difference_query  # of which the theorem looks at the clips
+    queries = mechanism.query, mechanism.difference_query  # the theorem covers clipping
     own = any(each._replace(clip=math.inf).changes(facts) for each in queries)
     if own or moments_of(mechanism.batches, facts.n) is None:
         return no_rate("batches or divisors are not those of the problem class")
     kinked = replace(facts, smoothness=None)
-    default = horizon(kinked, plan.budget, mechanism.query, None)
+    default = default_steps(kinked, plan.budget, mechanism.query, None)
     whole_periods = default._replace(steps=_whole_periods(default.steps, mechanism.period))
     return variance_reduced_rate(
         facts,
@@ -166,7 +177,7 @@ def rate(plan: Plan) -> Rate:
 
 
 def _whole_periods(steps: int, period: int) -> int:
-    """Return ``T`` rounded up to whole periods: a period cut short costs an anchor for less."""
+    """Return ``T`` rounded up to whole periods, because a shortened period wastes an anchor."""
     return -(-steps // period) * period
 
 
@@ -184,7 +195,7 @@ def _noise(mechanism: VarianceReducedGradient) -> dict[str, Any]:
 def _difference_query(
     problem_class: ProblemClass, query: ClippedGradient, clip: float | None
 ) -> ClippedGradient:
-    """Of differences; by default nothing is clipped."""
+    """Return the query for gradient differences; by default no difference is clipped."""
     if clip is None:
         change = gradient_difference(problem_class)
         if math.isinf(change):
@@ -199,22 +210,22 @@ def _difference_query(
 def steps(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Steps:
-    """Periods of one step at a new anchor and a loop over batches of changes.
+    """Return steps as periods: a step at a new anchor, and a loop over batches of differences.
 
-    Two loops: as a branch inside one, an anchor's gradient would be computed in every step wherever
-    runs are mapped.
+    There are two loops, because a branch in one loop would compute the gradient of an anchor in
+    every step of a vectorised run.
     """
     mechanism: Any = params.mechanism
     start = objective.start(static.dim)
-    given = objective.constraint, start, key, execution.observer, objective
+    arguments = objective.constraint, start, key, execution.observer, objective
     anchor, changes = (
-        params.descent.of(oracle, *given)
+        params.descent.of(oracle, *arguments)
         for oracle in mechanism.oracles(objective, key, execution.microbatch)
     )
     period = jnp.asarray(mechanism.period)
 
     def until(state: State, last: Array) -> State:
-        def rest(state: State) -> State:  # of a period
+        def rest(state: State) -> State:  # the rest of a period
             return changes.until(state, jnp.minimum(last, -(-state.t // period) * period))
 
         def one_period(state: State) -> State:
@@ -227,7 +238,7 @@ def steps(
 
 DP_SVRG = Algorithm(
     name="dp_svrg",
-    summary="noisy full gradients now and then, noisy batches of their changes in between",
+    summary="noisy full gradients at anchors, noisy batches of gradient differences in between",
     plan=dp_svrg,
     mechanism=VarianceReducedGradient,
     run=whole(steps),

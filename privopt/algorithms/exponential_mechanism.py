@@ -1,4 +1,4 @@
-"""The exponential mechanism: draw the parameter, rather than perturb it."""
+"""The exponential mechanism: a sample from a Gibbs distribution of the parameter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from privopt.theory import (
 
 
 class Secret(NamedTuple):
-    """What the sampler saw: the lowest point, its proposals, the largest log of an acceptance."""
+    """Diagnostics of the sampler: minimiser, number of proposals, largest log acceptance."""
 
     minimiser: Array
     proposals: Array
@@ -35,34 +35,36 @@ class Secret(NamedTuple):
 def exponential_mechanism(
     problem_class: ProblemClass, budget: Budget, *, regularisation: float | None = None
 ) -> Plan:
-    """Plan a draw from ``exp(-k (F(w) + (m/2) |w - c|^2))`` on ``W``.
+    """Return a plan for the exponential mechanism.
+
+    It samples from the density ``exp(-k (F(w) + (m/2) |w - c|^2))`` on ``W``.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Convex, ``L``-Lipschitz, finite ``radius``, ``dim`` at most 3: no exact sampler is known
-        beyond that, and a Markov chain's distance from its target, which ``delta`` would have to
-        pay for, cannot be certified.
+        Convex, ``L``-Lipschitz losses, finite ``radius``, ``dim`` at most 3. No exact sampler is
+        known for larger dimensions, and the distance of a Markov chain from its target, which would
+        have to be charged to ``delta``, cannot be certified.
     budget : Budget
-        ``delta = 0`` asks for pure differential privacy, and for no regulariser.
+        Privacy budget. ``delta = 0`` is pure differential privacy without a regulariser.
     regularisation : float, optional
-        ``m``, with ``delta > 0`` only; default the theory's, ``2 G sqrt(d)/(mu R)``. Public: never
-        tuned on the data.
+        Regularisation ``m``, for ``delta > 0`` only. Default: the minimiser of the bound,
+        ``2 G sqrt(d)/(mu R)``. Public; do not tune it on the data.
 
     Formal guarantee
     ----------------
     ``F - F'`` is ``G``-Lipschitz, ``G = 2L/n`` (``replace_one``) or ``L/n`` (``zero_out``,
-    ``add_or_remove_one`` by the public ``n``). Pure: ``k = epsilon/(2 R G)`` is epsilon-DP by the
+    ``add_or_remove_one`` for the public ``n``). Pure: ``k = epsilon/(2 R G)`` is epsilon-DP by the
     range of ``F - F'``, which holds for all data, as computed. Otherwise ``k = m mu^2/G^2`` is
-    ``mu``-Gaussian DP. The sampler is exact and its running time depends on the data, up to a
-    public number of proposals: with a probability below 2^-64, charged to ``delta`` where there is
-    one, the centre is released in the place of a draw (:class:`GibbsMechanism`). Rests on the
+    ``mu``-Gaussian DP. The sampler is exact. Its running time depends on the data, up to a public
+    number of proposals. With a probability below 2^-64, which is charged to a positive ``delta``,
+    the centre is released instead of a sample (:class:`GibbsMechanism`). The guarantee needs the
     assumptions in ``guarantee.assumptions``; clipping enforces ``L`` for generalised linear losses.
 
     Rate
     ----
-    ``E F(w) - F* <= d/k + m R^2/4``: pure, ``4 L R d / (n epsilon)``; else, at the theory's ``m``,
-    ``2 L R sqrt(d) / (n mu)`` (replace-one).
+    ``E F(w) - F* <= d/k + m R^2/4``. Pure: ``4 L R d / (n epsilon)``. Otherwise, for the default
+    ``m``: ``2 L R sqrt(d) / (n mu)`` (replace-one).
 
     Source: Gopi, Lee and Liu 2022, "Private convex optimization via exponential mechanism";
     Bassily, Smith and Thakurta 2014, Section 3.
@@ -98,7 +100,7 @@ def exponential_mechanism(
 
 
 def rate(plan: Plan) -> Rate:
-    """Of the draw, and of the regulariser where there is one."""
+    """Return the bound of the error of the sample and of the regulariser."""
     params: Any = plan.params
     (mechanism,), facts, budget = params, plan.problem_class, plan.budget
     query, regularisation = mechanism.query, mechanism.regularisation
@@ -115,7 +117,7 @@ def rate(plan: Plan) -> Rate:
 
 
 def _balanced(query: ClippedRisk, problem_class: ProblemClass, budget: Budget) -> float:
-    """The theory's ``m``."""
+    """Return the regularisation ``m`` that minimises the bound."""
     return exponential_mechanism_regularisation(
         problem_class,
         sensitivity=query.sensitivity(budget.relation),
@@ -126,7 +128,7 @@ def _balanced(query: ClippedRisk, problem_class: ProblemClass, budget: Budget) -
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """One exact draw."""
+    """Return one exact sample."""
     del execution
     draw = params.mechanism.draw(key, objective, dim=static.dim)
     return Run(draw.point, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from privopt.algorithms.first_order import IN_STEPS, descend
-from privopt.algorithms.theorems import rate_of
+from privopt.algorithms.first_order import IN_STEPS, descend, rate_of
 from privopt.arguments import count
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
@@ -25,25 +24,25 @@ def gradient_descent(
     output: Output | str | None = None,
     record: int | str = 0,
 ) -> Plan:
-    """Plan averaged projected gradient descent without noise.
+    """Return a plan for projected gradient descent without noise.
 
     Parameters
     ----------
     problem_class : ProblemClass
     budget : Budget
-        Ignored, taken so that twins are planned alike.
+        Not used. It is an argument so that the non-private twin has the same signature.
     steps : int, optional
-        ``T``; default ``n``.
+        Number of steps ``T``. Default: ``n``.
     step_size, output, record
-        As in ``dp_gd``; default the step and the average of the theorem with the smaller bound.
+        See ``dp_gd``. Default: step size and average of the theorem with the smaller bound.
 
     Formal guarantee
     ----------------
-    None: epsilon is infinite.
+    There is no guarantee: epsilon is infinite.
 
     Rate
     ----
-    ``R L/sqrt(T + 1)`` for convex Lipschitz losses, and ``H R^2/(2 T)`` for smooth ones
+    ``R L/sqrt(T + 1)`` for convex Lipschitz losses, ``H R^2/(2 T)`` for smooth losses
     (:func:`privopt.theory.descent_rate`).
 
     Examples
@@ -65,7 +64,7 @@ def gradient_descent(
 
 
 def rate(plan: Plan) -> Rate:
-    """Of the theorem that covers the method."""
+    """Return the rate of the theorem that covers the method."""
     params: Any = plan.params
     default = params.mechanism.steps == plan.problem_class.n
     return rate_of(plan, Exponents(n=1.0) if default else GIVEN_STEPS)

@@ -1,4 +1,4 @@
-"""l1 recovery: a mean of sparse vectors from few noisy measurements, by basis pursuit."""
+"""l1 recovery: the mean of sparse vectors from few noisy measurements, by basis pursuit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privopt.spec import Budget, ProblemClass
 from privopt.streams import stream
 from privopt.theory import Rate, l1_recovery_rate
 
-_LEAST = 8  # measurements, below which nothing is compressed
+_MIN_MEASUREMENTS = 8
 _SMALL, _LARGE = 1e-50, 1e50
 
 
@@ -38,51 +38,54 @@ def l1_recovery(
     matrix: ArrayLike | None = None,
     clip: float | None = None,
 ) -> Plan:
-    """Plan l1 recovery: ``argmin {|z|_1 : A z = A zbar + N(0, sigma^2 I_m)}``, projected.
+    """Return a plan for l1 recovery.
 
-    For squared distances with sparse records, whose minimiser is their mean ``zbar``. The matrix
-    ``A`` of ``m`` rows is drawn from the run's public coins. A baseline: the projection mechanism
-    is cheaper and measured to be no worse.
+    ``argmin {|z|_1 : A z = A zbar + N(0, sigma^2 I_m)}``, projected. The method is for squared
+    distances with sparse records; the minimiser is their mean ``zbar``. The matrix ``A`` with
+    ``m`` rows is public randomness of the run. This is a baseline: the projection mechanism is
+    faster, and in measurements its error is not larger.
 
-    Whether anything is compressed follows from public numbers alone. With ``m`` left out, the
-    projection mechanism onto ``K'`` takes over where ``s >= d``, ``m >= d``, ``d < m ln^2 m`` (no
-    theorem on recovery from noise of unknown size) or ``m < 8``.
+    The decision to compress depends on public numbers only. For the default ``m``, the projection
+    mechanism onto ``K'`` is used if ``s >= d``, ``m >= d``, ``d < m ln^2 m`` (no theorem on
+    recovery from noise of unknown size) or ``m < 8``.
 
     Parameters
     ----------
     problem_class : ProblemClass
         With ``sparsity``, the ``s`` of every record.
     budget : Budget
-        ``delta > 0``.
+        Privacy budget with ``delta > 0``.
     mode : {"tight", "paper"}
-        In the paper's mode ``sigma^2 = 18 L^2 ln(2.5/delta)/(n epsilon)^2`` (``replace_one``), for
-        ``epsilon <= 1``; refused where it is not private, which happens at tiny ``m``.
+        The published noise is ``sigma^2 = 18 L^2 ln(2.5/delta)/(n epsilon)^2`` (``replace_one``),
+        for ``epsilon <= 1``. It is refused if it is not private, which happens for tiny ``m``.
     calibration : {"mixture", "renyi", "split"}
-        Of the tight mode: the least noise, or what two simpler proofs give
+        Calibration in mode ``"tight"``: the least noise, or the noise of two simpler proofs
         (:func:`privopt.privacy.compressed_noise_multiplier`).
     measurements : int, optional
-        ``m``, from 1 to ``d - 1``; default ``floor(n epsilon sqrt(s ln(d/s)/ln(1/delta)))``.
+        Number of measurements ``m``, from 1 to ``d - 1``. Default:
+        ``floor(n epsilon sqrt(s ln(d/s)/ln(1/delta)))``.
     matrix : array, optional
-        ``A``, shape ``(m, d)``, public and fixed before the data are seen: it may be used again.
-        The sensitivity is then ``2 L kappa/n`` with ``kappa`` certified
+        Matrix ``A`` of shape ``(m, d)``, public and independent of the data; it may be reused. The
+        sensitivity is then ``2 L kappa/n`` with a certified ``kappa``
         (:func:`privopt.mechanisms.compressed_mean.largest_gain`).
     clip : float, optional
-        ``L``, as in the projection mechanism.
+        Clipping norm ``L``; see the projection mechanism.
 
     Formal guarantee
     ----------------
-    The clipped mean has sensitivity ``2L/n`` (``replace_one``), half that under the other
-    relations; compressed by a fresh matrix that is released too, it is a mixture of Gaussian
-    mechanisms whose shift is ``sqrt(chi2_m/m)`` times that of the mean: for all data.
+    The clipped mean has sensitivity ``2L/n`` (``replace_one``), and half of it under the other
+    relations. Compression by a new random matrix, which is also released, gives a mixture of
+    Gaussian mechanisms. Its shift is ``sqrt(chi2_m/m)`` times the shift of the mean. The guarantee
+    holds for all data.
 
     Rate
     ----
     ``C L (s ln(d/s) ln(1/delta))^{1/4}/sqrt(n epsilon)`` for the error, its square for the risk,
-    with ``C`` unknown where ``d >= m ln^2 m``.
+    with an unknown constant ``C``, if ``d >= m ln^2 m``.
 
-    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), theorem 3.4, with
-    the condition on a restricted isometry dropped: see :class:`privopt.mechanisms.CompressedMean`.
-    The point is projected onto ``K'`` where the paper has a gate at ``2L``.
+    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), theorem 3.4,
+    without its condition on a restricted isometry: see :class:`privopt.mechanisms.CompressedMean`.
+    The point is projected onto ``K'``; the paper uses a gate at ``2L``.
 
     Examples
     --------
@@ -101,23 +104,23 @@ def l1_recovery(
         check_paper(budget)
         calibration = "published"
         if matrix is not None:
-            raise ValueError("matrix must be left out for mode='paper', whose matrix is fresh")
+            raise ValueError("matrix must be left out for mode='paper', which samples a new matrix")
     query = ClippedMean.of(problem_class, clip)
-    given = None if matrix is None else _checked_matrix(matrix, measurements, problem_class.dim)
-    rows = measurements if given is None else given.shape[0]
+    array = None if matrix is None else _checked_matrix(matrix, measurements, problem_class.dim)
+    rows = measurements if array is None else array.shape[0]
     rows = _rows(problem_class, budget) if rows is None else _checked_rows(rows, problem_class.dim)
     mechanism: CompressedMean | ProjectedMean
     if rows is None:
         mechanism = ProjectedMean.calibrated(query, budget, classic=mode == "paper")
     else:
         mechanism = CompressedMean.calibrated(
-            query, budget, measurements=rows, calibration=calibration, matrix=given
+            query, budget, measurements=rows, calibration=calibration, matrix=array
         )
     return planned(L1_RECOVERY, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:
-    """Of what the body allows; or of the projection mechanism, where it has taken over."""
+    """Return the rate of l1 recovery, or of the projection mechanism if it is used instead."""
     params: Any = plan.params
     (mechanism,), facts = params, plan.problem_class
     if isinstance(mechanism, ProjectedMean):
@@ -127,14 +130,14 @@ def rate(plan: Plan) -> Rate:
 
 
 def _rows(problem_class: ProblemClass, budget: Budget) -> int | None:
-    """``m``, or None where nothing is compressed: of public numbers alone."""
+    """Return ``m``, or None for no compression, from public numbers only."""
     sparsity, dim = problem_class.sparsity, problem_class.dim
     assert sparsity is not None
     if sparsity >= dim:
         return None
     spread = sparsity * math.log(dim / sparsity) / math.log(1.0 / budget.delta)
     rows = math.floor(problem_class.n * budget.epsilon * math.sqrt(spread))
-    if rows < _LEAST or rows >= dim or dim < rows * math.log(rows) ** 2:
+    if rows < _MIN_MEASUREMENTS or rows >= dim or dim < rows * math.log(rows) ** 2:
         return None
     return rows
 
@@ -148,20 +151,20 @@ def _checked_rows(rows: object, dim: int) -> int:
 
 def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.float64]:
     if rows is not None:
-        raise ValueError(f"measurements must be left out beside matrix, got {shown(rows)}")
+        raise ValueError(f"measurements must be left out with matrix, got {shown(rows)}")
     try:
-        given = np.asarray(matrix)
+        entries = np.asarray(matrix)
     except ValueError:
         raise ValueError(f"matrix must have shape (m, {dim}), got rows of many lengths") from None
-    if given.dtype.kind not in "fiu":
-        raise ValueError(f"matrix must hold real numbers, got dtype {given.dtype}")
-    array = given.astype(np.float64)
+    if entries.dtype.kind not in "fiu":
+        raise ValueError(f"matrix must hold real numbers, got dtype {entries.dtype}")
+    array = entries.astype(np.float64)
     if array.ndim != 2 or array.shape[1] != dim or array.shape[0] == 0:
         raise ValueError(f"matrix must have shape (m, {dim}), got {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError("matrix must be finite, got entries that are not")
     largest = float(np.abs(array).max())
-    if not _SMALL <= largest <= _LARGE:  # whose products are neither 0 nor infinite
+    if not _SMALL <= largest <= _LARGE:  # so that products are neither 0 nor infinite
         raise ValueError(
             f"matrix must have its largest entry in [1e-50, 1e50], got {shown(largest)}"
         )
@@ -169,7 +172,7 @@ def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.flo
 
 
 def coins(static: Static, params: Params, key: Array) -> Pytree:
-    """The matrix, which is public."""
+    """Return the public matrix."""
     mechanism = params.mechanism
     return mechanism.draw(key, static.dim) if isinstance(mechanism, CompressedMean) else ()
 
@@ -182,14 +185,14 @@ def run(
     execution: Execution,
     matrix: Array,
 ) -> Run:
-    """Clip, add up, measure with noise, recover, project."""
+    """Clip, sum, measure with noise, recover, project."""
     mechanism = params.mechanism
     if isinstance(mechanism, ProjectedMean):
         return run_projection(static, params, objective, key, execution)
     mean = mechanism.query.mean_of(objective)
     measured = mechanism.measure(stream(key, "noise"), matrix, mean)
-    found = objective.constraint.project(mechanism.recover(matrix, measured))
-    return Run(found, Secret(mean, mechanism.query.clipped(objective)))
+    point = objective.constraint.project(mechanism.recover(matrix, measured))
+    return Run(point, Secret(mean, mechanism.query.clipped(objective)))
 
 
 L1_RECOVERY = Algorithm(

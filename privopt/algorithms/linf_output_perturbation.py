@@ -1,4 +1,4 @@
-"""Output perturbation for sparse gradients: the noisy minimiser's nearest member in l_inf."""
+"""Output perturbation for sparse gradients, with an l_inf projection of the noisy minimiser."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Static(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """Which bound is told, and what it is told of the problem: as for ``plan``."""
+    """Arguments of the bound, as for ``plan``."""
 
     mode: str
     distance: float
@@ -78,54 +78,58 @@ def linf_output_perturbation(
     projection: str = "linf",
     quantity: str = "empirical risk",
 ) -> Plan:
-    """Plan ``argmin_{v in W} |v - (argmin_W F(w) + (lambda/2)|w - c|^2 + z)|_inf``.
+    """Return a plan for output perturbation with an l_inf projection.
 
-    Approximate privacy: Gaussian noise, any set with a known l_inf projection. Pure privacy:
-    Laplace noise, the whole space, where nothing is projected.
+    ``argmin_{v in W} |v - (argmin_W F(w) + (lambda/2)|w - c|^2 + z)|_inf``. Approximate privacy:
+    Gaussian noise, and any set with a known l_inf projection. Pure privacy: Laplace noise on the
+    whole space, without a projection.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Convex, ``L``-Lipschitz, with ``sparsity``; for pure privacy with ``smoothness`` or ``glm``,
-        and without a set. Losses without smoothness are replaced by their Moreau envelopes.
+        Convex, ``L``-Lipschitz losses with ``sparsity``. For pure privacy: with ``smoothness`` or
+        ``glm``, on the whole space. Losses without smoothness are replaced by their Moreau
+        envelopes.
     budget : Budget
-        ``delta = 0`` asks for pure differential privacy.
+        Privacy budget. ``delta = 0`` is pure differential privacy.
     mode : {"tight", "paper"}
-        Least noise, and the bounds derived here; or the published constants: the classical
-        Gaussian (``epsilon <= 1``), or the factor ``2H/lambda + 1`` of Laplace noise, each with
-        the ``lambda`` that belongs to it.
+        Least noise and the bounds derived here, or the published constants: the classical Gaussian
+        (``epsilon <= 1``), or the factor ``2H/lambda + 1`` of Laplace noise, each with its own
+        default ``lambda``.
     regularisation : float, optional
-        ``lambda``; default: the minimiser of the bound. Public: never tuned on the data.
+        Regularisation ``lambda``. Default: the minimiser of the bound. Public; do not tune it on
+        the data.
     distance : float, optional
-        ``D``, at least the distance of a minimiser from the centre; default: the radius. Where
-        that is infinite ``D`` must be given.
+        Bound ``D`` on the distance of a minimiser from the centre. Default: the radius. Required if
+        the radius is infinite.
     glm : bool
-        Whether losses are those of one linear prediction. On the whole space the bound then has no
-        dimension; for pure privacy less noise is needed, and rows are *made* as sparse and as
-        short as is declared.
+        Declares losses of one linear prediction. On the whole space the bound is then independent
+        of the dimension. Pure privacy then needs less noise, and rows are *transformed* to the
+        declared sparsity and norm.
     projection : {"linf", "ball", "l2", "none"}
-        ``"ball"`` declares besides that the set is the Euclidean ball of radius ``R``: the bound
-        then has a smaller logarithm. The last two for comparison.
+        ``"ball"`` also declares that the set is the Euclidean ball of radius ``R``: the bound then
+        has a smaller logarithm. The last two are for comparison.
     quantity : {"empirical risk", "population risk"}
-        Which risk is bounded, and which bound the default ``lambda`` makes least. The second for
+        Risk that is bounded and that the default ``lambda`` minimises. The population risk needs
         independent records, Gaussian noise, ``mode="tight"`` and ``projection="linf"``.
 
     Formal guarantee
     ----------------
-    Gaussian: the minimiser has sensitivity ``2L/(lambda n)`` (``replace_one``), half that under
-    ``zero_out`` and ``add_or_remove_one`` (at most ``n`` records). Laplace: its l1 sensitivity is
-    that of :class:`privopt.mechanisms.SparseMinimiser`. The solver's worst-case error, fixed in
-    advance, is added. Rests on ``guarantee.assumptions``. Projecting is post-processing.
+    Gaussian: the minimiser has sensitivity ``2L/(lambda n)`` (``replace_one``), and half of it
+    under ``zero_out`` and ``add_or_remove_one`` (at most ``n`` records). Laplace: the l1
+    sensitivity is defined in :class:`privopt.mechanisms.SparseMinimiser`. The worst-case error of
+    the solver, which is fixed in advance, is added. The guarantee needs the assumptions in
+    ``guarantee.assumptions``. The projection is post-processing.
 
     Rate
     ----
-    Gaussian, theory's ``lambda``: ``2^{5/4} L R sqrt(kappa/n) (s ln 2d)^{1/4}``, ``kappa`` about
-    ``1/mu``. Laplace: of order ``(s ln d/(n epsilon))^{2/5}`` for smooth losses, published
-    ``1/3``. The population risk adds ``2 L^2/(lambda n)``. Not below the dense methods'
-    everywhere: ``rate.regime`` says where noise of this kind pays.
+    Gaussian, default ``lambda``: ``2^{5/4} L R sqrt(kappa/n) (s ln 2d)^{1/4}``, ``kappa`` about
+    ``1/mu``. Laplace: of order ``(s ln d/(n epsilon))^{2/5}`` for smooth losses; the published
+    exponent is ``1/3``. The population risk adds ``2 L^2/(lambda n)``. The bound is not
+    always below the bounds of dense methods; ``rate.regime`` states when it is.
 
-    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4, who
-    regularise towards 0, wherever the optimum is.
+    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4. The
+    paper regularises towards 0 for any optimum.
 
     Examples
     --------
@@ -144,7 +148,7 @@ def linf_output_perturbation(
         raise ValueError("distance must be given where radius is infinite, got None")
     else:
         distance = problem_class.radius
-    population = _spoken(quantity, budget, mode, projection)
+    population = _is_population_risk(quantity, budget, mode, projection)
     declared = Declared(mode, distance, glm, population)
     numbers = _Numbers.of(problem_class, budget, declared, projection)
     best = numbers.best if regularisation is None else None
@@ -160,7 +164,7 @@ def linf_output_perturbation(
 
 
 def rate(plan: Plan) -> Rate:
-    """At the ``lambda`` where the bound is least, or at another."""
+    """Return the rate at the ``lambda`` of the plan, which may be the minimiser of the bound."""
     params: Any = plan.params
     (mechanism,), facts, declared = params, plan.problem_class, plan.declared
     static: Any = plan.static
@@ -173,7 +177,7 @@ def rate(plan: Plan) -> Rate:
     best, smoothing = numbers.best, solver.smoothing or 0.0
     balanced = best is not None and solver.regularisation == best.regularisation
     dense = isinstance(query, SparseMinimiser) and query.dense
-    found = linf_output_perturbation_rate(
+    result = linf_output_perturbation_rate(
         facts,
         regularisation=solver.regularisation,
         scale=mechanism.scale,
@@ -192,7 +196,7 @@ def rate(plan: Plan) -> Rate:
     if declared.glm and smoothing == 0.0:
         required.add("linear_model")
     whole = declared.distance >= facts.radius
-    return replace(found, whole_class=whole, requires=frozenset(required))
+    return replace(result, whole_class=whole, requires=frozenset(required))
 
 
 def _check(
@@ -221,19 +225,19 @@ def _check(
         if problem_class.smoothness is None and not (glm and mode == "tight"):
             raise ValueError(
                 f"smoothness must be declared for pure {_NAME}, got None: the l1 sensitivity of a "
-                "minimiser rests on it; losses of one linear prediction are smoothed where "
+                "minimiser depends on it; losses of one linear prediction are smoothed where "
                 "glm=True and mode='tight'"
             )
 
 
-def _spoken(quantity: str, budget: Budget, mode: str, projection: str) -> bool:
-    """Whether of the population's risk."""
-    spoken = Quantity.named("quantity", quantity)
-    if spoken not in (Quantity.EMPIRICAL_RISK, Quantity.POPULATION_RISK):
+def _is_population_risk(quantity: str, budget: Budget, mode: str, projection: str) -> bool:
+    """Return True if the quantity is the population risk; check that the choices permit it."""
+    bounded = Quantity.named("quantity", quantity)
+    if bounded not in (Quantity.EMPIRICAL_RISK, Quantity.POPULATION_RISK):
         raise ValueError(
             f"quantity must be empirical risk or population risk, got {shown(quantity)}"
         )
-    if spoken is Quantity.EMPIRICAL_RISK:
+    if bounded is Quantity.EMPIRICAL_RISK:
         return False
     if budget.delta == 0.0 or mode != "tight" or projection != "linf":
         raise ValueError(
@@ -245,7 +249,7 @@ def _spoken(quantity: str, budget: Budget, mode: str, projection: str) -> bool:
 
 
 class _Numbers(NamedTuple):
-    """What the default ``lambda`` follows from."""
+    """Parameters that determine the default ``lambda``."""
 
     published: bool
     gaussian: bool
@@ -258,7 +262,10 @@ class _Numbers(NamedTuple):
     def of(
         cls, problem_class: ProblemClass, budget: Budget, declared: Declared, projection: str
     ) -> _Numbers:
-        """``unit`` is ``sigma lambda``, or ``lambda Delta_2/epsilon``: noise in the gradient."""
+        """Compute the parameters.
+
+        ``unit`` is the noise in the gradient: ``sigma lambda``, or ``lambda Delta_2/epsilon``.
+        """
         gaussian, published = budget.delta > 0.0, declared.mode == "paper"
         gradient = ClippedGradient.of(problem_class)
         if not gaussian:
@@ -268,12 +275,12 @@ class _Numbers(NamedTuple):
         else:
             unit = GaussianMechanism.calibrated(gradient, budget).scale
         share = 0.5 if published else 0.25
-        known = perturbation_cost(
+        total = perturbation_cost(
             problem_class, gaussian=gaussian, projection=projection, glm=declared.glm
         )
-        if published or math.isinf(known.factor):  # as published, whatever is known of the losses
-            known = perturbation_cost(problem_class, gaussian=gaussian)
-        cost, distance = known.factor, declared.distance
+        if published or math.isinf(total.factor):  # the published cost does not use the losses
+            total = perturbation_cost(problem_class, gaussian=gaussian)
+        cost, distance = total.factor, declared.distance
         if gaussian and projection == "ball" and not published:
             best = ball_balanced_minimiser(
                 problem_class, unit=unit, glm=declared.glm, distance=distance
@@ -294,7 +301,7 @@ class _Numbers(NamedTuple):
 
 
 def _smoothing(problem_class: ProblemClass, numbers: _Numbers, regularisation: float) -> float:
-    """Costs a hundredth of Gaussian noise; the best width where Laplace noise depends on it."""
+    """Return a width that costs one percent of Gaussian noise, or the best for Laplace noise."""
     unit, cost = numbers.unit, numbers.cost
     if not numbers.gaussian:
         return smoothing_width(problem_class, regularisation, unit=unit, cost=cost)
@@ -326,7 +333,7 @@ def _mechanism(
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Solve, add noise, project."""
+    """Minimise, add noise, project."""
     del execution
     mechanism, constraint = params.mechanism, objective.constraint
     minimiser = minimiser_of(mechanism.query, objective, objective.start(static.dim))

@@ -1,11 +1,10 @@
-"""NoisyAdam: Adam on clipped, noised batches."""
+"""NoisyAdam: Adam with clipped, noisy mini-batch gradients."""
 
 from __future__ import annotations
 
 import optax
 
-from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient
-from privopt.algorithms.theorems import rate_of
+from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient, rate_of
 from privopt.arguments import shown
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
@@ -36,41 +35,46 @@ def noisy_adam(
     noise: Noise | str | None = None,
     record: int | str = 0,
 ) -> Plan:
-    r"""Plan NoisyAdam: ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` on gradients of DP-SGD.
+    r"""Return a plan for NoisyAdam.
 
-    ``m_hat`` and ``u_hat`` are moments of the gradient mapping of the noisy gradients
-    (:mod:`privopt.convex.first_order`), which is the noisy gradient itself where the set is far. On
-    the noisy gradients Adam would not stop at a minimiser at the end of the set, the less the
-    smaller their noise.
+    ``w <- Proj(w - eta m_hat/(sqrt(u_hat) + 1e-8))`` with the gradients of DP-SGD. ``m_hat`` and
+    ``u_hat`` are moments of the gradient mapping of the noisy gradients
+    (:mod:`privopt.convex.first_order`), which equals the noisy gradient far from the boundary of
+    the set. With the noisy gradients, Adam would not converge to a minimiser on the boundary, in
+    particular for small noise.
 
     Parameters
     ----------
     problem_class, budget, batch_size, rate, clip, clip_norm, clipping, sampler, capacity
-        As in ``dp_sgd``, and so are ``cycle``, ``noise`` and ``record``.
+        See ``dp_sgd``, also for ``cycle``, ``noise`` and ``record``.
     steps : int, optional
-        ``T``; default as many as ``dp_sgd`` takes for losses that are not strongly convex, because
-        these step sizes do not follow from the curvature.
+        Number of steps ``T``. Default: as for ``dp_sgd`` and losses that are not strongly convex,
+        because these step sizes do not depend on the curvature.
     step_size : float or StepSizes, optional
-        ``eta_t``; default ``R/sqrt(d T)`` in linear decay: no theorem's, but from public facts.
-        With default steps the measured risk falls with epsilon.
+        Step sizes ``eta_t``. Default: ``R/sqrt(d T)`` in linear decay, from public facts, without a
+        theorem. For default steps the measured risk decreases with epsilon.
     b1, b2 : float
-        Decay of the means of gradients and of their squares, in ``[0, 1)``.
+        Decay rates of the means of gradients and of their squares, in ``[0, 1)``.
     weight_decay : float
-        ``lambda`` of AdamW, ``w <- w - eta lambda w``: data-free, and so free.
+        ``lambda`` of AdamW, ``w <- w - eta lambda w``; independent of the data, so it has no
+        privacy cost.
     noise_correction : bool
-        Whether the noise's variance is taken out of ``u_hat``, see
+        If True, the variance of the noise is subtracted from ``u_hat``, see
         :func:`privopt.convex.corrected_adam`.
     output : Output, optional
-        Default the last iterate.
+        Default: the last iterate.
 
     Formal guarantee
     ----------------
-    That of ``dp_sgd`` with the same steps, batches and clip: Adam sees the noisy gradients alone.
+    The guarantee of ``dp_sgd`` with the same steps, batches and clip: Adam is post-processing of
+    the noisy gradients.
 
     Rate
     ----
-    None is known that its privacy improves. Source: Abadi et al. 2016 (the noisy moments);
-    Kingma and Ba 2015; Loshchilov and Hutter 2019 (weight decay).
+    No rate is known that improves with the privacy budget.
+
+    Source: Abadi et al. 2016 (the noisy moments); Kingma and Ba 2015; Loshchilov and Hutter 2019
+    (weight decay).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Objective perturbation: tilt a regularised objective at random, release its minimiser."""
+"""Objective perturbation: the minimiser of a regularised objective with a random linear term."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from privopt.theory import (
     perturbed_objective_regularisation,
 )
 
-# Of what the tilt shows of a record: what the second noise shows of the solver.
+# Privacy cost of the second noise relative to the cost of the tilt.
 _FINISH_SHARE = 0.01
-_PURE_FINISH_SHARE = 1e-3  # the same under pure differential privacy, where losses add
+_PURE_FINISH_SHARE = 1e-3  # under pure differential privacy, for which costs add up
 
 
 class ObjectivePerturbationRelease(NamedTuple):
-    """Noise inside the objective, and noise after it for what the solver leaves.
+    """Noise in the objective, and noise that hides the error of the solver.
 
-    The ``tilt`` makes the exact minimiser of its query private. ``finish_scale`` is that of the
-    second noise, of the tilt's law, in units of the parameter.
+    The ``tilt`` makes the exact minimiser of its query private. ``finish_scale`` is the scale of
+    the second noise, which has the same law as the tilt, in units of the parameter.
     """
 
     tilt: GaussianObjectivePerturbation | NormLaplaceObjectivePerturbation
@@ -57,18 +57,18 @@ class ObjectivePerturbationRelease(NamedTuple):
     def finish(
         self,
     ) -> GaussianMechanism[PerturbedMinimiser] | NormLaplaceMechanism[PerturbedMinimiser]:
-        """What hides, for each minimiser, how far from it the solver ended."""
+        """Mechanism that hides the distance between computed and exact minimiser."""
         gaussian = isinstance(self.tilt, GaussianObjectivePerturbation)
         kind = GaussianMechanism if gaussian else NormLaplaceMechanism
         return kind(self.tilt.query, self.finish_scale)
 
     def event(self, relation: Relation) -> dp.DpEvent:
-        """The exact minimiser, then, given that, the distance from it."""
+        """Return the composition of the exact minimiser and, given it, the error of the solver."""
         return dp.ComposedDpEvent((self.tilt.event(relation), self.finish.event(relation)))
 
 
 class Secret(NamedTuple):
-    """The tilt, and the minimiser before the last noise."""
+    """The tilt, and the minimiser before the second noise."""
 
     tilt: Array
     minimiser: Array
@@ -82,36 +82,39 @@ def objective_perturbation(
     regularisation: float | None = None,
     analysis: str = "tight",
 ) -> Plan:
-    """Plan objective perturbation: ``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>  +  z``.
+    """Return a plan for objective perturbation.
 
-    ``t`` is the noise; ``z`` hides what a solver, however good, leaves between the computed and
-    the exact minimiser, and is smaller by orders of magnitude. The result is projected.
+    ``argmin_W F(w) + (lambda/2)|w - c|^2 + <t, w>  +  z`` with noise ``t``. The noise ``z`` hides
+    the difference between computed and exact minimiser. It is smaller by orders of magnitude. The
+    result is projected.
 
     Parameters
     ----------
     problem_class : ProblemClass
         Convex losses of one linear prediction, with declared ``smoothness``.
     budget : Budget
-        ``delta = 0`` asks for pure differential privacy, and norm-Laplace tilts.
+        Privacy budget. ``delta = 0`` is pure differential privacy with norm-Laplace tilts.
     regularisation : float, optional
-        ``lambda``; default: the theory's, about ``sqrt(E|t|^2)/R``. Public: never tuned on data.
+        Regularisation ``lambda``. Default: the minimiser of the bound, about ``sqrt(E|t|^2)/R``.
+        Public; do not tune it on the data.
     analysis : {"tight", "kifer", "iyengar", "chaudhuri"}
-        Which theorem sets the noise. The last is for ``delta = 0``, the two before it for
-        ``delta > 0``; all three are older, and noisier. The guarantee is that of the noise
-        really added, whoever proposed it.
+        Theorem that determines the noise. ``"chaudhuri"`` is for ``delta = 0``; ``"kifer"`` and
+        ``"iyengar"`` are for ``delta > 0``. All three are older and use more noise. The guarantee
+        is computed from the noise for all of them.
 
     Formal guarantee
     ----------------
     The exact minimiser is :class:`privopt.privacy.ObjectivePerturbationDpEvent`, or pure DP with
-    norm-Laplace tilts. Given it, the release has sensitivity ``2 tau``, ``tau`` the solver's
-    worst-case error on any data set: the two compose. Rests on ``guarantee.assumptions``; the
-    Lipschitz constant is enforced by clipping.
+    norm-Laplace tilts. Given the minimiser, the release has sensitivity ``2 tau``, where ``tau`` is
+    the worst-case error of the solver on any data set. The two compose. The guarantee needs the
+    assumptions in ``guarantee.assumptions``; clipping enforces the Lipschitz constant.
 
     Rate
     ----
-    Theory's ``lambda``: ``R sqrt(E|t|^2)/2``, where ``sqrt(E|t|^2) = sigma sqrt(d)/n`` and
-    ``sigma`` is somewhat above ``m L/mu``. The constraint takes part in the minimisation: the
-    unconstrained minimiser, projected afterwards, has no such rate where the constraint binds.
+    Default ``lambda``: ``R sqrt(E|t|^2)/2``, where ``sqrt(E|t|^2) = sigma sqrt(d)/n`` and
+    ``sigma`` is slightly above ``m L/mu``. The minimisation is over the constraint set. An
+    unconstrained minimiser that is projected afterwards has no such rate if the constraint is
+    active.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011; Kifer, Smith and Thakurta 2012; Redberg,
     Koskela and Wang 2023.
@@ -124,22 +127,22 @@ def objective_perturbation(
     0.0099
     """
     require_convex_lipschitz("objective_perturbation", problem_class)
-    chosen = _analysis(analysis, budget)
-    left = drawable(budget)
-    query = regularised(problem_class, left, chosen, regularisation)
-    mechanism = least_noise(query, left, chosen)
+    theorem = _analysis(analysis, budget)
+    remaining = drawable(budget)
+    query = regularised(problem_class, remaining, theorem, regularisation)
+    mechanism = least_noise(query, remaining, theorem)
     return planned(OBJECTIVE_PERTURBATION, problem_class, budget, mechanism)
 
 
 def rate(plan: Plan) -> Rate:
-    """At the ``lambda`` of the smallest bound by one of the analyses, or at another."""
+    """Return the rate; ``lambda`` may be the minimiser of the bound of an analysis."""
     pure = plan.budget.delta == 0.0
-    known = [each for each in OBJECTIVE_PERTURBATION_ANALYSES.values() if each.pure in (None, pure)]
-    return rate_by(plan, [(drawable(plan.budget), each) for each in known])
+    every = OBJECTIVE_PERTURBATION_ANALYSES.values()
+    return rate_by(plan, [(drawable(plan.budget), a) for a in every if a.pure in (None, pure)])
 
 
 def rate_by(plan: Plan, analyses: Iterable[tuple[Budget, ObjectivePerturbationAnalysis]]) -> Rate:
-    """Where one of these analyses may have set the tilt, within that budget."""
+    """Return the rate, if one of these analyses within its budget may have defined the tilt."""
     params: Any = plan.params
     (mechanism,), facts = params, plan.problem_class
     tilt, query = mechanism.tilt, mechanism.tilt.query
@@ -158,14 +161,14 @@ def rate_by(plan: Plan, analyses: Iterable[tuple[Budget, ObjectivePerturbationAn
 
 def _analysis(name: str, budget: Budget) -> ObjectivePerturbationAnalysis:
     pure = budget.delta == 0.0
-    known = [
+    names = [
         each
         for each, about in OBJECTIVE_PERTURBATION_ANALYSES.items()
         if about.pure in (None, pure)
     ]
-    if name not in known:
+    if name not in names:
         raise ValueError(
-            f"analysis must be one of {', '.join(known)} at delta {shown(budget.delta)}, got "
+            f"analysis must be one of {', '.join(names)} at delta {shown(budget.delta)}, got "
             f"{shown(name)}"
         )
     return OBJECTIVE_PERTURBATION_ANALYSES[name]
@@ -179,7 +182,7 @@ def regularised(
     *,
     relative_error: float | None = None,
 ) -> PerturbedMinimiser:
-    """The query at the ``lambda`` given, or at the one of the smallest bound."""
+    """Return the query for the given ``lambda``, or for the minimiser of the bound."""
     if regularisation is None:
         if math.isinf(problem_class.radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
@@ -201,7 +204,7 @@ def regularised(
 def default_regularisation(
     problem_class: ProblemClass, budget: Budget, analysis: ObjectivePerturbationAnalysis
 ) -> float:
-    """The ``lambda`` of the smallest bound at the noise that an analysis asks for."""
+    """Return the ``lambda`` that minimises the bound for the noise of an analysis."""
     pure = budget.delta == 0.0
     tilt = NormLaplaceObjectivePerturbation if pure else GaussianObjectivePerturbation
 
@@ -216,7 +219,7 @@ def default_regularisation(
 def least_noise(
     query: PerturbedMinimiser, budget: Budget, analysis: ObjectivePerturbationAnalysis
 ) -> ObjectivePerturbationRelease:
-    """Both noises: the least that the guarantee allows, or what an older theorem asks for."""
+    """Return both noises: the least that the guarantee permits, or those of an older theorem."""
     start, relation = analysis.scale(query, budget), budget.relation
     if budget.delta == 0.0:
         return _pure_noise(query, relation, start)
@@ -234,23 +237,23 @@ def _gaussian_noise(
     query: PerturbedMinimiser, relation: Relation, scale: float
 ) -> ObjectivePerturbationRelease:
     tilt = GaussianObjectivePerturbation(query, round_up(scale))
-    shown = _FINISH_SHARE * query.gradient.sensitivity(relation) / tilt.scale
-    return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / shown))
+    cost = _FINISH_SHARE * query.gradient.sensitivity(relation) / tilt.scale
+    return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / cost))
 
 
 def _pure_noise(
     query: PerturbedMinimiser, relation: Relation, scale: float
 ) -> ObjectivePerturbationRelease:
-    """A thousandth more than asked for, so that a thousandth is left for the second noise."""
+    """Return both noises; the tilt is larger by a thousandth, which pays for the second noise."""
     tilt = NormLaplaceObjectivePerturbation(query, round_up(scale * (1.0 + _PURE_FINISH_SHARE)))
-    shown = query.gradient.sensitivity(relation) / tilt.scale * _PURE_FINISH_SHARE * (1.0 - 1e-6)
-    return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / shown))
+    cost = query.gradient.sensitivity(relation) / tilt.scale * _PURE_FINISH_SHARE * (1.0 - 1e-6)
+    return ObjectivePerturbationRelease(tilt, round_up(query.sensitivity(relation) / cost))
 
 
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Draw the tilt, minimise, add the last noise, project."""
+    """Sample the tilt, minimise, add the second noise, project."""
     del execution
     mechanism = params.mechanism
     tilt = mechanism.tilt.draw(stream(key, "noise"), static.dim, objective.dtype)

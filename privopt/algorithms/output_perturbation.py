@@ -1,4 +1,4 @@
-"""Output perturbation: solve a regularised problem once, release the minimiser plus noise."""
+"""Output perturbation: the minimiser of a regularised problem plus noise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KINDS: dict[str, _Kind] = {"gaussian": GaussianMechanism, "norm_laplace": NormL
 
 
 class Declared(NamedTuple):
-    """That for every data set the gradient vanishes at the minimiser."""
+    """Declaration that the gradient vanishes at the minimiser of every data set."""
 
     stationary: bool
 
@@ -55,41 +55,44 @@ def output_perturbation(
     noise: str | None = None,
     stationary: bool = False,
 ) -> Plan:
-    """Plan output perturbation: ``Proj(argmin_W F(w) + (lambda/2)|w - c|^2  +  z)``.
+    """Return a plan for output perturbation.
 
-    Losses without declared ``smoothness`` are replaced by their Moreau envelopes, at a hundredth
-    of the rate; envelopes keep convexity and ``L``, hence the guarantee.
+    ``Proj(argmin_W F(w) + (lambda/2)|w - c|^2  +  z)``. Losses without declared ``smoothness`` are
+    replaced by their Moreau envelopes, which adds one percent to the rate. Envelopes preserve
+    convexity and ``L``, hence the guarantee.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Convex, ``L``-Lipschitz. If ``strong_convexity`` is positive no regulariser is added.
+        Convex, ``L``-Lipschitz losses. For positive ``strong_convexity`` no regulariser is added.
     budget : Budget
-        ``delta = 0`` asks for pure differential privacy.
+        Privacy budget. ``delta = 0`` is pure differential privacy.
     regularisation : float, optional
-        ``lambda``; default: the theory's, ``2 sqrt(L u)/R`` with ``u/lambda`` the expected norm
-        of the noise, 0 for strongly convex losses. Public: never tuned on the data.
+        Regularisation ``lambda``. Default: the minimiser of the bound, ``2 sqrt(L u)/R``, where
+        ``u/lambda`` is the expected norm of the noise; 0 for strongly convex losses. Public; do not
+        tune it on the data.
     noise : {"gaussian", "norm_laplace"}, optional
-        Default ``"gaussian"`` if ``delta > 0``, else ``"norm_laplace"`` (density proportional to
+        Default: ``"gaussian"`` if ``delta > 0``, else ``"norm_laplace"`` (density proportional to
         ``exp(-|z|/beta)``, pure DP).
     stationary : bool
-        Declares that for every data set the gradient vanishes at the minimiser, which sharpens the
-        rate of smooth losses alone. True over a ball with ``L <= 2 m R``, and wherever minimisers
-        are interior.
+        Declares that for every data set the gradient vanishes at the minimiser. This improves the
+        rate for smooth losses. It holds on a ball if ``L <= 2 m R``, and for interior minimisers.
 
     Formal guarantee
     ----------------
-    The minimiser has sensitivity ``2L/(lambda n)`` (``replace_one``), half that under
-    ``zero_out`` and ``add_or_remove_one`` (at most ``n`` records); the solver's worst-case
-    error, fixed in advance, is added. Rests on ``guarantee.assumptions``, since a minimiser cannot
-    be clipped.
+    The minimiser has sensitivity ``2L/(lambda n)`` (``replace_one``), and half of it under
+    ``zero_out`` and ``add_or_remove_one`` (at most ``n`` records). The worst-case error of the
+    solver, which is fixed in advance, is added. The guarantee needs the assumptions in
+    ``guarantee.assumptions``, because a minimiser cannot be clipped.
 
     Rate
     ----
-    Convex, theory's ``lambda``: ``sqrt(2) L R (sqrt(d)/(n mu))^{1/2}``. Strongly convex:
-    ``L E|z|``, of order ``L^2 sqrt(d)/(m n mu)``; likewise in a given ``lambda``, beside its
-    ``lambda R^2/4``. Smooth, minimiser stationary: ``((H + lambda)/2) E|z|^2`` in place of
-    ``L E|z|`` if smaller. Pure DP: ``d/(n epsilon)`` for ``sqrt(d)/(n mu)``.
+    - Convex, default ``lambda``: ``sqrt(2) L R (sqrt(d)/(n mu))^{1/2}``.
+    - Strongly convex: ``L E|z|``, of order ``L^2 sqrt(d)/(m n mu)``; for a given ``lambda`` the
+      same expression in ``lambda``, plus ``lambda R^2/4``.
+    - Smooth with a stationary minimiser: ``((H + lambda)/2) E|z|^2`` replaces ``L E|z|`` if
+      smaller.
+    - Pure DP: ``d/(n epsilon)`` replaces ``sqrt(d)/(n mu)``.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6.
 
@@ -126,7 +129,7 @@ def output_perturbation(
 
 
 def rate(plan: Plan) -> Rate:
-    """At the balanced ``lambda`` or at another, by the norm of the noise or by its square."""
+    """Return the rate, by the norm of the noise or its square."""
     params: Any = plan.params
     (mechanism,), facts, declared = params, plan.problem_class, plan.declared
     assert isinstance(declared, Declared)
@@ -156,7 +159,7 @@ def _kind(noise: str | None, budget: Budget) -> _Kind:
 
 
 def _unit_noise_norm(problem_class: ProblemClass, budget: Budget, kind: _Kind) -> float:
-    """``u`` with ``E|z| = u / lambda``: the noise that the gradient itself would need."""
+    """Return ``u`` with ``E|z| = u / lambda``: the noise norm of a single gradient."""
     gradient = ClippedGradient.of(problem_class)
     return float(kind.calibrated(gradient, budget).noise_norm(problem_class.dim))
 
@@ -170,7 +173,7 @@ def _balanced(problem_class: ProblemClass, budget: Budget, kind: _Kind) -> float
 def _smoothing(
     problem_class: ProblemClass, budget: Budget, kind: _Kind, regularisation: float
 ) -> float:
-    """``h`` whose bias ``L^2 h/2`` is a hundredth of what the noise costs."""
+    """Return ``h`` with a bias ``L^2 h/2`` of one percent of the cost of the noise."""
     convexity = regularisation + problem_class.strong_convexity
     noise_norm = _unit_noise_norm(problem_class, budget, kind) / convexity
     width = 2.0 * SMOOTHING_SHARE * noise_norm / problem_class.lipschitz

@@ -1,4 +1,4 @@
-"""Phased SGD: one pass over the data in phases of fresh records, each released with less noise."""
+"""Phased SGD: one pass in phases of fresh records, each released with less noise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SGD = Update.of(optax.sgd)
 
 
 class Static(NamedTuple):
-    """Shape of a run: ``n`` says how many phases there are, and how long each is."""
+    """Shape of a run: ``n`` determines the number of phases and their lengths."""
 
     n: int
     dim: int
@@ -53,45 +53,45 @@ class Secret(NamedTuple):
 def phased_sgd(
     problem_class: ProblemClass, budget: Budget, *, step_size: float | None = None
 ) -> Plan:
-    """Plan phased SGD, for the risk of the population that the records are drawn from.
+    """Return a plan for phased SGD, which minimises the population risk.
 
-    In phase ``i = 1..floor(log2 n)`` one pass of projected SGD over ``n_i = floor(n/2^i)`` records
-    that no other phase sees, from ``w_{i-1}`` with step size ``eta_i = eta_1 4^{1-i}``; ``v_i`` is
-    the average of its iterates, the first and the last too, and ``w_i = Proj(v_i + N(0, sigma_i^2
-    I))``. The last is released, after at most ``n`` gradients.
+    Phase ``i = 1..floor(log2 n)`` is one pass of projected SGD over ``n_i = floor(n/2^i)`` records
+    of no other phase, from ``w_{i-1}`` with step size ``eta_i = eta_1 4^{1-i}``. ``v_i`` is the
+    average of its iterates, including the first and the last, and ``w_i = Proj(v_i + N(0, sigma_i^2
+    I))``. The last ``w_i`` is released, after at most ``n`` gradients.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        Convex, ``L``-Lipschitz, ``H``-smooth: privacy rests on all three. Finite
+        Convex, ``L``-Lipschitz, ``H``-smooth losses: the guarantee needs all three. Finite
         ``radius`` unless ``step_size`` is given.
     budget : Budget
-        ``delta > 0``; ``replace_one`` or ``zero_out``.
+        Privacy budget with ``delta > 0`` under ``replace_one`` or ``zero_out``.
     step_size : float, optional
-        ``eta_1 <= 2/H``; default where the bound below is least.
+        Step size ``eta_1 <= 2/H``. Default: the minimiser of the bound below.
 
     Formal guarantee
     ----------------
-    ``sigma_i = 2 L eta_i/mu`` (``replace_one``) or half that (``zero_out``), ``mu`` that of
-    ``budget``. Neighbours are lists that differ at one place. A place is seen by one step of one
-    phase at most, in an order drawn without regard to the data; given what was released before,
-    that phase alone differs between neighbours, and it is a Gaussian mechanism of sensitivity
-    ``2 L eta_i`` (:class:`OnePass`). All ``w_i`` together are therefore ``mu``-Gaussian DP. Rests
-    on ``guarantee.assumptions``.
+    ``sigma_i = 2 L eta_i/mu`` (``replace_one``) or half of it (``zero_out``), with the Gaussian DP
+    parameter ``mu`` of ``budget``. Neighbours are lists that differ in one place. At most one step
+    of one phase uses a place, in an order that is independent of the data. Given the earlier
+    releases, only this phase differs between neighbours, and it is a Gaussian mechanism of
+    sensitivity ``2 L eta_i`` (:class:`OnePass`). All ``w_i`` together are therefore ``mu``-Gaussian
+    DP. The guarantee needs the assumptions in ``guarantee.assumptions``.
 
     Rate
     ----
-    Of the population risk, records independent::
+    Population risk, for independent records::
 
         E F_P(w_k) - F_P* <= R^2/(2 eta_1 N_1) + sum_{i>=2} d sigma_{i-1}^2/(2 eta_i N_i)
                              + (L^2/2) sum_i eta_i + L sqrt(d) sigma_k,    N_i = n_i + 1,
 
-    which is ``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)`` up to lower orders at the default ``eta_1``,
-    unless ``2/H`` is less: it is reported at the step size in use.
+    which is ``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)`` up to lower orders for the default ``eta_1``,
+    unless ``2/H`` is less. The reported value is for the step size of the plan.
 
     Source: Feldman, Koren and Talwar 2020, "Private stochastic convex optimization: optimal rates
-    in linear time" (phased SGD), with exact Gaussian accounting. Theirs has ``ceil(log2 n)``
-    phases, of which the last has no records unless ``n`` is a power of two.
+    in linear time" (phased SGD), with exact Gaussian accounting. The paper has ``ceil(log2 n)``
+    phases; the last of them has no records unless ``n`` is a power of two.
 
     Examples
     --------
@@ -104,8 +104,8 @@ def phased_sgd(
     require_delta("phased_sgd", budget)
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         raise ValueError(
-            "relation must be replace_one or zero_out for phased_sgd, where a record added moves "
-            f"others to other phases, got {budget.relation}"
+            "relation must be replace_one or zero_out for phased_sgd, because an added record "
+            f"changes the phases of others, got {budget.relation}"
         )
     mu = gaussian_mu(budget.epsilon, budget.delta)
     if step_size is not None:
@@ -127,7 +127,7 @@ def phased_sgd(
 
 
 def rate(plan: Plan) -> Rate:
-    """Of the population risk, by step size and noise of the first phase."""
+    """Return the bound of the population risk, from step size and noise of the first phase."""
     params: Any = plan.params
     (mechanism,), facts = params, plan.problem_class
     query = mechanism.query
@@ -137,7 +137,7 @@ def rate(plan: Plan) -> Rate:
 
 
 class State(NamedTuple):
-    """After ``t`` records: ``w_i`` of the last phase that has ended, ``v_i``, and the phase."""
+    """State after ``t`` records: last released ``w_i``, its average ``v_i``, and the phase."""
 
     t: Array
     released: Pytree
@@ -148,7 +148,7 @@ class State(NamedTuple):
 def steps(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Steps:
-    """All phases, as one loop around the pass of a phase."""
+    """Return all phases, as one loop around the pass of a phase."""
     del execution  # a step reads one record
     mechanism, constraint = params.mechanism, objective.constraint
     query, noise_key = mechanism.query, stream(key, "noise")
@@ -172,8 +172,8 @@ def steps(
             i = jnp.searchsorted(firsts, state.t, side="right") - 1
             end = jnp.minimum(lengths[i], last - firsts[i])
             inner = phase(i, state.released).until(state.inner, end)
-            moved = state._replace(t=firsts[i] + inner.t, inner=inner)
-            return jax.lax.cond(inner.t == lengths[i], ended, lambda i, same: same, i, moved)
+            advanced = state._replace(t=firsts[i] + inner.t, inner=inner)
+            return jax.lax.cond(inner.t == lengths[i], ended, lambda i, same: same, i, advanced)
 
         return jax.lax.while_loop(lambda state: state.t < last, one_phase, state)
 
@@ -191,14 +191,14 @@ def steps(
 def rows(
     static: Static, params: Params, key: Array, t: Array, records: Array | int
 ) -> tuple[Array, Array]:
-    """The one record of step ``t``."""
+    """Return index and mask of the single record of step ``t``."""
     del params
     order = draws.order(stream(key, "batches"), static.n)
     return present(jax.lax.dynamic_slice(order, (t,), (1,)), records)
 
 
 def step_count(static: Static, params: Params) -> int:
-    """One for each record of every phase, fewer than ``n`` in all."""
+    """Return the number of records of all phases, which is less than ``n``."""
     del params
     return sum(phase_sizes(static.n))
 

@@ -1,4 +1,4 @@
-"""The projection mechanism: a noisy mean of sparse vectors, projected onto where means lie."""
+"""The projection mechanism: a noisy mean of sparse vectors, projected onto a set of means."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from privopt.theory import Body, Rate, no_rate, projection_mechanism_rate
 
 
 class Secret(NamedTuple):
-    """The mean of the clipped records, and how many were changed: if any, no rate is claimed."""
+    """The mean of the clipped records, and the number of changed records.
+
+    The rate requires that no record is changed.
+    """
 
     mean: Array
     clipped: Array
@@ -37,50 +40,52 @@ def projection_mechanism(
     body: str | None = None,
     clip: float | None = None,
 ) -> Plan:
-    """Plan the projection mechanism: ``argmin_{v in B} |v - (zbar + xi)|_2``.
+    """Return a plan for the projection mechanism.
 
-    For squared distances, whose minimiser is the mean ``zbar`` of the records. With
-    ``body="none"`` it is the raw mean with noise, unbiased, and no member of the problem's set;
-    with ``"l2"`` the dense method. The other two are for sparse records.
+    ``argmin_{v in B} |v - (zbar + xi)|_2``, for squared distances; the minimiser is the mean
+    ``zbar`` of the records. With ``body="none"`` the result is the noisy mean, which is unbiased
+    and may be outside of the problem's set. ``"l2"`` is the dense method. The other two are for
+    sparse records.
 
     Parameters
     ----------
     problem_class : ProblemClass
-        With ``sparsity``, the ``s`` of every record, for bodies and noise that rest on it.
+        With ``sparsity``, the ``s`` of every record, for bodies and noise that depend on it.
     budget : Budget
-        ``delta = 0`` asks for pure differential privacy.
+        Privacy budget. ``delta = 0`` is pure differential privacy.
     mode : {"tight", "paper"}
         Exact calibration of Gaussian noise, or the classical ``sigma = s sqrt(2 ln(1.25/delta)) /
         epsilon`` for ``epsilon <= 1``. Laplace noise is the same in both.
     noise : {"gaussian", "laplace"}, optional
-        Default that of the smaller certified bound; ``"laplace"`` if ``delta = 0``, and
-        ``"gaussian"`` in the paper's mode.
+        Default: the noise with the smaller certified bound; ``"laplace"`` if ``delta = 0``;
+        ``"gaussian"`` in mode ``"paper"``.
     body : {"l1_l2", "l1", "l2", "none"}, optional
-        ``B``: ``K' = {|v|_1 <= L sqrt(s), |v|_2 <= L}``, its two parts alone, or the whole space.
-        Default ``K'``, and ``"l1"``, which is published, in the paper's mode.
+        Convex set ``B``: ``K' = {|v|_1 <= L sqrt(s), |v|_2 <= L}``, one of its two parts, or the
+        whole space. Default: ``K'``; in mode ``"paper"`` the published ``"l1"``.
     clip : float, optional
-        ``L``, to which records are clipped in the Euclidean norm, and to ``L sqrt(s)`` in the l1
-        norm. Default: the largest norm that the declared facts allow a record of a squared
-        distance, ``lipschitz/strong_convexity - radius``; ``lipschitz`` where that is not positive.
+        Clipping norm ``L`` in the Euclidean norm; ``L sqrt(s)`` in the l1 norm. Default: the
+        largest norm that the declared facts permit for a record of a squared distance,
+        ``lipschitz/strong_convexity - radius``; ``lipschitz`` if that is not positive.
 
     Formal guarantee
     ----------------
-    Every record is clipped in both norms, so the mean has sensitivity ``2L/n`` for Gaussian and
-    ``2 L sqrt(s)/n`` in the l1 norm for Laplace noise (``replace_one``), half that under
-    ``zero_out`` and ``add_or_remove_one``: for all data, sparse or not. Records denser than
-    declared may be clipped; that costs the rate, never privacy.
+    Every record is clipped in both norms. The mean therefore has sensitivity ``2L/n`` for Gaussian
+    noise, and ``2 L sqrt(s)/n`` in the l1 norm for Laplace noise (``replace_one``), and half of it
+    under ``zero_out`` and ``add_or_remove_one``, for all data, sparse or not. Records denser than
+    declared may be clipped, which affects the rate but not privacy.
 
     Rate
     ----
-    ``H/2`` times ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, and what the body allows, with
-    ``H`` the declared smoothness, which bounds the modulus of the distances, or 1; a sharper bound
-    where the two meet (:mod:`privopt.theory.sparse_means`); ``kappa = n sigma/(2L)``::
+    ``H/2`` times ``E |zhat - zbar|^2 <= min(E h_B(xi), E |xi|^2)``, or the bound for the body alone
+    if less. ``H`` is the declared smoothness, which bounds the modulus of the distances, or 1. A
+    sharper bound applies if the two are close (:mod:`privopt.theory.sparse_means`). With
+    ``kappa = n sigma/(2L)``::
 
         Gaussian   sparse  2 sqrt(2) L^2 kappa sqrt(s ln 2d)/n    dense  4 d L^2 kappa^2/n^2
         Laplace    sparse  2 L^2 s H_d/(n epsilon)                dense  8 s d L^2/(n epsilon)^2
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 3, after
-    Nikolov, Talwar and Zhang 2013; constants and ``K'`` as derived in
+    Nikolov, Talwar and Zhang 2013. Constants and ``K'`` are derived in
     :class:`privopt.mechanisms.ProjectedMean`.
 
     Examples
@@ -113,63 +118,66 @@ def projection_mechanism(
 
 
 def check_paper(budget: Budget) -> None:
-    """ValueError where the classical Gaussian noise is not proved private."""
+    """Check that the classical Gaussian noise is proved private for this epsilon."""
     if budget.epsilon > 1.0:
         raise ValueError(
-            "epsilon must not exceed 1 for mode='paper', whose Gaussian noise is proved private "
-            f"up to there, got {shown(budget.epsilon)}"
+            "epsilon must not exceed 1 for mode='paper': its Gaussian noise is proved private for "
+            f"epsilon <= 1, got {shown(budget.epsilon)}"
         )
 
 
 def rate(plan: Plan) -> Rate:
-    """Of squared distances, by noise and body."""
+    """Return the rate for squared distances, by noise and body."""
     params: Any = plan.params
     return rate_of(plan.problem_class, params.mechanism)
 
 
 def rate_of(problem_class: ProblemClass, mechanism: ProjectedMean) -> Rate:
-    """What theory says of this mechanism on the class."""
+    """Return the rate of this mechanism for the problem class."""
     query, gaussian = mechanism.query, isinstance(mechanism.noisy, GaussianMechanism)
     clips = query.l1_clip, query.l2_clip
     bodies = (name for name in Body if body_of(name, *clips) == mechanism.body)
     body = next(bodies, None) if math.isfinite(max(clips)) else None
     if body is None or not mechanism.scale > 0.0:
         return rate_with(problem_class, query, no_rate("the theorem is for noise and a body"))
-    known = projection_mechanism_rate(
+    bound = projection_mechanism_rate(
         problem_class,
         noise="gaussian" if gaussian else "laplace",
         scale=mechanism.scale,
         body=body,
         clip=query.l2_clip,
     )
-    return rate_with(problem_class, query, known)
+    return rate_with(problem_class, query, bound)
 
 
-def rate_with(problem_class: ProblemClass, query: ClippedMean, known: Rate) -> Rate:
-    """That rate, unless records may be changed; the modulus is as declared, or at most 1."""
+def rate_with(problem_class: ProblemClass, query: ClippedMean, rate: Rate) -> Rate:
+    """Return ``rate`` with its requirements, or no rate if records may be clipped.
+
+    The modulus is the declared smoothness, or at most 1.
+    """
     if query.changes(problem_class):
-        known = no_rate("records are clipped below the norm that they may have")
+        rate = no_rate("records are clipped below the norm that the class permits")
     requires = {"unit_modulus"} if problem_class.smoothness is None else ()
     whole = problem_class.strong_convexity > 0.0  # else the hard losses of the class are linear
-    return replace(known, whole_class=whole, requires=frozenset(requires))
+    return replace(rate, whole_class=whole, requires=frozenset(requires))
 
 
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Clip, add up, add noise, project: onto the body, and onto the problem's set."""
+    """Clip, sum, add noise, project onto the body and onto the problem's set."""
     del static, execution
     mechanism = params.mechanism
     mean = mechanism.query.mean_of(objective)
-    found = mechanism.release(stream(key, "noise"), mean)
+    point = mechanism.release(stream(key, "noise"), mean)
     if not isinstance(mechanism.body, WholeSpace):
-        found = objective.constraint.project(found)
-    return Run(found, Secret(mean, mechanism.query.clipped(objective)))
+        point = objective.constraint.project(point)
+    return Run(point, Secret(mean, mechanism.query.clipped(objective)))
 
 
 PROJECTION_MECHANISM = Algorithm(
     name="projection_mechanism",
-    summary="noisy mean of sparse vectors, projected onto where means lie",
+    summary="noisy mean of sparse vectors, projected onto a set of means",
     plan=projection_mechanism,
     mechanism=ProjectedMean,
     run=run,

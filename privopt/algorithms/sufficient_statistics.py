@@ -1,4 +1,4 @@
-"""Sufficient statistics: least squares from second moments that are noised once."""
+"""Sufficient statistics: least squares from second moments with noise."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ Mechanism = GaussianMechanism[ClippedMoments] | NormLaplaceMechanism[ClippedMome
 
 
 class Params(NamedTuple):
-    """Numbers of a run: those of its mechanism, and the least eigenvalue of what comes after."""
+    """The mechanism, and the least eigenvalue of the regularised matrix."""
 
     mechanism: Mechanism
     floor: float
 
 
 class Secret(NamedTuple):
-    """The moments before noise, and how many records were changed: if any, no bound holds."""
+    """The moments before noise, and the number of changed records.
+
+    The bound requires that no record is changed.
+    """
 
     moments: Array
     clipped: Array
@@ -44,44 +47,45 @@ def sufficient_statistics(
     label_clip: float | None = None,
     weight: float | None = None,
 ) -> Plan:
-    """Plan least squares from noisy moments: ``argmin_W v^T (A + E + lambda I) v/2 - <b + e, v>``.
+    """Return a plan for least squares from noisy moments.
 
-    For squared losses, whose risk is known from ``A = (1/n) sum_i x_i x_i^T`` and ``b = (1/n)
-    sum_i r_i x_i``; ``v = w - c`` and ``r_i = y_i - <x_i, c>``. One noisy answer pays for all; the
-    data are read once, and sparse features stay sparse. All that follows is post-processing.
+    ``argmin_W v^T (A + E + lambda I) v/2 - <b + e, v>``, for squared losses. The risk is a
+    function of ``A = (1/n) sum_i x_i x_i^T`` and ``b = (1/n) sum_i r_i x_i``, with ``v = w - c``
+    and ``r_i = y_i - <x_i, c>``. There is one noisy answer. The data are read once, and sparse
+    features stay sparse. The minimisation is post-processing.
 
     Parameters
     ----------
     problem_class : ProblemClass
         Squared losses, with ``smoothness``: features are clipped to ``X = sqrt(H)``.
     budget : Budget
-        ``delta = 0`` asks for pure differential privacy: noise of a uniform direction, whose norm
-        has a Gamma law.
+        Privacy budget. ``delta = 0`` is pure differential privacy: noise with a uniform direction
+        and a Gamma-distributed norm.
     floor : float, optional
-        ``f``, the least eigenvalue that the noisy matrix is left with: ``lambda = max(0, f - l)``
-        for its own least one ``l``. Public; default ``nu = sigma sqrt(2(d + 1))``, which bounds
-        the mean norm of the matrix's noise. With ``-inf`` it is left as it is: the noisy quadratic,
-        convex or not, is minimised over the ball exactly. That has the smaller bound, and by
-        measurement far more risk where the noise is as large as the matrix.
+        Least eigenvalue ``f`` of the regularised noisy matrix: ``lambda = max(0, f - l)`` for the
+        least eigenvalue ``l`` of the noisy matrix. Public. Default: ``nu = sigma sqrt(2(d + 1))``,
+        which bounds the mean norm of the matrix noise. With ``-inf`` there is no regularisation:
+        the noisy quadratic, convex or not, is minimised over the ball exactly. That has the smaller
+        bound, but in measurements a far larger risk if the noise is as large as the matrix.
     label_clip : float, optional
-        ``Y``, of residuals at the centre; default ``L/X - R X``.
+        Clipping norm ``Y`` of residuals at the centre. Default: ``L/X - R X``.
     weight : float, optional
-        ``w``, by which ``b`` counts beside ``A`` in the noise: standard deviations of ``sigma/w``
-        and ``sigma``. Default that of the smallest bound.
+        Weight ``w`` of ``b`` relative to ``A`` in the noise: standard deviations ``sigma/w`` and
+        ``sigma``. Default: the minimiser of the bound.
 
     Formal guarantee
     ----------------
     Each record is clipped, so the moments have the sensitivity of
-    :class:`privopt.mechanisms.ClippedMoments`, for all data. Under ``replace_one`` it is less
-    than twice that under ``zero_out`` and ``add_or_remove_one``.
+    :class:`privopt.mechanisms.ClippedMoments`, for all data. Under ``replace_one`` it is less than
+    twice as large as under ``zero_out`` and ``add_or_remove_one``.
 
     Rate
     ----
     ``R sigma sqrt((d + 1)(1/w^2 + R^2/2)) + R^2 (nu + f)/2``, where ``sigma = sqrt(2) (X^2 + w^2
-    Y^2/2)/(n mu)`` under ``replace_one``; the first part alone without a ridge. Both are of order
+    Y^2/2)/(n mu)`` under ``replace_one``; only the first term without a ridge. Both are of order
     ``L R sqrt(d)/(n mu)``. Pure: of order ``L R d^(3/2)/(n epsilon)``.
 
-    Source: Wang 2018 (AdaSSP); one vector for both moments, its sensitivity and the bound are
+    Source: Wang 2018 (AdaSSP). The vector of both moments, its sensitivity and the bound are
     derived here.
 
     Examples
@@ -118,12 +122,12 @@ def sufficient_statistics(
 
 
 def rate(plan: Plan) -> Rate:
-    """By the noise that is added and the least eigenvalue."""
+    """Return the rate, by the noise and the least eigenvalue."""
     params = plan.params
     assert isinstance(params, Params)
     mechanism, query = params.mechanism, params.mechanism.query
     if query.changes(plan.problem_class):
-        return no_rate("records may be clipped below what is declared", whole_class=False)
+        return no_rate("records may be clipped below the declared norm", whole_class=False)
     return sufficient_statistics_rate(
         plan.problem_class,
         noise_std=noise_std(mechanism),
@@ -135,7 +139,7 @@ def rate(plan: Plan) -> Rate:
 
 
 def noise_std(mechanism: Mechanism) -> float:
-    """``sigma`` of Gaussian noise that is as long on average as what is added, or longer.
+    """Return ``sigma`` of Gaussian noise with at least the mean norm of the noise.
 
     The norm of ``D`` standard normal numbers has a mean of at least ``sqrt(D - 1/2)``.
     """
@@ -146,14 +150,14 @@ def noise_std(mechanism: Mechanism) -> float:
 
 
 def matrix_noise(mechanism: Mechanism) -> float:
-    """``nu``: a bound on the mean of the largest eigenvalue of the noise of the matrix, or 0."""
+    """Return ``nu``, a bound on the mean largest eigenvalue of the matrix noise, or 0."""
     return noise_std(mechanism) * math.sqrt(2.0 * (mechanism.query.dim + 1))
 
 
 def run(
     static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
 ) -> Run:
-    """Clip, add up, add noise, take the eigenvectors, minimise."""
+    """Clip, sum, add noise, compute the eigenvectors, minimise."""
     del execution
     mechanism, dim, constraint = params.mechanism, static.dim, objective.constraint
     centre = constraint.centre_point(dim, objective.dtype)
@@ -162,13 +166,13 @@ def run(
     matrix, linear = mechanism.query.parts(noisy, dim)
     eigenvalues, vectors = eigenbasis(matrix)
     eigenvalues = eigenvalues + jnp.maximum(params.floor - eigenvalues[0], 0.0)
-    found = minimise_quadratic(eigenvalues, vectors, linear, constraint, centre)
-    return Run(jnp.where(jnp.isfinite(found).all(), found, centre), Secret(moments, clipped))
+    point = minimise_quadratic(eigenvalues, vectors, linear, constraint, centre)
+    return Run(jnp.where(jnp.isfinite(point).all(), point, centre), Secret(moments, clipped))
 
 
 SUFFICIENT_STATISTICS = Algorithm(
     name="sufficient_statistics",
-    summary="least squares from second moments that are noised once",
+    summary="least squares from second moments with noise",
     plan=sufficient_statistics,
     mechanism=Mechanism,
     run=run,

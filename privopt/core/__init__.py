@@ -1,4 +1,4 @@
-"""Plans from public numbers, the problems they fit, and runs."""
+"""Algorithms, plans, problems and runs."""
 
 from privopt.convex import Observer
 from privopt.core.fitting import Problem

@@ -1,4 +1,4 @@
-"""Whether a problem is one of those that a plan was made for."""
+"""Check that a problem belongs to the problem class of a plan."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ REMEDIES = {
 
 
 class Problem(Protocol):
-    """What ``run`` needs of a problem; :class:`privopt.problems.Problem` is one."""
+    """Interface of a problem for ``run``; :class:`privopt.problems.Problem` implements it."""
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name for messages."""
 
     @property
     def problem_class(self) -> ProblemClass:
-        """Its declared constants."""
+        """Declared constants."""
 
     @property
     def objective(self) -> EmpiricalRisk:
-        """The losses on the device."""
+        """Empirical risk on the device."""
 
     @property
     def source(self) -> Source:
-        """Where the records of a run come from."""
+        """Source of the records of a run."""
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Of the parameter, where it is one array."""
+        """Shape of the parameter, or None if it is a pytree."""
 
     @property
     def provides(self) -> frozenset[str]:
-        """What it has beyond gradients and projection."""
+        """Features beyond gradients and projection."""
 
 
 def check_problem(plan: Plan, problem: Problem, facts: ProblemClass | None = None) -> None:
-    """ValueError unless ``problem`` is of the plan's class, with no larger constants.
+    """Check that ``problem`` is in the plan's class, with constants no larger than the plan's.
 
-    ``facts`` are those of all records, where the problem is a batch of them.
+    If ``problem`` is a batch of records, ``facts`` is the problem class of all records.
     """
     if isinstance(problem, type) or not hasattr(problem, "source"):
         raise ValueError(f"problem must be a privopt.problems.Problem, got {described(problem)}")
@@ -63,7 +63,7 @@ def check_problem(plan: Plan, problem: Problem, facts: ProblemClass | None = Non
     (plan.premises & Premises.declared(planned)).check(actual, "problem", "the plan")
     if problem.objective.public is not None and not plan.algorithm.public_terms:
         raise ValueError(
-            f"problem.public must be None for {plan.algorithm.name}, which hears of records alone "
+            f"problem.public must be None for {plan.algorithm.name}, which uses records only "
             f"(dp_gd adds public gradients), got {problem.name}"
         )
     if "ball" in plan.requires and actual.radius != planned.radius:

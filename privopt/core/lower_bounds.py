@@ -1,4 +1,4 @@
-"""Lower bounds beside a plan's upper bound, each for the guarantee for which it is proved."""
+"""Lower bounds that apply to a plan, each for the guarantee for which it is proved."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from privopt.theory import (
 def lower_bounds(
     problem_class: ProblemClass, budget: Budget, guarantee: Guarantee, rate: Rate
 ) -> tuple[LowerBound, ...]:
-    """The bound for every algorithm within the budget; also that for the guarantee, if larger."""
+    """Return the lower bound for the budget and, if larger, the bound for the guarantee."""
     if not rate.whole_class:
         return ()
-    known = [ApproximateAdvantage(budget), advantage_of(guarantee)]
+    advantages = [ApproximateAdvantage(budget), advantage_of(guarantee)]
     within, *own = [
         lower_bound(problem_class, each, rate.quantity, rounds=rate.rounds)
-        for each in known
+        for each in advantages
         if each is not None
     ]
     return (within, *(each for each in own if each.value > within.value))
 
 
 def advantage_of(guarantee: Guarantee) -> Advantage | None:
-    """The strongest fact proved of an event for which lower bounds are known, or None.
+    """Return the strongest advantage of an event for which lower bounds are proved, or None.
 
-    It is Gaussian DP, pure DP, or the Renyi divergence of order 2. A batch cut at its capacity
-    equals the whole sample unless the other records fill it. The probability of that is the same
-    for both data sets and is counted as lost.
+    The advantage is Gaussian DP, pure DP or the Renyi divergence of order 2. A truncated batch
+    equals the whole sample unless the other records fill its capacity. This event has the same
+    probability for both data sets, which is counted as lost.
     """
     event, relation = guarantee.event, guarantee.relation
     if GaussianDP().supports(event, relation):
@@ -59,7 +59,7 @@ def advantage_of(guarantee: Guarantee) -> Advantage | None:
             lost += count * chance_of_overflow(leaf.dataset_size - 1, rate, capacity)
             leaf = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(leaf.noise_multiplier))
         whole.append(dp.SelfComposedDpEvent(leaf, count))
-    found = renyi_divergence(dp.ComposedDpEvent(whole), relation, [2.0])
-    if found is None or not math.isfinite(found[0]):
+    divergence = renyi_divergence(dp.ComposedDpEvent(whole), relation, [2.0])
+    if divergence is None or not math.isfinite(divergence[0]):
         return None
-    return RenyiAdvantage(float(found[0]), relation, lost=min(lost, 1.0))
+    return RenyiAdvantage(float(divergence[0]), relation, lost=min(lost, 1.0))

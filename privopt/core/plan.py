@@ -1,4 +1,4 @@
-"""Algorithms and plans: a plan is everything that is decided before the data are seen."""
+"""Algorithms and plans: all decisions that precede the data, and a plan as text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from inspect import signature
 from types import NoneType
 from typing import Any, Literal
 
+import jax
+import numpy as np
 from jax import Array
 
 from privopt import bibliography
@@ -26,11 +28,13 @@ from privopt.arguments import (
 from privopt.core.lower_bounds import lower_bounds
 from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.runs import Run, Steps
-from privopt.core.screen import screen
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 from privopt.theory import Rate, no_rate
+
+_PARAMETERS = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
+_CONTROL_ROWS = ("control", "class", "guarantee", "assuming", "noise", "numbers")
 
 
 def _no_rate(plan: Plan) -> Rate:
@@ -39,18 +43,18 @@ def _no_rate(plan: Plan) -> Rate:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What an algorithm is: functions for the host and the device, and facts about all its plans.
+    """Definition of an algorithm: host and device functions, and facts about all its plans.
 
     Parameters
     ----------
     summary : str
-        One line for people.
+        One line.
     plan : callable
-        ``plan(problem_class, budget, **choices) -> Plan`` on the host; it sees no data.
+        ``plan(problem_class, budget, **choices) -> Plan`` on the host; it receives no data.
     run : callable
         ``run(static, params, objective, key, execution[, coins]) -> Run`` on the device; pure.
     rate : callable
-        ``rate(plan) -> Rate``: what a theorem says of the numbers in a plan. Default: nothing.
+        ``rate(plan) -> Rate``, the bound for the parameters of a plan. Default: no bound.
     mechanism : type
         Type of ``plan.params.mechanism``, such as ``GaussianMechanism[OnePass]``. Plans with
         another mechanism or query are refused.
@@ -61,30 +65,30 @@ class Algorithm:
         :func:`privopt.stepper`, and ``step_count(static, params) -> int`` on the host;
         :func:`privopt.core.whole` makes ``run`` from ``steps``.
     rows : callable, optional
-        ``rows(static, params, key, t, records) -> (rows, taken)``: the records of step ``t``, where
-        a step reads one batch of a fixed size.
+        ``rows(static, params, key, t, records) -> (rows, taken)``: indices and mask of the records
+        of step ``t``, if a step reads one batch of a fixed size.
     private : bool
-        False for the non-private twins, whose guarantee is infinite.
+        False for the non-private twins. Their guarantee is infinite.
     float64 : bool
-        Whether a run is in float64 whatever the data's type, and its release cast back, because the
-        guarantee rests on a solve that float32 would spoil.
+        True if runs use float64 for any data type, because the guarantee assumes a more accurate
+        solution than float32 permits. The release is cast back to the data type.
     gathers : bool
-        Whether every step gathers a batch; :func:`run_many` then runs replicates in turn on a CPU.
+        True if every step gathers a batch. On a CPU, :func:`run_many` then runs replicates in turn.
     public_terms : bool
-        Whether a run adds the gradient of a problem's public term. Others refuse such problems.
+        True if a run adds the gradient of a problem's public term. Others refuse such problems.
     coins : callable, optional
         ``coins(static, params, key) -> pytree`` on the device: public randomness, independent of
-        the data, drawn once for a group of replicates, so that a ``jax.lax.switch`` on it runs one
-        branch. The mechanism must be private for every value.
+        the data. It is sampled once for a group of replicates, so that a ``jax.lax.switch`` on it
+        runs one branch. The mechanism must be private for every value.
     noise : {"answers", "objective", "law"} or None
-        Where randomness enters: added to answers of bounded queries, added to the objective, or as
-        the law from which the release is drawn. None for the twins.
+        Place of the randomness: added to answers of bounded queries, added to the objective, or
+        the law of the release. None for the twins.
     relations : frozenset of Relation
-        For which there is a theorem; ``plan`` refuses others.
+        Relations with a theorem; ``plan`` refuses others.
     largest_dim : int or None
-        ``plan`` refuses more dimensions.
+        Largest dimension that ``plan`` accepts.
     cites : tuple of str
-        The papers it comes from: keys of ``references.bib``, or BibTeX entries of your own.
+        Sources: keys of ``references.bib``, or BibTeX entries.
     """
 
     name: str
@@ -109,29 +113,29 @@ class Algorithm:
 
     @property
     def choices(self) -> frozenset[str]:
-        """The keywords that ``plan`` takes beside class and budget."""
+        """Keywords of ``plan``, other than problem class and budget."""
         return frozenset(_choices(self.plan))
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All public numbers of a run, refused unless their guarantee lies within the budget.
+    """Public parameters of a run with a guarantee that meets the budget.
 
-    Plans with equal contents are equal, arrays included. A plan is not a pytree: it cannot enter a
-    compiled run.
+    Plans with equal contents, arrays included, are equal. A plan is not a pytree: it cannot be an
+    argument of a compiled function.
 
     Parameters
     ----------
     params : NamedTuple
-        The numbers, which the device gets as arguments. Leaves are Python numbers or finite NumPy
-        arrays, kept read-only. The field ``mechanism`` has ``event(relation)``.
+        Traced arguments of the program. Leaves are Python numbers or finite NumPy arrays, stored
+        read-only. The field ``mechanism`` has ``event(relation)``.
     static : NamedTuple
-        What shapes the program; hashable. Plans with equal ``static`` share one trace.
+        Static (hashable) arguments; a new value triggers recompilation.
     declared : algorithm.declares, optional
-        What a choice declares beside the problem class. It affects ``rate`` alone.
+        Declarations of a choice, beyond the problem class. They affect ``rate`` only.
     noise_factor : float or None
-        None for a plan. A number for a *control* made by :meth:`with_noise`, which adds so many
-        times the noise, is checked against no budget and must never be released.
+        None for a plan. For a *control* of :meth:`with_noise`, the factor of its noise. A control
+        is not checked against the budget and must never be released.
 
     Examples
     --------
@@ -177,47 +181,47 @@ class Plan:
             raise ValueError(f"noise_factor must be at least 0 and finite, got {shown(factor)}")
         self.premises.check(self.problem_class)
         if self.private and not self.guarantee.meets(self.budget):
-            spent = self.guarantee.epsilon(self.budget.delta).upper
+            epsilon = self.guarantee.epsilon(self.budget.delta).upper
             raise ValueError(
-                f"guarantee must lie within the budget: epsilon {shown(spent)} at "
+                f"guarantee must lie within the budget: epsilon {shown(epsilon)} at "
                 f"delta {shown(self.budget.delta)} exceeds {shown(self.budget.epsilon)}"
             )
 
     @property
     def private(self) -> bool:
-        """Whether the guarantee was checked against the budget: false for twins and controls."""
+        """True if the guarantee was checked against the budget; false for twins and controls."""
         return self.algorithm.private and self.noise_factor is None
 
     @property
     def premises(self) -> Premises:
-        """The facts on which the mechanism's guarantee rests."""
+        """Assumptions of the mechanism's guarantee."""
         params: Parameters = self.params
         return Premises.of(params.mechanism, self.budget.relation)
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """The guarantee of a run with these ``params``, from the event of their mechanism."""
+        """Guarantee of a run, from the privacy event of its mechanism."""
         params: Parameters = self.params
         relation = self.budget.relation
-        told = self.premises.told(self.problem_class, relation)
-        return Guarantee(params.mechanism.event(relation), relation, told)
+        assumptions = self.premises.assumptions(self.problem_class, relation)
+        return Guarantee(params.mechanism.event(relation), relation, assumptions)
 
     @cached_property
     def rate(self) -> Rate:
-        """What theory says of a run with these ``params``, with lower bounds for all algorithms."""
-        found = instance("rate", self.algorithm.rate(self), Rate)
+        """Upper bound for these ``params``, with the lower bounds that apply."""
+        rate = instance("rate", self.algorithm.rate(self), Rate)
         if not self.private:
-            return found
-        lower = lower_bounds(self.problem_class, self.budget, self.guarantee, found)
-        return replace(found, lower=lower)
+            return rate
+        lower = lower_bounds(self.problem_class, self.budget, self.guarantee, rate)
+        return replace(rate, lower=lower)
 
     @property
     def requires(self) -> frozenset[str]:
-        """What guarantee and rate ask of a problem beyond gradients and projection."""
+        """Features of a problem, beyond gradients and projection, that guarantee and rate need."""
         return self.premises.requires | self.rate.requires
 
     def citations(self) -> str:
-        """BibTeX of what the plan rests on: its algorithm, its theorem, and its accountants.
+        """Return the BibTeX entries of the plan's algorithm, theorem and accountants.
 
         Examples
         --------
@@ -232,17 +236,17 @@ class Plan:
         return bibliography.bibtex((*self.algorithm.cites, *theorem, *self.guarantee.cites))
 
     def with_noise(self, factor: float) -> Plan:
-        """The same run with its noise times ``factor >= 0``: a control, for experiments alone.
+        """Return a control: the same run with its noise multiplied by ``factor >= 0``.
 
-        A claim about noise has to fail where the noise is off or different. A control runs the
-        program of its plan on other numbers. Its ``guarantee`` and ``rate`` are those of the noise
-        that it adds, and ``private`` is false even at ``factor = 1``. Factors of repeated calls
-        multiply. A Gibbs law, which is its own noise, refuses 0.
+        A claim about noise must fail if the noise is off or different. A control runs the program
+        of its plan with other numbers. Its ``guarantee`` and ``rate`` are for the scaled
+        noise, and ``private`` is false even for ``factor = 1``. Factors of repeated calls multiply.
+        A Gibbs law does not accept 0. Controls are for experiments only.
         """
         params: Any = self.params
         changed = params._replace(mechanism=scaled(params.mechanism, factor))
-        held = 1.0 if self.noise_factor is None else self.noise_factor
-        return replace(self, params=changed, noise_factor=held * factor)
+        previous = 1.0 if self.noise_factor is None else self.noise_factor
+        return replace(self, params=changed, noise_factor=previous * factor)
 
     def _content(self) -> tuple[object, ...]:
         public = (self.algorithm, self.problem_class, self.budget, self.static, self.declared)
@@ -255,7 +259,7 @@ class Plan:
         return hash(self._content())
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """From a pickle or a copy, in which arrays can be written to."""
+        """Restore a pickle or a copy; the arrays become read-only again."""
         vars(self).update(state, params=frozen(state["params"]))
 
     def __repr__(self) -> str:
@@ -268,21 +272,21 @@ class Plan:
         return f"<Plan of {name}: n = {facts.n}, dim = {facts.dim}, {self.budget}>"
 
     def __str__(self) -> str:
-        """One screen: class, guarantee, noise, numbers and bounds."""
-        return screen(self)
+        """Return class, guarantee, noise, parameters and bounds as text."""
+        return _screen(self)
 
 
 @checked
 def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
-    """Decorate ``plan(problem_class, budget, **choices)``: wrong arguments are refused by name."""
-    known = _choices(plan)
+    """Decorate ``plan(problem_class, budget, **choices)`` with checks of its arguments."""
+    names = _choices(plan)
 
     @wraps(plan)
     def checked(problem_class: ProblemClass, budget: Budget, **choices: object) -> Plan:
         instance("problem_class", problem_class, ProblemClass)
         instance("budget", budget, Budget)
         for name in choices:
-            member("choice", name, known)
+            member("choice", name, names)
         return plan(problem_class, budget, **choices)
 
     return checked
@@ -291,3 +295,68 @@ def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
 def _choices(plan: Callable[..., Plan]) -> list[str]:
     parameters = signature(plan).parameters.items()
     return [name for name, each in parameters if each.kind is each.KEYWORD_ONLY]
+
+
+def _screen(plan: Plan) -> str:
+    """Return class, guarantee, noise, parameters and bounds of a plan, one per line."""
+    facts, budget, rate = plan.problem_class, plan.budget, plan.rate
+    epsilon = plan.guarantee.epsilon(budget.delta)
+    noise, numbers = _noise_and_parameters(plan.params)
+    trivial = facts.lipschitz * facts.radius
+    rows = {
+        "control": ""
+        if plan.noise_factor is None
+        else f"noise times {plan.noise_factor:g}: for "
+        "experiments, never to be released; neither budget nor bound applies to it",
+        "class": ", ".join(f"{name} = {value:g}" for name, value in _declared(facts)),
+        "guarantee": f"epsilon in [{epsilon.lower:.5g}, {epsilon.upper:.5g}] at delta "
+        f"{budget.delta:g} under {budget.relation}",
+        "remark": ""
+        if budget.delta * facts.n <= 1.0
+        else f"delta is above 1/n = {1.0 / facts.n:.4g}: to publish every record with probability "
+        "delta, each by itself, is as private",
+        "assuming": "; ".join(plan.guarantee.assumptions),
+        "noise": noise,
+        "numbers": numbers,
+        "bound": f"{rate.quantity.formula} <= {rate.upper:.4g} for the {rate.quantity}",
+        "lower bounds": "; ".join(rate.floors),
+        "theorem": rate.theorem,
+        "source": rate.source,
+        "regime": rate.regime and f"{rate.regime} ({rate.local})",
+        "without data": ""
+        if math.isinf(trivial)
+        else f"the centre c of the set has F(c) - F* <= L R = {trivial:.4g}",
+    }
+    selected = rows if plan.noise_factor is None else {name: rows[name] for name in _CONTROL_ROWS}
+    lines = [f"  {name:<14}{text}" for name, text in selected.items() if text]
+    return "\n".join([f"{plan.algorithm.name}: {plan.algorithm.summary}", *lines])
+
+
+def _declared(facts: ProblemClass) -> list[tuple[str, float]]:
+    """Return the facts that differ from their defaults."""
+    defaults = {"smoothness": None, "strong_convexity": 0.0, "sparsity": None, "convex": True}
+    return [(name, x) for name, x in vars(facts).items() if x != defaults.get(name, math.inf)]
+
+
+def _noise_and_parameters(params: Parameters) -> tuple[str, str]:
+    """Return the scale of every noise, and the numbers named in ``_PARAMETERS``, as text."""
+    noise: dict[str, float | np.ndarray] = {}
+    numbers: dict[str, float | np.ndarray] = {}
+    for path, number in jax.tree_util.tree_leaves_with_path(params):
+        *_, owner, name = ("", *jax.tree_util.keystr(path, simple=True, separator=".").split("."))
+        if name.endswith("scale") and owner != "step_sizes":
+            noise[f"{owner}.{name}"] = number
+        elif name in _PARAMETERS or owner == "step_sizes":
+            numbers.setdefault("step_size" if owner == "step_sizes" else name, number)
+    return _listed(noise), _listed(numbers)
+
+
+def _listed(numbers: dict[str, float | np.ndarray]) -> str:
+    return ", ".join(f"{name} = {_formatted(number)}" for name, number in numbers.items())
+
+
+def _formatted(number: float | np.ndarray) -> str:
+    """Return a number, or range and shape of an array, as text."""
+    if not isinstance(number, np.ndarray):
+        return f"{number:.4g}"
+    return f"{number.min():.4g} to {number.max():.4g} of shape {number.shape}"

@@ -1,4 +1,4 @@
-"""One compiled program for all plans and keys: stacked parameters, mapped keys, devices, chunks."""
+"""One compiled program for all plans and keys, on all devices and in chunks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_BYTES = 2**30  # largest array of a program for many keys, unless a chunk i
 
 
 class ReplicateKeys(NamedTuple):
-    """Keys of one replicate: of its records (None unless they are drawn) and of its noise."""
+    """Keys of one replicate: of its records (None unless they are sampled) and of its noise."""
 
     records: Array | None
     noise: Array
@@ -38,13 +38,13 @@ def replicate_keys(source: Source, key: Array, number: ArrayLike) -> ReplicateKe
 
 
 def public_key(key: Array, number: ArrayLike) -> Array:
-    """Return the key of the coins of a group of replicates, of which ``key`` is the first key."""
-    # A copy for the checker of key reuse in JAX: coins and noise are different streams of one key.
+    """Return the key of the public randomness of a group; ``key`` is the first key of the group."""
+    # The clone is for the checker of key reuse: noise and public randomness are different streams.
     return key_of_stream(jax.random.clone(key), number)
 
 
 def key_of_stream(key: Array, number: ArrayLike) -> Array:
-    """Return ``key`` itself for stream 0, a grandchild of its own for any other stream."""
+    """Return ``key`` for stream 0, and a separate grandchild of it for any other stream."""
     return jnp.where(number == 0, key, jax.random.fold_in(stream(key, "runs"), number))
 
 
@@ -78,8 +78,8 @@ def run_arguments(
     arguments = algorithm, static, execution, params, source, replicate_keys(source, key, number)
     if algorithm.coins is None:
         return _arguments(*arguments)
-    coins = _draw_coins(algorithm, static, params, public_key(key, number))
-    return *_arguments(*arguments), coins
+    randomness = _sample_public(algorithm, static, params, public_key(key, number))
+    return *_arguments(*arguments), randomness
 
 
 def _arguments(
@@ -90,12 +90,14 @@ def _arguments(
     source: Source,
     keys: ReplicateKeys,
 ) -> tuple[Any, ...]:
-    """Return the arguments without coins."""
+    """Return the arguments without public randomness."""
     records = source.astype(jnp.float64) if algorithm.float64 else source
     return static, params, records.sample(keys.records), keys.noise, execution
 
 
-def _draw_coins(algorithm: Algorithm, static: Hashable, params: Parameters, key: Array) -> Pytree:
+def _sample_public(
+    algorithm: Algorithm, static: Hashable, params: Parameters, key: Array
+) -> Pytree:
     assert algorithm.coins is not None
     return algorithm.coins(static, params, stream(key, "coins"))
 
@@ -117,33 +119,33 @@ def run_chunks(
 ) -> Run:
     """Run every plan with every key of ``groups``, shape ``(groups, group)``, chunk by chunk.
 
-    All chunks run the same program: the last chunk is padded with keys of the first.
+    All chunks run the same program: the last chunk is padded with keys of the first chunk.
     """
     count, group = groups.shape
     devices = jax.local_devices()[: 1 if _is_spread(source) else count]
     mode = _mode(algorithm, execution, devices[0].platform)
-    carried_out = replace(execution, chunk=None, replicates=mode)
+    inner = replace(execution, chunk=None, replicates=mode)
 
-    def asked(first: int, width: int) -> tuple[Any, ...]:
+    def arguments(first: int, width: int) -> tuple[Any, ...]:
         used = devices[:width]
         whole = -(-width // len(used)) * len(used)
         some = groups if whole == count else groups[(first + np.arange(whole)) % count]
         mesh = Mesh(np.array(used), ("replicates",))
-        return algorithm, static, carried_out, numbers, source, some, mesh
+        return algorithm, static, inner, numbers, source, some, mesh
 
     width = count
     if execution.chunk is not None:
         width = min(count, max(1, execution.chunk // group))
     elif mode == "together" and not _is_traced((numbers, source, groups)):
-        width = _fitting(lambda width: _run_many.trace(*asked(0, width)).jaxpr.jaxpr, count)
+        width = _fitting(lambda width: _run_many.trace(*arguments(0, width)).jaxpr.jaxpr, count)
 
     def chunk(first: int) -> Run:
-        found, kept = _run_many(*asked(first, width)), min(width, count - first)
-        if kept * group == jax.tree.leaves(found)[0].shape[1]:
-            return found
-        # Cut on one device: to cut what is spread takes a collective, and two at once can deadlock.
-        found = jax.device_put(found, devices[0])
-        return jax.tree.map(lambda leaf: leaf[:, : kept * group], found)
+        result, size = _run_many(*arguments(first, width)), min(width, count - first)
+        if size * group == jax.tree.leaves(result)[0].shape[1]:
+            return result
+        # Slicing a sharded array needs a collective, and two at once can deadlock.
+        result = jax.device_put(result, devices[0])
+        return jax.tree.map(lambda leaf: leaf[:, : size * group], result)
 
     if execution.chunk is None and width == count:
         return chunk(0)
@@ -151,9 +153,9 @@ def run_chunks(
 
 
 def _fitting(program: Callable[[int], Any], count: int) -> int:
-    """How many groups of keys, at most ``count``, keep the arrays that grow with them small.
+    """Return the largest number of groups, at most ``count``, with arrays of ``MOST_BYTES`` each.
 
-    Arrays of one group, such as a copy of the data, are not made smaller by fewer.
+    Fewer groups do not reduce the arrays of one group, such as a copy of the data.
     """
     many = _sizes(program(count))
     if max(many) <= MOST_BYTES or count == 1:
@@ -164,15 +166,15 @@ def _fitting(program: Callable[[int], Any], count: int) -> int:
 
 @lru_cache(maxsize=64)
 def _sizes(program: Any) -> Counter[int]:
-    """How many arrays of so many bytes a program makes; what is in a loop counts once."""
-    found: Counter[int] = Counter()
+    """Count the arrays of a program by their size in bytes; a loop body counts once."""
+    sizes: Counter[int] = Counter()
     for equation in program.eqns:
-        found.update(each.aval.size * each.aval.dtype.itemsize for each in equation.outvars)
+        sizes.update(each.aval.size * each.aval.dtype.itemsize for each in equation.outvars)
         for part in jax.tree.leaves(list(equation.params.values())):
             nested = getattr(part, "jaxpr", part)
             if hasattr(nested, "eqns"):
-                found.update(_sizes(nested))
-    return found
+                sizes.update(_sizes(nested))
+    return sizes
 
 
 def _is_traced(values: Any) -> bool:
@@ -180,13 +182,13 @@ def _is_traced(values: Any) -> bool:
 
 
 def _is_spread(source: Source) -> bool:
-    """Whether records lie on more than one device, which then all work on every run.
+    """Return True if records are sharded over several devices, which then share every run.
 
-    Inside a program of the caller's, where records lie is not known yet.
+    Under the caller's ``jit`` the sharding is unknown; the result is then False.
     """
-    leaves = [leaf for leaf in jax.tree.leaves(source) if isinstance(leaf, Array)]
-    known = [leaf for leaf in leaves if not _is_traced(leaf)]
-    return any(len(leaf.sharding.device_set) > 1 for leaf in known)
+    arrays = [leaf for leaf in jax.tree.leaves(source) if isinstance(leaf, Array)]
+    concrete = [leaf for leaf in arrays if not _is_traced(leaf)]
+    return any(len(leaf.sharding.device_set) > 1 for leaf in concrete)
 
 
 def _mode(
@@ -198,19 +200,19 @@ def _mode(
 
 
 def _joined(chunk: Callable[[int], Run], firsts: range, count: int, group: int) -> Run:
-    """All chunks in NumPy arrays, of which there is one copy at any time."""
+    """Return all chunks as NumPy arrays, with one copy in memory at any time."""
     whole: Run | None = None
     for first in firsts:
-        found = jax.device_get(chunk(first))
+        part = jax.device_get(chunk(first))
         if whole is None:
             whole = jax.tree.map(
-                lambda leaf: np.empty((leaf.shape[0], count, *leaf.shape[2:]), leaf.dtype), found
+                lambda leaf: np.empty((leaf.shape[0], count, *leaf.shape[2:]), leaf.dtype), part
             )
 
-        def fill(rows: np.ndarray, part: np.ndarray, start: int = first * group) -> None:
-            rows[:, start : start + part.shape[1]] = part
+        def fill(rows: np.ndarray, values: np.ndarray, start: int = first * group) -> None:
+            rows[:, start : start + values.shape[1]] = values
 
-        jax.tree.map(fill, whole, found)
+        jax.tree.map(fill, whole, part)
     assert whole is not None
     return whole
 
@@ -225,23 +227,22 @@ def _run_many(
     groups: Array,
     mesh: Mesh,
 ) -> Run:
-    together = execution.replicates == "together"
-    over = jax.vmap if together else _mapped
+    over = jax.vmap if execution.replicates == "together" else _mapped
     inner = replace(execution, replicates=None)
 
     def device_runs(numbers: tuple[Parameters, ArrayLike], source: Source, groups: Array) -> Run:
         params, streams = numbers
-        # All keys are derived here, outside of the loop over plans: a key that the body of a loop
-        # reads is used once in every turn, and JAX's checker of key reuse is right to refuse that.
+        # All keys are derived here, outside of the loop over plans: JAX's checker of key reuse
+        # rejects a key that a loop body uses in every iteration.
         derive: Any = partial(replicate_keys, source)
         for axes in ((0, None), (0, None), (None, 0)):  # members of a group, groups, plans
             derive = jax.vmap(derive, in_axes=axes)
         keys = derive(groups, streams)
 
-        def members(params: Parameters, keys: ReplicateKeys, *coins: Pytree) -> Run:
+        def members(params: Parameters, keys: ReplicateKeys, *public: Pytree) -> Run:
             def one(keys: ReplicateKeys) -> Run:
-                given = _arguments(algorithm, static, inner, params, source, keys)
-                return cast_back(algorithm, source, algorithm.run(*given, *coins))
+                arguments = _arguments(algorithm, static, inner, params, source, keys)
+                return cast_back(algorithm, source, algorithm.run(*arguments, *public))
 
             return over(one)(keys)
 
@@ -254,7 +255,7 @@ def _run_many(
 
         def grouped(params: Parameters, keys: ReplicateKeys, public_keys: Array) -> Run:
             def group(keys: ReplicateKeys, key: Array) -> Run:
-                return members(params, keys, _draw_coins(algorithm, static, params, key))
+                return members(params, keys, _sample_public(algorithm, static, params, key))
 
             runs = _mapped(group)(keys, public_keys)
             return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), runs)
@@ -263,16 +264,16 @@ def _run_many(
 
     if mesh.size == 1:
         return device_runs(numbers, source, groups)
-    spread, everywhere = PartitionSpec("replicates"), PartitionSpec()
+    sharded, everywhere = PartitionSpec("replicates"), PartitionSpec()
     return jax.shard_map(
         device_runs,
         mesh=mesh,
-        in_specs=(everywhere, everywhere, spread),
+        in_specs=(everywhere, everywhere, sharded),
         out_specs=PartitionSpec(None, "replicates"),
         check_vma=False,
     )(numbers, source, groups)
 
 
 def _mapped(function: Callable[..., Run]) -> Callable[..., Run]:
-    """Return ``function`` over leading axes, one element after the other."""
+    """Return ``function`` over leading axes, one element at a time."""
     return lambda *arguments: jax.lax.map(lambda each: function(*each), arguments)

@@ -1,6 +1,6 @@
-"""``run`` and ``run_many``: a plan meets a problem.
+"""``run`` and ``run_many``: run plans on a problem.
 
-A plan's numbers become arguments of one compiled program, so a new number compiles nothing.
+The numbers of a plan are arguments of a compiled program. New numbers do not trigger a compilation.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def run(
     Parameters
     ----------
     problem : privopt.problems.Problem
-        With the plan's ``n`` and ``dim``, and constants no larger than the plan's. Under
-        ``add_or_remove_one`` any ``n`` up to that of ``plan.premises``.
+        Must have the plan's ``n`` and ``dim``, and constants no larger than the plan's. Under
+        ``add_or_remove_one``, ``n`` may be any number up to ``plan.premises.n``.
     key : Array
-        A typed key, ``jax.random.key(seed)``, see :func:`privopt.streams.as_key`: the source of all
+        Typed key, ``jax.random.key(seed)``, see :func:`privopt.streams.as_key`: the source of all
         randomness, including the records of a population. Keep it secret.
     stream : int
-        Which of the key's independent streams of noise, from 0 to ``2^31 - 1``. The records of a
-        population are the same for all streams.
+        Index of the noise stream, from 0 to ``2^31 - 1``. Streams of one key are independent. The
+        records of a population are the same for all streams.
     execution : Execution
         Its ``chunk`` and ``replicates`` have no effect on a single run.
 
@@ -52,21 +52,22 @@ def run(
     -------
     Run
         ``released`` has the problem's ``shape``, by default ``(dim,)``, and dtype. The same program
-        returns the same bits for the same key and stream. Another program of the same run agrees to
-        rounding: :func:`run_many`, :func:`stepper`, a program of your own, another device.
+        returns the same bits for the same key and stream. Results of other programs agree up to
+        rounding: :func:`run_many`, :func:`stepper`, a compiled function of the caller, another
+        device.
 
     Raises
     ------
     ValueError
-        Before compiling, if problem, key, stream or execution do not fit the plan. No error depends
-        on the values of the data or, up to ``premises.n``, on the number of records.
+        Before compilation, if problem, key, stream or execution do not fit the plan. No error
+        depends on the values of the data or, up to ``premises.n``, on the number of records.
 
     Formal guarantee
     ----------------
-    ``plan.guarantee``, for one release. Two releases compose if their noise is independent: two
-    keys, or two streams. **Runs with one key and one stream share their noise**, even under
-    different plans. The noise then cancels: two releases and their public noise scales reveal the
-    minimiser or the gradient to all digits, and neither guarantee covers both together.
+    ``plan.guarantee``, for one release. Two releases compose if their noise is independent, that
+    is, for two keys or two streams. **Runs with one key and one stream share their noise**, even
+    under different plans. The noise then cancels: two releases and their public noise scales reveal
+    the minimiser or the gradient to all digits, and neither guarantee covers both together.
 
     Examples
     --------
@@ -74,8 +75,8 @@ def run(
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
     >>> plan = privopt.dp_gd(facts, budget, steps=3)
-    >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
-    >>> run(plan, where, jax.random.key(0)).released.shape
+    >>> problem = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
+    >>> run(plan, problem, jax.random.key(0)).released.shape
     (2,)
     """
     instance("plan", plan, Plan)
@@ -104,26 +105,27 @@ def run_many(
     Parameters
     ----------
     plans : sequence of Plan
-        Of one algorithm and equal ``static``; their numbers are stacked.
+        Plans of one algorithm with equal ``static``; their numbers are stacked.
     keys : Array
-        Typed keys of shape ``(keys,)``, spread over all of ``jax.devices()``.
+        Typed keys of shape ``(keys,)``, distributed over all of ``jax.devices()``.
     common_random_numbers : bool
-        Whether all plans draw the same noise with a key. Their differences then vary less, but they
-        are no longer private together, see :func:`run`.
+        If True, all plans use the same noise for a key. Differences of plans then vary less, but
+        the plans are no longer private together, see :func:`run`.
     group : int
-        How many consecutive keys share the coins of the first (``Algorithm.coins``); it divides the
-        number of keys. Replicates of one group are not independent: an interval resamples groups.
-        Each guarantee holds, but they do not compose as if coins were independent.
+        Number of consecutive keys that share public randomness (``Algorithm.coins``), derived from
+        the first of them. It divides the number of keys. Replicates of one group are not
+        independent: confidence intervals must resample groups. Each guarantee holds, but they do
+        not compose as if public randomness were independent.
     execution : Execution
-        Its ``chunk`` must be a multiple of ``group``; results are then NumPy arrays on the host.
+        Its ``chunk`` must be a multiple of ``group``. With a chunk, results are NumPy arrays.
 
     Returns
     -------
     Run
-        Leaves have leading axes ``(plans, keys)``. Entry ``(i, j)`` agrees to rounding with
+        Leaves have leading axes ``(plans, keys)``. Entry ``(i, j)`` agrees up to rounding with
         ``run(plans[i], problem, keys[j], stream=i)``, or ``stream=0`` for common random numbers,
-        with the coins of its group. All plans use the same records of a population with a key.
-        ``execution`` changes round-off at most.
+        given the public randomness of its group. For each key, all plans use the same records of a
+        population. ``execution`` affects at most the rounding.
 
     Examples
     --------
@@ -131,9 +133,9 @@ def run_many(
     >>> facts = privopt.ProblemClass(n=50, dim=2, lipschitz=1.0, radius=1.0)
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
     >>> plan = privopt.dp_gd(facts, budget, steps=3)
-    >>> where = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
+    >>> problem = privopt.problems.linear(np.eye(2)[np.arange(50) % 2], problem_class=facts)
     >>> keys = jax.random.split(jax.random.key(0), 6)
-    >>> run_many([plan], where, keys, execution=Execution(chunk=4)).released.shape
+    >>> run_many([plan], problem, keys, execution=Execution(chunk=4)).released.shape
     (1, 6, 2)
     """
     first, params = _alike(plans, problem)
@@ -155,7 +157,7 @@ def run_many(
     with precision(first):
         dtype = precision_dtype(first, problem.objective.dtype)
         numbers = [device_numbers(each, dtype) for each in params]
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
+        stacked = jax.tree.map(lambda *values: np.stack(values), *numbers)
         groups = keys.reshape(-1, group)
         result = run_chunks(
             first.algorithm, first.static, execution, (stacked, streams), problem.source, groups
@@ -164,9 +166,9 @@ def run_many(
 
 
 def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Parameters]]:
-    """Return the first plan and the parameters of all, if they share a program."""
+    """Return the first plan and the parameters of all plans, which must share a program."""
     if isinstance(plans, Plan):
-        raise ValueError("plans must be a sequence of Plan, got one alone; write [plan]")
+        raise ValueError("plans must be a sequence of Plan, got a single plan; write [plan]")
     if not isinstance(plans, Sequence):
         raise ValueError(f"plans must be a sequence of Plan, got {described(plans)}")
     plans = [instance("plans", plan, Plan) for plan in plans]
@@ -175,63 +177,66 @@ def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Paramete
     first = plans[0]
     params = padded_alike([plan.params for plan in plans])
     for plan, padded in zip(plans, params, strict=True):
-        if apart := _difference(first, params[0], plan, padded):
+        if difference := _difference(first, params[0], plan, padded):
             raise ValueError(
                 "plans must share algorithm, static part, kind of noise and shapes of arrays, got "
-                f"{apart}"
+                f"{difference}"
             )
         check_problem(plan, problem)
     return first, params
 
 
 def _difference(first: Plan, params: Parameters, other: Plan, others: Parameters) -> str:
-    """Why two plans cannot share a trace; empty if they can."""
+    """Describe why two plans cannot share a trace; return an empty string if they can."""
     if first.algorithm != other.algorithm:
         names = first.algorithm.name, other.algorithm.name
         return " and ".join(names) if len({*names}) == 2 else f"two algorithms named {names[0]}"
     if first.static != other.static:
         return f"static {first.static} and {other.static}"
-    return _apart("params", params, others)
+    return _difference_of_shapes("params", params, others)
 
 
-def _apart(name: str, first: Any, other: Any) -> str:
-    """The smallest parts of two parameters that differ in structure or shape; empty if none do."""
+def _difference_of_shapes(name: str, first: Any, other: Any) -> str:
+    """Describe the smallest parts that differ in structure or shape; empty if none do."""
     parts = first, other
     shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(each)] for each in parts]
     structures: list[object] = [jax.tree.structure(each) for each in parts]
     if structures[0] == structures[1] and shapes[0] == shapes[1]:
         return ""
     fields = getattr(first, "_fields", getattr(first, "__dataclass_fields__", ()))
-    told = " and ".join(str(getattr(each, "shape", each)) for each in parts)
+    message = " and ".join(str(getattr(each, "shape", each)) for each in parts)
     if type(first) is not type(other):
-        fields, told = (), " and ".join(map(described, parts))
-    inner = (_apart(f"{name}.{each}", *(getattr(part, each) for part in parts)) for each in fields)
-    return next(filter(None, inner), f"{name} {told}")
+        fields, message = (), " and ".join(map(described, parts))
+    inner = (
+        _difference_of_shapes(f"{name}.{each}", *(getattr(part, each) for part in parts))
+        for each in fields
+    )
+    return next(filter(None, inner), f"{name} {message}")
 
 
-def in_shape(found: Run, shape: tuple[int, ...] | None) -> Run:
-    """The run with its released vector in the shape of the problem's parameter."""
+def in_shape(run: Run, shape: tuple[int, ...] | None) -> Run:
+    """Reshape the released vector of a run to the shape of the problem's parameter."""
     if shape is None:
-        return found
+        return run
 
     def view(points: Array) -> Array:
         return points.reshape(*points.shape[:-1], *shape)
 
-    path = found.path and found.path._replace(points=view(found.path.points))
-    return found._replace(released=view(found.released), path=path)
+    path = run.path and run.path._replace(points=view(run.path.points))
+    return run._replace(released=view(run.released), path=path)
 
 
 def precision(plan: Plan) -> AbstractContextManager[None]:
-    """Float64 for the algorithms that need it, whatever the caller's configuration."""
+    """Return a context with float64 enabled, if the algorithm needs it."""
     return jax.enable_x64(True) if plan.algorithm.float64 else nullcontext()
 
 
 def precision_dtype(plan: Plan, dtype: np.dtype[np.floating]) -> np.dtype[np.floating]:
-    """Of a run on data of this type."""
+    """Return the dtype of a run on data of this dtype."""
     return np.dtype(np.float64) if plan.algorithm.float64 else dtype
 
 
 def check_stream(stream: int) -> None:
-    """ValueError unless it is the number of a stream."""
+    """Check that ``stream`` is the index of a stream."""
     if isinstance(stream, bool) or not isinstance(stream, Integral) or not 0 <= stream < 2**31:
         raise ValueError(f"stream must be an integer from 0 to {2**31 - 1}, got {shown(stream)}")

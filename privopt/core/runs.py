@@ -1,4 +1,4 @@
-"""What a run is: where its records come from, how it is carried out, its steps, what it returns."""
+"""Runs: the source of their records, execution options, steps and results."""
 
 from __future__ import annotations
 
@@ -20,38 +20,40 @@ Replicates = Literal["together", "in_turn"]
 
 
 class Source(Protocol):
-    """Where the records of a run come from, data or a population; a pytree."""
+    """Source of the records of a run, data or a population; a pytree."""
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """The floating type of the data."""
 
     def astype(self, dtype: DTypeLike) -> Source:
-        """The same with every floating number cast."""
+        """Return a copy with every floating-point number cast to ``dtype``."""
 
     def keys(self, key: Array) -> tuple[Array | None, Array]:
-        """Return the key of the records, None if they are not drawn, and the key of the noise."""
+        """Return the key of the records, None if they are not sampled, and the key of the noise."""
 
     def sample(self, key: Array | None) -> EmpiricalRisk:
-        """Return the records of a run; ``key`` is the first of ``keys``."""
+        """Return the records of a run; ``key`` is the first result of ``keys``."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How runs are carried out: memory and time, never privacy. Never an argument of ``plan``.
+    """Options that affect memory and speed only. They never affect privacy.
+
+    They are arguments of ``run``, never of ``plan``.
 
     Parameters
     ----------
     microbatch : int
-        How many gradients of single records are in memory at once, for a loss without a formula for
-        their sum. Of a batch, microbatches that nobody is in are left out; 32 or so fit a cache.
+        Number of per-record gradients in memory at once, for a loss without a formula for their
+        sum. Empty microbatches of a batch are skipped; about 32 records fit into a cache.
     chunk : int, optional
-        How many keys of ``run_many`` are in memory at once. Results are then NumPy arrays on the
-        host. Default: all, or so many that no array which grows with their number has more than
-        1 GiB, where replicates run together.
+        Number of keys of ``run_many`` in memory at once. Results are then NumPy arrays on the
+        host. Default: all keys; if replicates run together, at most as many as keep every array
+        that grows with their number within 1 GiB.
     replicates : {"together", "in_turn"}, optional
-        Whether replicates on one device run as one batched program or one after another. Default:
-        by algorithm and device.
+        Run the replicates of one device as one batched program, or one after another. Default:
+        depends on algorithm and device.
     observer : Observer, optional
         Folds ``(t, point, secret)`` over the steps of an iterative algorithm.
     """
@@ -82,17 +84,17 @@ def _check_observer(observer: object) -> None:
 
 
 class Run(NamedTuple):
-    """What a run returns.
+    """Result of a run.
 
     Attributes
     ----------
     released : Array or pytree
-        The parameter that the guarantee covers: of shape ``(dim,)``, of the problem's ``shape``, or
-        like its ``start``. :func:`run_many` puts the axes ``(plans, keys)`` before it.
+        Parameter that the guarantee covers: of shape ``(dim,)``, of the problem's ``shape``, or
+        with the structure of its ``start``. :func:`run_many` adds leading axes ``(plans, keys)``.
     secret : NamedTuple of Array
         Diagnostics computed from the data without noise; never to be published.
     path : privopt.convex.Path or None
-        What a shorter run would have released, covered by the same guarantee; where the plan asks.
+        Releases of shorter runs, covered by the same guarantee; None unless the plan records them.
     """
 
     released: Pytree
@@ -101,19 +103,19 @@ class Run(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """One run on the device, as steps between which one may stop.
+    """Steps of one run on the device, for runs that may be interrupted.
 
     Attributes
     ----------
     planned : int or Array
-        ``T``, or the most steps there may be.
+        ``T``, or the largest number of steps.
     init : callable
-        ``() -> state``, a pytree with a field ``t``, the steps taken.
+        ``() -> state``, a pytree with a field ``t``, the number of steps taken.
     until : callable
-        ``(state, last) -> state`` after step ``last``: a loop, so that one step and all of them are
+        ``(state, last) -> state`` after step ``last``: a loop, so that one step and all steps are
         the same program with the same bits.
     ends : callable
-        ``state -> Run``: what a run that ends here releases.
+        ``state -> Run``: the result of a run that ends in this state.
     """
 
     planned: Number | int
@@ -124,14 +126,14 @@ class Steps(NamedTuple):
 
 @checked
 def whole(steps: Callable[..., Steps]) -> Callable[..., Run]:
-    """``Algorithm.run`` of an algorithm that gives its steps: all of them."""
+    """Return ``Algorithm.run`` for an algorithm defined by its steps."""
     return _Whole(steps)
 
 
 @dataclass(frozen=True)
-class _Whole:  # so that plans that hold it can be pickled and compared
+class _Whole:  # a class and not a closure, so that plans can be pickled and compared
     steps: Callable[..., Steps]
 
     def __call__(self, *arguments: Pytree) -> Run:
-        found = self.steps(*arguments)
-        return found.ends(found.until(found.init(), jnp.asarray(found.planned)))
+        run = self.steps(*arguments)
+        return run.ends(run.until(run.init(), jnp.asarray(run.planned)))

@@ -1,4 +1,4 @@
-"""Runs one step at a time: for checkpoints, and for records that are read as they are needed."""
+"""Runs one step at a time, for checkpoints and for records that are read when needed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from privopt.arguments import described, instance, shown
 from privopt.convex import BatchRisk, EmpiricalRisk, pytree_dataclass
-from privopt.core.digest import plan_digest
 from privopt.core.fitting import Problem, check_problem
-from privopt.core.parameters import Parameters, device_numbers
+from privopt.core.parameters import Parameters, device_numbers, plan_digest
 from privopt.core.plan import Algorithm, Plan
 from privopt.core.replicates import cast_back, run_arguments
 from privopt.core.running import check_stream, in_shape, precision, precision_dtype
@@ -34,8 +33,8 @@ from privopt.streams import as_key
 class RunState:
     """State of a run between two steps: a pytree of arrays, which can be saved.
 
-    Keep it as secret as the key that it holds: anyone who has the state and the releases can remove
-    the noise.
+    Keep it as secret as the key that it contains: the noise can be removed with the state and the
+    releases.
 
     Attributes
     ----------
@@ -67,7 +66,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class Stepper:
-    """Steps of one plan on one problem; made by :func:`stepper`."""
+    """Steps of one plan on one problem; constructed by :func:`stepper`."""
 
     plan: Plan
     problem_class: ProblemClass
@@ -91,10 +90,10 @@ class Stepper:
     def step(self, state: RunState, batch: Pytree = None) -> RunState:
         """Return the state after one more step; pure: JAX may compile and map it.
 
-        ``batch`` is a pytree of the records that :meth:`rows` names, in their order; they enter as
-        those of a problem do. Places that the mask leaves out may hold anything of the right shape.
-        By default the records are those of the problem. ``ValueError`` for the state of another
-        plan, and if all steps have been taken; a compiled step then changes nothing.
+        ``batch`` is a pytree of the records that :meth:`rows` selects, in the same order. They are
+        converted like the records of a problem. Masked places may hold any values of the right
+        shape. By default the records are those of the problem. ``ValueError`` is raised for the
+        state of another plan and after the last step; a compiled step then returns its input.
         """
         fits = check_state(state, self.digest, self.steps, before_last=True)
         source = self.source if batch is None else self._batch_risk(state, batch)
@@ -105,7 +104,7 @@ class Stepper:
     def rows(self, state: RunState) -> tuple[Array, Array]:
         """Return ``(indices, mask)`` of the batch of the next step, each of shape ``(places,)``.
 
-        They are for reading records, never for publication: amplification by sampling relies on
+        They serve to read records and must not be published: amplification by sampling relies on
         the secrecy of the sample.
         """
         _check_rows(self.plan)
@@ -114,14 +113,14 @@ class Stepper:
             return self._call(_rows, state.key, state.inner)
 
     def released(self, state: RunState) -> Pytree:
-        """Return what the run releases: after ``steps`` steps that of ``privopt.run``, to rounding.
+        """Return the release; after ``steps`` steps it agrees with ``privopt.run`` up to rounding.
 
         Before the last step it is the release of a shorter run, which the same guarantee covers.
         """
         return self.ends(state).released
 
     def ends(self, state: RunState) -> Run:
-        """Return ``released`` with the path and the secret diagnostics, as :func:`privopt.run`."""
+        """Return the release, the path and the secret diagnostics, as :func:`privopt.run`."""
         fits = check_state(state, self.digest, self.steps)
         with precision(self.plan):
             run = self._call(_ends, state.key, state.inner, fits)
@@ -142,20 +141,20 @@ class Stepper:
         stored = jax.tree.leaves(records)[0].shape[0]
         if stored != places:
             raise ValueError(
-                f"batch must hold the {places} records that rows(state) names, got {stored}"
+                f"batch must hold the {places} records selected by rows(state), got {stored}"
             )
         risk = BatchRisk.of(risk, records, risk.records)
         if risk.dtype != self.source.dtype:
             raise ValueError(f"batch must be {self.source.dtype}, got {risk.dtype}")
         return risk
 
-    def _call(self, part: Any, *given: Pytree, source: Source | None = None) -> Any:
+    def _call(self, part: Any, *inputs: Pytree, source: Source | None = None) -> Any:
         plan = self.plan
         source = self.source if source is None else source
         params = device_numbers(plan.params, precision_dtype(plan, source.dtype))
         numbers = params, np.uint32(self.stream)
         fixed = plan.algorithm, plan.static, self.execution
-        return _program(part, *fixed, numbers, source, *given)
+        return _program(part, *fixed, numbers, source, *inputs)
 
 
 def stepper(
@@ -165,18 +164,18 @@ def stepper(
     stream: int = 0,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Stepper:
-    """Return the steps of ``plan`` on ``problem``, one at a time.
+    """Return a stepper, which runs ``plan`` on ``problem`` one step at a time.
 
     ``s = stepper(plan, problem)``, ``state = s.init(key)``, then ``state = s.step(state)`` for
-    ``s.steps`` times; ``s.released(state)`` then agrees to rounding with ``run(plan, problem,
-    key).released``. A state that is saved between two steps and loaded gives the same bits. A step
-    inside a compiled function of the caller agrees to rounding: the compiler may combine its
-    operations with others.
+    ``s.steps`` times. ``s.released(state)`` then agrees with ``run(plan, problem, key).released``
+    up to rounding. Saving and loading a state between two steps does not change the bits. A step
+    inside a compiled function of the caller agrees up to rounding, because the compiler may fuse
+    its operations with others.
 
     Formal guarantee
     ----------------
-    That of :func:`privopt.run`, for what is released and for one key. The states are not released.
-    Two runs that continue from one state, on other records, draw the same noise: no guarantee
+    The guarantee of :func:`privopt.run`, for the releases of one key. The states are not released.
+    Two runs that continue from one state with different records use the same noise: no guarantee
     covers both together.
 
     Examples
@@ -213,33 +212,33 @@ def stepper(
 def check_state(
     state: RunState, digest: NDArray[np.uint32], steps: int, *, before_last: bool = False
 ) -> ArrayLike:
-    """Check that a state is of the plan with this digest, after 0 to ``steps`` steps.
+    """Check that a state belongs to the plan with this digest, after 0 to ``steps`` steps.
 
-    ``before_last`` asks for a state from which a step may be taken. Return True if the digests are
-    equal. Inside a compiled function, where nothing raises, that is an array.
+    With ``before_last``, the state must permit another step. Return True if the digests are equal.
+    Inside a compiled function, which cannot raise, the result is a Boolean array.
     """
     instance("state", state, RunState)
     traced = [isinstance(each, jax.core.Tracer) for each in (state.digest, state.t)]
     if not traced[0] and not np.array_equal(state.digest, digest):
         raise ValueError("state must be of a run of this plan in this stream, got one of another")
     if not traced[1] and not 0 <= int(state.t) <= steps - before_last:
-        wanted = "before the last" if before_last else "after at most all"
+        rule = "before the last" if before_last else "after at most all"
         raise ValueError(
-            f"state must be {wanted} of the {steps} planned steps, which the guarantee covers, got "
+            f"state must be {rule} of the {steps} planned steps, which the guarantee covers, got "
             f"one after {shown(int(state.t))}"
         )
     return (jnp.asarray(state.digest) == digest).all() if traced[0] else True
 
 
 def count_steps(plan: Plan) -> int:
-    """Return the number of steps of a plan whose runs consist of steps."""
+    """Return the number of steps of a plan with an iterative algorithm."""
     check_steps(plan)
     count: Any = plan.algorithm.step_count
     return int(count(plan.static, plan.params))
 
 
 def check_steps(plan: Plan) -> None:
-    """Check that the runs of a plan consist of steps."""
+    """Check that a plan has an iterative algorithm."""
     algorithm = plan.algorithm
     count = algorithm.step_count
     if count is None or count(plan.static, plan.params) < 1:
@@ -251,8 +250,8 @@ def planned_rows(plan: Plan, key: Array, t: int, n: int) -> tuple[np.ndarray, np
     _check_rows(plan)
     with precision(plan):
         params = device_numbers(plan.params, precision_dtype(plan, np.dtype(np.float32)))
-        rows, taken = _planned_rows(plan.algorithm, plan.static, n, params, key, np.int32(t))
-    return np.asarray(rows), np.asarray(taken)
+        rows, mask = _planned_rows(plan.algorithm, plan.static, n, params, key, np.int32(t))
+    return np.asarray(rows), np.asarray(mask)
 
 
 def _check_rows(plan: Plan) -> None:
@@ -280,11 +279,11 @@ def _program(
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
     key: Array,
-    *given: Any,
+    *inputs: Any,
 ) -> Any:
-    """Call one part of the run with these arguments."""
+    """Evaluate one part of the run."""
     arguments = run_arguments(algorithm, static, execution, numbers, source, key)
-    result = part(algorithm, arguments, *given)
+    result = part(algorithm, arguments, *inputs)
     return cast_back(algorithm, source, result) if isinstance(result, Run) else result
 
 

@@ -461,13 +461,13 @@ class SpokenNoise(HeavyNoise):
 
 
 @pytest.mark.parametrize("case", ["dp_gd", "dp_ftrl"])
-def test_noise_of_another_law_has_a_rate_where_it_says_its_variance(case):
+def test_noise_of_another_law_has_a_rate_if_its_variance_is_known(case):
     facts, own, choices = CASES[case]
     plan = privopt.ALGORITHMS[case].plan
     choices = {**choices, **({"regularisation": 9.0} if case == "dp_ftrl" else {"step_size": 0.1})}
     silent = plan(facts, own, **{**choices, "noise": HeavyNoise()})
     assert silent.rate.upper == math.inf
-    assert "does not say its variance" in silent.rate.theorem
+    assert "variance of the noise is unknown" in silent.rate.theorem
     spoken = plan(facts, own, **{**choices, "noise": SpokenNoise()})
     normal = plan(facts, own, **{**choices, "noise": "independent"})
     louder = with_mechanism(normal, scale=math.sqrt(201.0) * normal.params.mechanism.scale)
@@ -500,7 +500,7 @@ def test_an_algorithm_that_declares_no_rate_claims_none():
         str(dataclasses.replace(plan, algorithm=broken))
 
 
-# --- what a guarantee rests on --------------------------------------------------------------------
+# --- assumptions of a guarantee -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -523,7 +523,9 @@ def test_an_algorithm_that_declares_no_rate_claims_none():
 def test_a_class_that_declares_less_than_the_guarantee_rests_on_is_refused(case, fact, value):
     plan = planned(case)
     weaker = dataclasses.replace(plan.problem_class, **{fact: value})
-    message = rf"problem_class\.{fact} must be .* rests, got|static\.{fact}"
+    message = (
+        rf"problem_class\.{fact} must be .* an assumption of the guarantee, got|static\.{fact}"
+    )
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(plan, problem_class=weaker)
 

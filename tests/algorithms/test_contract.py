@@ -212,7 +212,7 @@ NEW = {"step_size": (0.11, 0.37), "clip": (0.61, 0.87), "regularisation": (0.31,
 
 
 def test_new_hyperparameters_need_no_new_program(name):
-    """A new epsilon, delta, step size, clip norm or regularisation changes numbers alone."""
+    """A new epsilon, delta, step size, clip norm or regularisation changes traced numbers only."""
     one = plan(name)
     changed = [plan(name, dataclasses.replace(BUDGETS[0], epsilon=1.3))]
     if name != "projection_mechanism":
@@ -343,8 +343,8 @@ def test_relations_and_dimensions_without_a_theorem_are_refused(name):
             plan(name, problem_class=larger)
 
 
-def test_more_records_than_a_guarantee_speaks_of_are_refused(name):
-    """What rests on how many records there are is seen to, and not assumed alone."""
+def test_more_records_than_a_guarantee_covers_are_refused(name):
+    """Runs check the assumption on the number of records."""
     relation = privopt.Relation.ADD_OR_REMOVE_ONE
     if relation not in privopt.ALGORITHMS[name].relations:
         return
@@ -352,7 +352,9 @@ def test_more_records_than_a_guarantee_speaks_of_are_refused(name):
     assumed = f"at most {N} records" in planned.guarantee.assumptions
     assert planned.premises.n == N or not assumed
     if assumed:
-        with pytest.raises(ValueError, match=f"at most {N}, on which the plan rests, got {N + 1}"):
+        with pytest.raises(
+            ValueError, match=f"at most {N}, an assumption of the plan, got {N + 1}"
+        ):
             privopt.run(planned, problem(name, n=N + 1), jax.random.key(0))
 
 
@@ -480,8 +482,8 @@ def refusal(planned, **changes):
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_the_guarantee_is_that_of_the_numbers(name):
-    """Each number of the mechanism that the event reads, perturbed, moves the guarantee.
+def test_the_guarantee_depends_on_every_number_of_the_mechanism(name):
+    """A change of any number of the mechanism that the event uses changes the guarantee.
 
     The plan is refused where it is too much. The other numbers are the solver's, whose error is
     one of the numbers, of the loss, of passes beyond the last step, or of post-processing.
@@ -508,7 +510,7 @@ def test_the_guarantee_is_that_of_the_numbers(name):
         algorithm = dataclasses.replace(planned.algorithm, private=False)  # whatever it spends
         params = planned.params._replace(mechanism=changed)
         if told := refusal(planned, params=params, algorithm=algorithm):
-            assert "on which the guarantee rests" in told
+            assert "an assumption of the guarantee" in told
             continue
         other = dataclasses.replace(planned, params=params, algorithm=algorithm)
         assert other.guarantee.event == changed.event(relation)

@@ -207,8 +207,8 @@ def test_places_for_all_records_are_charged_as_poisson_batches():
     assert plan(capacity=25).params.mechanism.scale > whole.params.mechanism.scale
 
 
-def test_a_sampler_is_taken_as_a_noise_is():
-    """It brings its size along; one of privopt's is as good as its name, another has no rate."""
+def test_a_sampler_may_be_a_name_or_an_object():
+    """A sampler object defines the batch size. Only samplers of privopt have a rate."""
     named = plan(steps=30, batch_size=10)
     batches = PoissonBatches.of(10, N, budget=BUDGET, steps=30)
     given = plan(steps=30, batch_size=None, sampler=batches)
@@ -217,7 +217,7 @@ def test_a_sampler_is_taken_as_a_noise_is():
     assert own.guarantee.meets(BUDGET)
     assert own.rate.upper == math.inf
     for choice, value in {"batch_size": 10, "capacity": 20}.items():
-        with pytest.raises(ValueError, match=f"{choice} must be left out beside a sampler"):
+        with pytest.raises(ValueError, match=f"{choice} must be left out with a sampler"):
             plan(**{"batch_size": None, "sampler": batches, choice: value})
     for bad in (object(), PoissonBatches):
         with pytest.raises(ValueError, match=r"sampler must be one of poisson, .* or answer block"):

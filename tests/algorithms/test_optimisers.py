@@ -99,7 +99,7 @@ ASCENDING = "update must move against the gradient, got .* contain the minus sig
     [
         (
             {"update": optax.adam(0.1), "step_size": 0.1},
-            "step_size must be left out beside update, an optimiser with its own step sizes, got "
+            "step_size must be left out with update, an optimiser with its own step sizes, got "
             r"0\.1: .* update=Update\.of\(optax\.adam\)",
         ),
         ({"update": optax.scale_by_rprop, "step_size": 0.1}, ASCENDING),

@@ -53,7 +53,7 @@ REFUSED = {
     ],
     "dp_sgd": [
         ({"batch_size": None, "rate": 1.5}, r"rate must be at most 1, got 1\.5"),
-        ({"rate": 0.5}, "rate must be left out beside batch_size"),
+        ({"rate": 0.5}, "rate must be left out with batch_size"),
         ({"sampler": "shuffled", "capacity": 20}, "capacity must be left out for shuffled"),
         ({"lipschitz": INF}, "clip must be given where lipschitz is not declared"),
         ({"sampler": "shuffled", "batch_size": 2.5}, "batch_size must be whole for shuffled"),
@@ -167,7 +167,7 @@ REFUSED = {
         ({"matrix": np.full((3, 20), NAN)}, "matrix must be finite"),
         ({"matrix": np.zeros((3, 20))}, r"matrix must have its largest entry in .*, got 0\.0"),
         ({"matrix": np.full((3, 20), 1e200)}, "matrix must have its largest entry"),
-        ({"matrix": np.ones((3, 20)), "measurements": 3}, "measurements must be left out beside"),
+        ({"matrix": np.ones((3, 20)), "measurements": 3}, "measurements must be left out with"),
         ({"matrix": np.ones((3, 20)), "mode": "paper"}, "matrix must be left out for mode='paper'"),
     ],
 }
@@ -326,7 +326,7 @@ def test_a_plan_for_convex_problems_refuses_others(name):
         privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **BY_GRADIENTS[name]),
         jax.random.key(0),
     )
-    told = r"problem\.convex must be True, .* plan rests, got False"
+    told = r"problem\.convex must be True, an assumption of the plan, got False"
     with pytest.raises(ValueError, match=told):
         privopt.run(planned, problem(convex=False), key)
     with pytest.raises(ValueError, match=told):

@@ -114,7 +114,7 @@ def test_a_problem_that_is_denser_than_planned_is_refused():
         denser = dataclasses.replace(facts, sparsity=sparsity)
         where = problems.logistic(np.ones((4, 6)) / 3.0, np.ones(4), problem_class=denser)
         with pytest.raises(
-            ValueError, match=r"problem\.sparsity must be at most 2, on which the plan rests, got"
+            ValueError, match=r"problem\.sparsity must be at most 2, an assumption of the plan, got"
         ):
             privopt.run(planned, where, jax.random.key(0))
 

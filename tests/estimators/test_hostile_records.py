@@ -177,7 +177,7 @@ def test_a_record_more_than_the_public_number_is_refused(name):
     for n in (80, 81):
         model = fresh(name, budget=budget, n=n)
         assert np.isfinite(model.fit(X, y).coef_).all()
-    with pytest.raises(ValueError, match="at most 79, on which the plan rests"):
+    with pytest.raises(ValueError, match="at most 79, an assumption of the plan"):
         model.set_params(n=79).fit(X, y)
     with pytest.raises(ValueError, match="a row and a column at least"):
         model.fit(X[:0], y[:0])

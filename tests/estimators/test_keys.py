@@ -132,7 +132,7 @@ def test_a_refused_fit_spends_no_key():
     np.testing.assert_array_equal(model.set_params(radius=None).fit(X, TARGET).coef_, chain(1)[0])
     budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
     model = linear(budget=budget, n=119)
-    with pytest.raises(ValueError, match="at most 119, on which the plan rests"):
+    with pytest.raises(ValueError, match="at most 119, an assumption of the plan"):
         model.fit(X, TARGET)
     expected = linear(budget=budget, n=120).fit(X, TARGET).coef_
     np.testing.assert_array_equal(model.set_params(n=120).fit(X, TARGET).coef_, expected)

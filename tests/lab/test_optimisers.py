@@ -130,7 +130,7 @@ def test_a_made_optimiser_with_step_sizes_is_a_row_with_the_reason(tmp_path):
     result = finished(declared(both=both, plain={}), tmp_path)
     rows = read(result.folder).cells.to_pylist()
     (reason,) = {row["refused"] for row in rows} - {None}
-    assert reason.startswith("step_size must be left out beside update")
+    assert reason.startswith("step_size must be left out with update")
 
 
 OWN = """
