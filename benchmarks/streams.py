@@ -46,10 +46,10 @@ def noisy(noise: Noise, key: Array, gradient: Array, steps: int) -> Array:
 
     def step(t, carried):
         total, memory = carried
-        z, memory = noise.next(memory, t, key, gradient)
+        z, memory = noise.update(memory, t, key, gradient)
         return total + (gradient + z), memory
 
-    return jax.lax.fori_loop(0, steps, step, (gradient, noise.begin(gradient)))[0]
+    return jax.lax.fori_loop(0, steps, step, (gradient, noise.init(gradient)))[0]
 
 
 stream = jax.jit(noisy, static_argnames="steps")
@@ -60,9 +60,9 @@ def noises(noise: Noise, key: Array, like: Array, *, steps: int) -> Array:
     """What is added, one step after the other."""
 
     def step(memory, t):
-        return noise.next(memory, t, key, like)[::-1]
+        return noise.update(memory, t, key, like)[::-1]
 
-    return jax.lax.scan(step, noise.begin(like), jnp.arange(steps))[1]
+    return jax.lax.scan(step, noise.init(like), jnp.arange(steps))[1]
 
 
 def streamed(noise: Noise, dim: int, steps: int) -> Callable[[], Array]:
@@ -133,7 +133,7 @@ def long(name: str, noise: Noise) -> dict:
     return {
         "noise": name,
         "seconds": spent,
-        "memory_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(noise.begin(zeros))),
+        "memory_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(noise.init(zeros))),
         "program_bytes": compiled.memory_analysis().temp_size_in_bytes,
     }
 

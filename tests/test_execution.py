@@ -268,10 +268,10 @@ def test_an_observer_is_hashable():
     class Fold:
         __hash__ = None
 
-        def begin(self, point, secret):
+        def init(self, point, secret):
             return point
 
-        def observe(self, memory, t, point, secret):
+        def update(self, memory, t, point, secret):
             return memory
 
     with pytest.raises(ValueError, match="observer must be hashable"):

@@ -50,7 +50,7 @@ def asked(mechanism, memory, training, unseen):
 
     def step(memory, rows):
         values = [0.5 * (1.0 + row.astype(jnp.float32)) for row in rows]
-        answer, memory = mechanism.ask(memory, *values)
+        answer, memory = mechanism.update(memory, *values)
         return memory, answer
 
     return jax.lax.scan(step, memory, (training, unseen))
@@ -75,7 +75,7 @@ def votes(profile):
     training, unseen, fresh = (signs(n, role) for role in ("training", "holdout", "fresh"))
     seen, exact = training.mean(axis=1), unseen.mean(axis=1)
     mechanism = holdout(n)
-    memory, told = asked(mechanism, mechanism.begin(stream(0, role="noise")), training, unseen)
+    memory, told = asked(mechanism, mechanism.init(stream(0, role="noise")), training, unseen)
     order = {
         "naive": chosen(seen, exact, n),
         "private": chosen(seen, 2.0 * np.asarray(told) - 1.0, n),
@@ -90,7 +90,7 @@ def votes(profile):
             row |= {f"{name}_training": own.mean(), f"{name}_fresh": new.mean()}
             row[f"{name}_holdout"] = other.mean()
             if name == "private":
-                answer, memory = mechanism.ask(memory, jnp.asarray(own), jnp.asarray(other))
+                answer, memory = mechanism.update(memory, jnp.asarray(own), jnp.asarray(other))
                 row |= {"answer": float(answer), "left": int(memory.left)}
         row = {name: float(x) if isinstance(x, np.floating) else x for name, x in row.items()}
         row["promised"] = mechanism.threshold + 6.0 * LIKELY * mechanism.answer_scale + row["four"]

@@ -46,7 +46,7 @@ class Oracle:
     """Oracle of a first-order run, evaluated once in each step ``t = 0 .. T - 1``; it has a state.
 
     The result is a pytree that the update of the run accepts: a gradient for an Optax update, or
-    any other type on which oracle and update agree. Subclasses define ``ask``, and the other
+    any other type on which oracle and update agree. Subclasses define ``update``, and the other
     methods if needed.
 
     ``steps`` is ``T``, or an upper bound if the oracle ``stops``; a new number does not recompile.
@@ -59,9 +59,9 @@ class Oracle:
     >>> import jax.numpy as jnp
     >>> class Slope(Oracle):
     ...     steps = 10
-    ...     def ask(self, memory, t, point, batch):
+    ...     def update(self, memory, t, point, batch):
     ...         return 2.0 * point, memory
-    >>> gradient, memory = Slope().ask((), 0, jnp.ones(2), None)
+    >>> gradient, memory = Slope().update((), 0, jnp.ones(2), None)
     >>> gradient.tolist()
     [2.0, 2.0]
     """
@@ -70,7 +70,7 @@ class Oracle:
     block: int = 0
     stops: bool = False
 
-    def begin(self, point: Pytree) -> Pytree:
+    def init(self, point: Pytree) -> Pytree:
         """Return the initial state, a pytree, for a parameter like ``point``."""
         del point
         return ()
@@ -85,7 +85,7 @@ class Oracle:
             return None
         return jax.tree.map(lambda leaf: leaf[t % self.block], self.draw(t // self.block))
 
-    def ask(
+    def update(
         self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
         """Return the answer of step ``t`` at ``point`` on ``batch``, and the new state."""
@@ -111,13 +111,13 @@ class Observer(Protocol):
     noise and is for experiments only: it is not part of the release and must not be published.
     """
 
-    def begin(self, point: Pytree, secret: Pytree) -> Pytree:
+    def init(self, point: Pytree, secret: Pytree) -> Pytree:
         """Return the initial state, a pytree of arrays.
 
         The run starts at ``point``; ``secret`` is the :class:`EmpiricalRisk` of the records.
         """
 
-    def observe(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
+    def update(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
         """Return the state after step ``t = 0, 1, ...`` at ``point``.
 
         ``secret`` is the result of the oracle before noise, such as ``mechanisms.BatchMean``.
@@ -260,9 +260,9 @@ class Descent:
             point=start,
             optimiser=self.update.init(start),
             mean=start,
-            memory=self.oracle.begin(start),
+            memory=self.oracle.init(start),
             path=jax.tree.map(lambda w: jnp.zeros((recorded, *w.shape), w.dtype), start),
-            observed=None if self.observer is None else self.observer.begin(start, self.losses),
+            observed=None if self.observer is None else self.observer.init(start, self.losses),
         )
 
     def step(self, state: State, batch: Pytree = None) -> State:
@@ -274,8 +274,8 @@ class Descent:
         t, point, optimiser, mean, memory, path, observed = state
         if self.observer is not None:
             secret = self.oracle.secret(memory, t, point, batch)
-            observed = self.observer.observe(observed, t, point, secret)
-        answer, memory = self.oracle.ask(memory, t, point, batch)
+            observed = self.observer.update(observed, t, point, secret)
+        answer, memory = self.oracle.update(memory, t, point, batch)
         if self.gradient_mapping:
             answer = self._gradient_mapping(answer, optimiser, point)
         update, optimiser = self.update.update(answer, optimiser, point)

@@ -242,15 +242,15 @@ class BiasReducedAnswers(Oracle):
     def stops(self) -> bool:  # type: ignore[override]
         return self.mechanism.stop is not None
 
-    def begin(self, point: Pytree) -> Pytree:
+    def init(self, point: Pytree) -> Pytree:
         stop = self.mechanism.stop
-        return () if stop is None else stop.begin()
+        return () if stop is None else stop.init()
 
     def is_over(self, memory: Pytree) -> Array:
         assert self.mechanism.stop is not None
         return self.mechanism.stop.is_over(memory)
 
-    def ask(
+    def update(
         self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
         """``G``, and the gradient of the public term of the losses, which is no record's."""
@@ -262,7 +262,7 @@ class BiasReducedAnswers(Oracle):
         branches = [partial(self._halves, each) for each in range(mechanism.law.highest + 1)]
         halves = jax.lax.switch(level, branches, order, point)
         four = jax.tree.map(_four, halves, self._sums(single, mechanism.base, point))
-        z, _ = IndependentNoise().next((), t, self.noise_key, four)
+        z, _ = IndependentNoise().update((), t, self.noise_key, four)
         added = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
         answer = self._combined(jax.tree.map(jnp.add, four, added), level)
         if self.losses.public is not None:

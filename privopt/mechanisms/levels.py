@@ -128,7 +128,7 @@ class PublishedStop:
         """The number of steps after which a run has ended, whatever the levels."""
         return int(np.min(self.limits // self.costs.min(axis=0))) + 1
 
-    def begin(self) -> Array:
+    def init(self) -> Array:
         """Nothing is spent."""
         return jnp.zeros(jnp.shape(self.limits), jnp.int32)
 

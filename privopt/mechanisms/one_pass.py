@@ -115,7 +115,7 @@ class OnePassAnswers(Oracle):
     first: Number | int = 0
     steps: Number | int = 0
 
-    def ask(
+    def update(
         self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
         record = jax.lax.dynamic_slice(self.order, (self.first + t,), (1,))

@@ -181,15 +181,15 @@ class PrivateAnswers(Oracle):
     def block(self) -> int:  # type: ignore[override]
         return self.mechanism.batches.block
 
-    def begin(self, point: Pytree) -> Pytree:
+    def init(self, point: Pytree) -> Pytree:
         noise = self.mechanism.noise
-        return () if noise is None else noise.begin(point)
+        return () if noise is None else noise.init(point)
 
     def draw(self, k: Array) -> _Batch:
         assert self.batches is not None
         return self.batches(k)
 
-    def ask(
+    def update(
         self,
         memory: Pytree,
         t: Array,
@@ -206,7 +206,7 @@ class PrivateAnswers(Oracle):
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         answer = self.mean(point, None if batch is None else release("batch", batch), anchor)
         if noise is not None:
-            z, memory = noise.next(memory, t, self.noise_key, answer)
+            z, memory = noise.update(memory, t, self.noise_key, answer)
             added = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
             answer = jax.tree.map(jnp.add, answer, added)
         if post is not None:

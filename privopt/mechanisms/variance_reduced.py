@@ -144,13 +144,13 @@ class AnchorAnswers(Oracle):
     steps: int
     inner: PrivateAnswers
 
-    def begin(self, point: Pytree) -> tuple[Pytree, Pytree]:
+    def init(self, point: Pytree) -> tuple[Pytree, Pytree]:
         return point, point
 
-    def ask(
+    def update(
         self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
-        gradient, _ = self.inner.ask((), t, point, None)
+        gradient, _ = self.inner.update((), t, point, None)
         return gradient, (point, gradient)
 
 
@@ -168,9 +168,9 @@ class ChangeAnswers(Oracle):
     def draw(self, k: Array) -> Pytree:
         return self.inner.draw(k)
 
-    def ask(
+    def update(
         self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
         anchor, gradient = memory
-        change, _ = self.inner.ask((), t, point, batch, anchor)
+        change, _ = self.inner.update((), t, point, batch, anchor)
         return jax.tree.map(jnp.add, gradient, change), memory

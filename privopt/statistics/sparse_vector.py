@@ -27,7 +27,7 @@ class Memory(NamedTuple):
 
     ``left`` large answers are still paid for, which is public; ``threshold_noise``, of scale 1, and
     ``key``, from which all further noise is drawn, are secret. Ask each memory once, and go on with
-    what ``ask`` returns: one noise for two questions is no privacy.
+    what ``update`` returns: one noise for two questions is no privacy.
     """
 
     key: Array
@@ -59,9 +59,9 @@ class SparseVector(NamedTuple):
     >>> from privopt.statistics import Count
     >>> budget = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
     >>> mechanism = SparseVector.calibrated(Count(), budget, answers=2)
-    >>> memory, found = mechanism.begin(jax.random.key(0)), []
+    >>> memory, found = mechanism.init(jax.random.key(0)), []
     >>> for number in (0.0, 0.0, 500.0, 0.0):
-    ...     above, memory = mechanism.ask(memory, jnp.asarray(number), 250.0)
+    ...     above, memory = mechanism.update(memory, jnp.asarray(number), 250.0)
     ...     found.append(bool(above))
     >>> found, int(memory.left)
     ([False, False, True, False], 1)
@@ -106,14 +106,16 @@ class SparseVector(NamedTuple):
         """What all answers together do to privacy."""
         return pure_release(self.loss(relation))
 
-    def begin(self, key: Array) -> Memory:
+    def init(self, key: Array) -> Memory:
         """The memory before the first question."""
         key, threshold_key = jax.random.split(as_key(key))
         noise = draws.laplace(threshold_key, (), jnp.result_type(float))
         return Memory(key, release("noise", noise), jnp.asarray(self.answers).astype(jnp.int32))
 
     @checked
-    def ask(self, memory: Memory, answer: Array, threshold: float | Array) -> tuple[Array, Memory]:
+    def update(
+        self, memory: Memory, answer: Array, threshold: float | Array
+    ) -> tuple[Array, Memory]:
         """Return True if the noisy ``answer`` reaches the noisy ``threshold``, and a new memory.
 
         ``answer`` is the answer of ``query``, shape ``()``: one question at a time, since all

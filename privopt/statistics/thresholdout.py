@@ -85,7 +85,7 @@ class Thresholdout(NamedTuple):
     >>> budget = Budget(epsilon=2.0, delta=0.0, relation="replace_one")
     >>> mechanism = Thresholdout.calibrated(query, 0.04, budget, answers=10)
     >>> seen, unseen = jnp.ones(10_000), jnp.full(10_000, 0.5)  # a model that knows its records
-    >>> answer, memory = mechanism.ask(mechanism.begin(jax.random.key(0)), seen, unseen)
+    >>> answer, memory = mechanism.update(mechanism.init(jax.random.key(0)), seen, unseen)
     >>> abs(float(answer) - 0.5) < 0.01, int(memory.left)
     (True, 9)
     """
@@ -125,11 +125,11 @@ class Thresholdout(NamedTuple):
         paid = self.comparison.answers * moved / self.answer_scale if moved > 0.0 else 0.0
         return pure_release((self.comparison.loss(relation) + paid) * (1.0 + 2.0**-50))
 
-    def begin(self, key: Array) -> Memory:
+    def init(self, key: Array) -> Memory:
         """The memory before the first question."""
-        return self.comparison.begin(key)
+        return self.comparison.init(key)
 
-    def ask(self, memory: Memory, training: Array, holdout: Array) -> tuple[Array, Memory]:
+    def update(self, memory: Memory, training: Array, holdout: Array) -> tuple[Array, Memory]:
         """The answer, shape ``()``, and a new memory.
 
         ``training`` and ``holdout`` are the values of the question there, shapes ``(m,)`` and
@@ -141,7 +141,7 @@ class Thresholdout(NamedTuple):
         training = as_floats(training, "training", ndim=1)
         holdout = as_floats(holdout, "holdout", ndim=1)
         gap = self.gap.answer(training, holdout)
-        above, after = self.comparison.ask(memory._replace(key=key), gap, self.threshold)
+        above, after = self.comparison.update(memory._replace(key=key), gap, self.threshold)
         seen, unseen = self.gap.mean_of(training), self.query.answer(holdout)
         noise = release("noise", self.answer_scale * draws.laplace(answer_key, (), unseen.dtype))
         told = self.query.restore(jnp.where(above, unseen + noise, seen))

@@ -448,7 +448,7 @@ class HeavyNoise(mechanisms.IndependentNoise):
 
     variance = None
 
-    def next(self, memory, t, key, like):
+    def update(self, memory, t, key, like):
         return jax.random.t(jax.random.fold_in(key, t), 2.01, like.shape, like.dtype), memory
 
 

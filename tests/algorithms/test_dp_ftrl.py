@@ -129,10 +129,10 @@ def test_every_noise_keeps_the_contract(noise):
 class Regret:
     """``sum_t <g_t, w_t>`` and ``sum_t g_t`` of linear losses."""
 
-    def begin(self, point, secret):
+    def init(self, point, secret):
         return jnp.zeros(()), jnp.zeros_like(point)
 
-    def observe(self, memory, t, point, secret):
+    def update(self, memory, t, point, secret):
         paid, total = memory
         return paid + secret.gradient @ point, total + secret.gradient
 

@@ -50,7 +50,7 @@ class Vertices(Oracle):
     key: Array
     steps: Any
 
-    def ask(self, memory, t, point, batch=None):
+    def update(self, memory, t, point, batch=None):
         radius, slopes = self.mechanism.radius, self.gradient(point)
         scores = radius * jnp.concatenate([-slopes, slopes])  # of +R e_j, then of -R e_j
         best = self.mechanism.selection.select(jax.random.fold_in(self.key, t), scores)

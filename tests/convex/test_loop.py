@@ -46,7 +46,7 @@ def blocks(block, steps=STEPS, **options):
     def ask(memory, t, point, batch):
         return point - batch, memory + 1
 
-    return Answers(steps, ask, plain().begin, draw=draw, block=block, **options)
+    return Answers(steps, ask, plain().init, draw=draw, block=block, **options)
 
 
 def iterates(steps=STEPS):
@@ -133,11 +133,11 @@ def test_stops_at_random_steps_are_those_of_each_replicate():
 class Norms:
     """The sum of the squares of what was asked about, and of the secrets."""
 
-    def begin(self, point, secret):
+    def init(self, point, secret):
         assert secret == "losses"
         return jnp.zeros(3)
 
-    def observe(self, memory, t, point, secret):
+    def update(self, memory, t, point, secret):
         return memory + jnp.stack([jnp.sum(point**2), jnp.sum(secret**2), t.astype(point.dtype)])
 
 

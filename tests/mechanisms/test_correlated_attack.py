@@ -58,10 +58,10 @@ def asked(oracle_of, records, keys):
         oracle = oracle_of.oracle(risk, key)
 
         def step(memory, t):
-            answer, memory = oracle.ask(memory, t, point)
+            answer, memory = oracle.update(memory, t, point)
             return memory, answer
 
-        return jax.lax.scan(step, oracle.begin(point), jnp.arange(STEPS, dtype=jnp.int32))[1]
+        return jax.lax.scan(step, oracle.init(point), jnp.arange(STEPS, dtype=jnp.int32))[1]
 
     return jax.vmap(answers)(keys)
 
@@ -176,10 +176,10 @@ def test_optimised_coefficients_stream_without_loss_over_long_runs(name):
     )[:, 0]
 
     def step(memory, t):
-        z, memory = noise.next(memory, t, key, jnp.zeros(1, jnp.float32))
+        z, memory = noise.update(memory, t, key, jnp.zeros(1, jnp.float32))
         return memory, z[0]
 
-    found = np.asarray(jax.lax.scan(step, noise.begin(jnp.zeros(1, jnp.float32)), times)[1])
+    found = np.asarray(jax.lax.scan(step, noise.init(jnp.zeros(1, jnp.float32)), times)[1])
     inverse = noise.factorisation(steps).inverse()
     exact = np.convolve(inverse, sources)[:steps]
     assert np.abs(np.cumsum(found.astype(np.float64) - exact)).max() < 1e-3

@@ -54,7 +54,7 @@ def answered(noise, memory, first, steps, key, like):
     """``z`` of so many steps from ``first`` on, and the memory."""
 
     def step(memory, t):
-        z, memory = noise.next(memory, t, key, like)
+        z, memory = noise.update(memory, t, key, like)
         return memory, z
 
     memory, z = jax.lax.scan(step, memory, first + jnp.arange(steps, dtype=jnp.int32))
@@ -64,7 +64,7 @@ def answered(noise, memory, first, steps, key, like):
 def stream(noise, key=KEY, steps=STEPS, dtype=np.float64):
     """``z``, shape ``(steps, DIM)``."""
     like = jnp.zeros(DIM, dtype)
-    return answered(noise, noise.begin(like), np.int32(0), steps, key, like)[0]
+    return answered(noise, noise.init(like), np.int32(0), steps, key, like)[0]
 
 
 @cache
@@ -132,7 +132,7 @@ def test_the_tree_has_the_same_bits_however_much_it_remembers():
 def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
     """In every step: its memory goes through NumPy, and the step is a program of its own."""
     like = jnp.zeros(DIM)
-    memory = noise.begin(like)
+    memory = noise.init(like)
     for t, expected in enumerate(stream(noise)):
         saved = jax.tree.map(np.array, memory)
         found, memory = answered(noise, saved, np.int32(t), 1, KEY, like)
@@ -166,7 +166,7 @@ def test_rows_of_many_runs_are_weighted_as_those_of_one():
 def test_keys_do_not_decide_how_many_blocks_are_drawn_again(remembered):
     """A predicate mapped over keys would be reduced over them, and spend every draw on all."""
     noise, keys, like = TreeNoise(remembered), jax.random.split(KEY, 4), jnp.zeros(3)
-    step = jax.vmap(lambda key: noise.next(noise.begin(like), jnp.asarray(7), key, like)[0])
+    step = jax.vmap(lambda key: noise.update(noise.init(like), jnp.asarray(7), key, like)[0])
     program = jax.make_jaxpr(step)(keys)
     loops = [equation for equation in program.eqns if equation.primitive.name == "while"]
     assert len(loops) == 1 + (remembered > 0)
@@ -200,9 +200,9 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
     """One vector in the order of the leaves; types in which noise is rounded are refused."""
     noise, key = NOISES[name], jax.random.key(1)
     like = {"a": jnp.zeros((2, 3), dtype), "b": [jnp.zeros(4, dtype)]}
-    memory = noise.begin(like)
-    vector, step = jnp.zeros(10, dtype), jax.jit(noise.next)
-    flat, _ = answered(noise, noise.begin(vector), np.int32(0), 3, key, vector)
+    memory = noise.init(like)
+    vector, step = jnp.zeros(10, dtype), jax.jit(noise.update)
+    flat, _ = answered(noise, noise.init(vector), np.int32(0), 3, key, vector)
     for t in range(3):
         z, memory = step(memory, t, key, like)
         assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), z) == jax.tree.map(
@@ -213,7 +213,7 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
     assert {leaf.dtype for leaf in jax.tree.leaves(memory)} == {np.dtype(dtype)}
     short = jnp.zeros(3, jnp.bfloat16)
     with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got bfloat16"):
-        noise.next(noise.begin(short), 0, key, short)
+        noise.update(noise.init(short), 0, key, short)
 
 
 # --- restarts ---------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_nothing_of_an_epoch_remains_in_the_next(name):
 def test_a_new_epoch_does_not_look_at_the_memory(name):
     noise, like = RESTARTED[name], jnp.zeros(DIM)
     expected = stream(noise)[PERIOD]
-    spoilt = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), noise.begin(like))
+    spoilt = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), noise.init(like))
     found, _ = answered(noise, spoilt, np.int32(PERIOD), 1, KEY, like)
     np.testing.assert_array_equal(found[0], expected)
 
@@ -265,11 +265,11 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
     def total(key, dim):
         def step(carry):
             t, memory, total = carry
-            z, memory = noise.next(memory, t, key, total)
+            z, memory = noise.update(memory, t, key, total)
             return t + 1, memory, total + z
 
         start = jnp.zeros(dim)
-        carry = jnp.zeros((), jnp.int32), noise.begin(start), start
+        carry = jnp.zeros((), jnp.int32), noise.init(start), start
         return jax.lax.while_loop(lambda carry: carry[0] < steps, step, carry)[2]
 
     last = draws.normal(jax.random.fold_in(KEY, steps - 1), (1,), np.float64)

@@ -55,9 +55,9 @@ def clipped_gradients(features, labels, point=POINT, clip=CLIP):
 def asked(oracle, objective, keys, t):
     def ask(key):
         bound = oracle.oracle(objective, key)
-        memory, gradient = bound.begin(jnp.asarray(POINT)), None
+        memory, gradient = bound.init(jnp.asarray(POINT)), None
         for step in range(t + 1):
-            gradient, memory = bound.ask(memory, jnp.asarray(step), jnp.asarray(POINT))
+            gradient, memory = bound.update(memory, jnp.asarray(step), jnp.asarray(POINT))
         return gradient
 
     return jax.vmap(ask)(keys)
@@ -201,7 +201,7 @@ def spent(epsilon_lower_bound):
     @jax.jit
     def releases(where, scale, keys):
         weakened, point = dataclasses.replace(oracle, scale=scale), jnp.zeros(1)
-        return jax.vmap(lambda key: weakened.oracle(where, key).ask((), 0, point)[0][0])(keys)
+        return jax.vmap(lambda key: weakened.oracle(where, key).update((), 0, point)[0][0])(keys)
 
     def scores(size, last, seed, weaker):
         features = np.zeros((size, 1))
@@ -244,7 +244,7 @@ def test_counts_are_records():
 @partial(jax.jit, static_argnames="steps")
 def asked_at_each(oracle, objective, key, steps):
     bound = oracle.oracle(objective, key)
-    return jax.vmap(lambda t: bound.ask((), t, jnp.zeros(N))[0])(jnp.arange(steps))
+    return jax.vmap(lambda t: bound.update((), t, jnp.zeros(N))[0])(jnp.arange(steps))
 
 
 def taken(batches, steps, records=N, seed=0):
@@ -392,7 +392,7 @@ def test_a_block_of_draws_is_the_draws_of_its_steps(name):
         bound = oracle.oracle(objective, jax.random.key(3))
         drawn = bound.draw(t // bound.block)
         batch = jax.tree.map(lambda leaf: leaf[t % bound.block], drawn)
-        return [bound.ask((), t, jnp.asarray(POINT), *own)[0] for own in ([], [batch])]
+        return [bound.update((), t, jnp.asarray(POINT), *own)[0] for own in ([], [batch])]
 
     for block in (0, 2):
         for t in {block * batches.block, (block + 1) * batches.block - 1}:

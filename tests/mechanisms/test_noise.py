@@ -35,10 +35,10 @@ class LaggedNoise:
 
     lag: float
 
-    def begin(self, point):
+    def init(self, point):
         return jax.tree.map(jnp.zeros_like, point)
 
-    def next(self, memory, t, key, like):
+    def update(self, memory, t, key, like):
         fresh = jax.random.normal(jax.random.fold_in(key, t), like.shape, like.dtype)
         return fresh - self.lag * memory, fresh
 
@@ -92,7 +92,7 @@ def test_a_projection_of_the_answer_costs_no_privacy():
 
     def answers(mechanism):
         def ask(key):
-            return mechanism.oracle(objective, key).ask((), 0, point)[0]
+            return mechanism.oracle(objective, key).update((), 0, point)[0]
 
         return np.asarray(jax.vmap(ask)(jax.random.split(jax.random.key(0), 200)))
 
@@ -108,10 +108,10 @@ def test_a_projection_of_the_answer_costs_no_privacy():
 class LargestBatch:
     """The most records that a batch held, and the largest clipped mean."""
 
-    def begin(self, point, secret):
+    def init(self, point, secret):
         return jnp.zeros(2)
 
-    def observe(self, memory, t, point, secret):
+    def update(self, memory, t, point, secret):
         size = secret.batch[1].sum().astype(memory.dtype)
         return jnp.maximum(memory, jnp.stack([size, jnp.linalg.norm(secret.gradient)]))
 

@@ -61,11 +61,11 @@ def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, 
         bound = oracle.oracle(where, key)
 
         def step(memory, t):
-            answer, memory = bound.ask(memory, t, jnp.zeros(wide))
+            answer, memory = bound.update(memory, t, jnp.zeros(wide))
             return memory, answer
 
         times = jnp.arange(steps, dtype=jnp.int32)
-        return jax.lax.scan(step, bound.begin(jnp.zeros(wide)), times)[1]
+        return jax.lax.scan(step, bound.init(jnp.zeros(wide)), times)[1]
 
     def of(features):
         return np.asarray(answers(problems.linear(features, problem_class=public).objective))

@@ -95,7 +95,7 @@ def test_the_guarantee_is_of_the_very_rule():
     stop, relation = mechanism.stop, Relation(BUDGET.relation)
     least, most = stop.costs // 2, stop.costs.copy()
     most[-1] = np.iinfo(np.int32).max
-    once = stop.spend(stop.begin(), 0)
+    once = stop.spend(stop.init(), 0)
     wrong = dataclasses.replace(stop, costs=most)
     assert not wrong.is_over(wrong.spend(once, most.shape[0] - 1))
     for changed in (dataclasses.replace(stop, costs=least), wrong):

@@ -243,7 +243,7 @@ def transcripts(mechanism, records, keys, steps, dtype="float32"):
 
         def step(memory, t):
             level = law.draw(jax.random.fold_in(coins, t))
-            answer, memory = oracle.ask(memory, t, jnp.zeros(4, dtype))
+            answer, memory = oracle.update(memory, t, jnp.zeros(4, dtype))
             weight, half = law.weight(level, answer.dtype), (base << level).astype(dtype)
             shares = jnp.stack([weight, -0.5 * weight, -0.5 * weight, jnp.ones_like(weight)])
             sizes = jnp.stack([2.0 * half, half, half, jnp.full_like(half, base)])

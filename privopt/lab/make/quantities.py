@@ -63,13 +63,13 @@ class StreamLosses(NamedTuple):
     (True, 3, 1)
     """
 
-    def begin(self, point: Pytree, secret: EmpiricalRisk) -> Played:
+    def init(self, point: Pytree, secret: EmpiricalRisk) -> Played:
         """Nothing played yet."""
         del point
         none, count = jnp.zeros((), secret.dtype), jnp.zeros((), jnp.int32)
         return Played(none, none, count, count)
 
-    def observe(self, memory: Played, t: Array, point: Pytree, secret: BatchMean) -> Played:
+    def update(self, memory: Played, t: Array, point: Pytree, secret: BatchMean) -> Played:
         """The loss of batch ``t`` added."""
         del t
         loss, taken, places = _batch_loss(secret, point)

@@ -58,16 +58,16 @@ class RestartedNoise(CorrelatedNoise):
     def variance(self) -> float | None:  # type: ignore[override]
         return getattr(self.noise, "variance", None)
 
-    def begin(self, point: Pytree) -> Pytree:
-        return self.noise.begin(point)
+    def init(self, point: Pytree) -> Pytree:
+        return self.noise.init(point)
 
-    def next(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+    def update(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
         t = jnp.asarray(t)
         epoch, place = jnp.divmod(t, jnp.asarray(self.period).astype(t.dtype))
         # A loop of one turn or none: a choice between two memories would copy them in every step.
         begun = (place == 0).astype(t.dtype)
-        memory = jax.lax.fori_loop(0, begun, lambda _, old: self.noise.begin(like), memory)
-        return self.noise.next(memory, place, jax.random.fold_in(key, epoch), like)
+        memory = jax.lax.fori_loop(0, begun, lambda _, old: self.noise.init(like), memory)
+        return self.noise.update(memory, place, jax.random.fold_in(key, epoch), like)
 
     def factorisation(self, steps: int) -> Factorisation:
         return RestartedFactorisation(self.noise.factorisation(int(self.period)), steps)

@@ -56,10 +56,10 @@ class SeriesNoise(CorrelatedNoise):
                 raise ValueError(f"{name} must begin with 1, got {series[0]}")
             object.__setattr__(self, name, series)
 
-    def begin(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Array:
         return rows(max(np.size(self.numerator), np.size(self.denominator)), point)
 
-    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         t, places, noise = jnp.asarray(t), memory.shape[0], drawn(key, t, like)
         lags = jnp.mod(t - jnp.arange(places, dtype=t.dtype), places)
 
@@ -110,10 +110,10 @@ class BufferedNoise(CorrelatedNoise):
             object.__setattr__(self, name, _coefficients(name, getattr(self, name), 1))
         self.factorisation(1)
 
-    def begin(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Array:
         return rows(np.size(self.omega), point)
 
-    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         fresh = drawn(key, t, like)
         noise = fresh - weighted(jnp.asarray(self.omega, fresh.dtype), memory)
         memory = jnp.asarray(self.theta, fresh.dtype)[:, None] * memory + noise[None]
@@ -154,10 +154,10 @@ class DenseNoise(CorrelatedNoise):
         _require_streamable("inverse", inverse / np.diag(inverse)[:, None], len(inverse))
         object.__setattr__(self, "inverse", inverse)
 
-    def begin(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Array:
         return rows(np.shape(self.inverse)[0], point)
 
-    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         fresh = drawn(key, t, like)
         memory = jax.lax.dynamic_update_index_in_dim(memory, fresh, t, 0)
         row = jnp.asarray(self.inverse, fresh.dtype)[t]

@@ -22,7 +22,7 @@ from privopt.mechanisms.batches import Batches, CyclicPoissonBatches, Participat
 from privopt.release import Pytree
 from privopt.spec import Relation
 
-QUESTIONS = ("begin", "next", "factorisation", "event")
+QUESTIONS = ("init", "update", "factorisation", "event")
 
 _ROUND_OFF = 1e-9  # of a sensitivity computed in float64, relative
 
@@ -48,10 +48,10 @@ class Noise(Protocol):
     they are then independent with mean zero. Without a ``variance`` no rate is claimed.
     """
 
-    def begin(self, point: Pytree) -> Pytree:
+    def init(self, point: Pytree) -> Pytree:
         """Memory before the first step, for a ``point`` like the parameter; a pytree."""
 
-    def next(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+    def update(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
         """``(z_t, memory)``, ``z_t`` a pytree like ``like``, the gradient; ``t = 0, 1, ..``.
 
         ``key`` is that of the run: what step ``t`` draws comes from ``fold_in(key, t)``.
@@ -213,11 +213,11 @@ class IndependentNoise:
 
     variance = 1.0
 
-    def begin(self, point: Pytree) -> tuple[()]:
+    def init(self, point: Pytree) -> tuple[()]:
         del point
         return ()
 
-    def next(
+    def update(
         self, memory: tuple[()], t: Array, key: Array, like: Pytree
     ) -> tuple[Pytree, tuple[()]]:
         return restored(drawn(key, t, like), like), memory

@@ -47,9 +47,9 @@ class TreeNoise(CorrelatedNoise):
     Examples
     --------
     >>> noise, key, like = TreeNoise(), jax.random.key(0), jnp.zeros(1)
-    >>> memory, total = noise.begin(like), 0.0
+    >>> memory, total = noise.init(like), 0.0
     >>> for t in range(4):
-    ...     z, memory = noise.next(memory, t, key, like)
+    ...     z, memory = noise.update(memory, t, key, like)
     ...     total = total + z
     >>> bool(jnp.allclose(total, drawn(key, 3, like)))  # four steps are one block
     True
@@ -65,10 +65,10 @@ class TreeNoise(CorrelatedNoise):
                 f"remembered must be an integer from 0 to {MAX_LEVELS}, got {shown(given)}"
             )
 
-    def begin(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Array:
         return rows(self.remembered + 1 if self.remembered else 0, point)
 
-    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         t = jnp.asarray(t)
         length = (t + 1) & ~t
         levels = jax.lax.population_count(length - 1)
@@ -130,10 +130,10 @@ class HonakerNoise(CorrelatedNoise):
         """The least tree that lasts ``steps`` steps."""
         return cls(tree_height(count("steps", steps)))
 
-    def begin(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Array:
         return rows(self.height, point)
 
-    def next(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         t, fresh = jnp.asarray(t), drawn(key, t, like)
         level = jax.lax.population_count(t & ~(t + 1))
         halves, deviations = (jnp.asarray(table, fresh.dtype) for table in _weights(self.height))
