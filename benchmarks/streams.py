@@ -45,9 +45,9 @@ def noisy(noise: Noise, key: Array, gradient: Array, steps: int) -> Array:
     """The sum of the noisy gradients."""
 
     def step(t, carried):
-        total, memory = carried
-        z, memory = noise.update(memory, t, key, gradient)
-        return total + (gradient + z), memory
+        total, state = carried
+        z, state = noise.update(state, t, key, gradient)
+        return total + (gradient + z), state
 
     return jax.lax.fori_loop(0, steps, step, (gradient, noise.init(gradient)))[0]
 
@@ -59,8 +59,8 @@ stream = jax.jit(noisy, static_argnames="steps")
 def noises(noise: Noise, key: Array, like: Array, *, steps: int) -> Array:
     """What is added, one step after the other."""
 
-    def step(memory, t):
-        return noise.update(memory, t, key, like)[::-1]
+    def step(state, t):
+        return noise.update(state, t, key, like)[::-1]
 
     return jax.lax.scan(step, noise.init(like), jnp.arange(steps))[1]
 

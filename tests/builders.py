@@ -173,8 +173,8 @@ class Answers(Oracle):
         self._ask, self.init, self.draw, self.is_over = ask, begin, draw, stop
         self.secret = secret or super().secret
 
-    def update(self, memory, t, point, batch=None):
-        return self._ask(memory, t, point, *([] if self.block == 0 else [batch]))
+    def update(self, state, t, point, batch=None):
+        return self._ask(state, t, point, *([] if self.block == 0 else [batch]))
 
 
 def descend(method, oracle, constraint, start, key, **watching):

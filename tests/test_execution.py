@@ -271,8 +271,8 @@ def test_an_observer_is_hashable():
         def init(self, point, secret):
             return point
 
-        def update(self, memory, t, point, secret):
-            return memory
+        def update(self, state, t, point, secret):
+            return state
 
     with pytest.raises(ValueError, match="observer must be hashable"):
         Execution(observer=Fold())

@@ -275,14 +275,14 @@ def methods():
     yield bound(
         "SparseVector.update",
         sparse.update,
-        memory=sparse.init(KEY),
+        state=sparse.init(KEY),
         answer=jnp.zeros(()),
         threshold=0.0,
     )
     yield bound(
         "Thresholdout.update",
         holdout.update,
-        memory=holdout.init(KEY),
+        state=holdout.init(KEY),
         training=records,
         holdout=records,
     )

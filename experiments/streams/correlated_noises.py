@@ -172,10 +172,10 @@ def mean_squares(noise, key):
     """Of every running sum, over the coordinates."""
     like = jnp.zeros(COORDINATES)
 
-    def step(state, t):
-        memory, total = state
-        z, memory = noise.update(memory, t, key, like)
-        return (memory, total + z), jnp.mean((total + z) ** 2)
+    def step(carry, t):
+        state, total = carry
+        z, state = noise.update(state, t, key, like)
+        return (state, total + z), jnp.mean((total + z) ** 2)
 
     return jax.lax.scan(step, (noise.init(like), like), jnp.arange(STREAMED))[1]
 

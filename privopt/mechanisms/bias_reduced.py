@@ -246,12 +246,12 @@ class BiasReducedAnswers(Oracle):
         stop = self.mechanism.stop
         return () if stop is None else stop.init()
 
-    def is_over(self, memory: Pytree) -> Array:
+    def is_over(self, state: Pytree) -> Array:
         assert self.mechanism.stop is not None
-        return self.mechanism.stop.is_over(memory)
+        return self.mechanism.stop.is_over(state)
 
     def update(
-        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+        self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
         """``G``, and the gradient of the public term of the losses, which is no record's."""
         mechanism, scale = self.mechanism, self.mechanism.scale
@@ -268,7 +268,7 @@ class BiasReducedAnswers(Oracle):
         if self.losses.public is not None:
             answer = jax.tree.map(jnp.add, answer, self.losses.public_gradient(point))
         stop = mechanism.stop
-        return answer, memory if stop is None else stop.spend(memory, level)
+        return answer, state if stop is None else stop.spend(state, level)
 
     def _halves(self, level: int, order: Array, point: Pytree) -> Pytree:
         """The clipped sums over ``O`` and ``E``, which together are that over ``B``."""

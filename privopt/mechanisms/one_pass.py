@@ -116,8 +116,8 @@ class OnePassAnswers(Oracle):
     steps: Number | int = 0
 
     def update(
-        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+        self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
         record = jax.lax.dynamic_slice(self.order, (self.first + t,), (1,))
         row, taken = present(record, self.losses.records)
-        return self.clipped_sum(point, row, taken.astype(self.losses.dtype)), memory
+        return self.clipped_sum(point, row, taken.astype(self.losses.dtype)), state

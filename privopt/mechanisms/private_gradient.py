@@ -191,7 +191,7 @@ class PrivateAnswers(Oracle):
 
     def update(
         self,
-        memory: Pytree,
+        state: Pytree,
         t: Array,
         point: Pytree,
         batch: _Batch | None = None,
@@ -206,12 +206,12 @@ class PrivateAnswers(Oracle):
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         answer = self.mean(point, None if batch is None else release("batch", batch), anchor)
         if noise is not None:
-            z, memory = noise.update(memory, t, self.noise_key, answer)
+            z, state = noise.update(state, t, self.noise_key, answer)
             added = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
             answer = jax.tree.map(jnp.add, answer, added)
         if post is not None:
             answer = post.project(answer)
-        return self._with_public_term(release("answer", answer), point, anchor), memory
+        return self._with_public_term(release("answer", answer), point, anchor), state
 
     def mean(self, point: Pytree, batch: _Batch | None, anchor: Pytree = None) -> Pytree:
         """``(1/b) sum_{i in B} clip_C(grad l(w; x_i))``."""
@@ -223,9 +223,9 @@ class PrivateAnswers(Oracle):
         return jax.tree.map(lambda leaf: leaf / jnp.asarray(divisor, leaf.dtype), total)
 
     def secret(
-        self, memory: Pytree, t: Array, point: Pytree, batch: _Batch | None = None
+        self, state: Pytree, t: Array, point: Pytree, batch: _Batch | None = None
     ) -> BatchMean:
-        del memory
+        del state
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         return BatchMean(self.losses, self.mean(point, batch), batch)
 

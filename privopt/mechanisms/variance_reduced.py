@@ -128,7 +128,7 @@ class VarianceReducedGradient:
     ) -> tuple[AnchorAnswers, ChangeAnswers]:
         """What a run asks at anchors, and what it asks in between.
 
-        The memory of both is ``(a, G)``; batches and noise of step ``t`` are those of
+        The state of both is ``(a, G)``; batches and noise of step ``t`` are those of
         :class:`PrivateGradient`.
         """
         return (
@@ -148,7 +148,7 @@ class AnchorAnswers(Oracle):
         return point, point
 
     def update(
-        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+        self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
         gradient, _ = self.inner.update((), t, point, None)
         return gradient, (point, gradient)
@@ -169,8 +169,8 @@ class ChangeAnswers(Oracle):
         return self.inner.draw(k)
 
     def update(
-        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+        self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
-        anchor, gradient = memory
+        anchor, gradient = state
         change, _ = self.inner.update((), t, point, batch, anchor)
-        return jax.tree.map(jnp.add, gradient, change), memory
+        return jax.tree.map(jnp.add, gradient, change), state

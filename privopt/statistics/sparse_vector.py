@@ -26,7 +26,7 @@ class Memory(NamedTuple):
     """What a mechanism keeps between two questions.
 
     ``left`` large answers are still paid for, which is public; ``threshold_noise``, of scale 1, and
-    ``key``, from which all further noise is drawn, are secret. Ask each memory once, and go on with
+    ``key``, from which all further noise is drawn, are secret. Ask each state once, and go on with
     what ``update`` returns: one noise for two questions is no privacy.
     """
 
@@ -59,11 +59,11 @@ class SparseVector(NamedTuple):
     >>> from privopt.statistics import Count
     >>> budget = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
     >>> mechanism = SparseVector.calibrated(Count(), budget, answers=2)
-    >>> memory, found = mechanism.init(jax.random.key(0)), []
+    >>> state, found = mechanism.init(jax.random.key(0)), []
     >>> for number in (0.0, 0.0, 500.0, 0.0):
-    ...     above, memory = mechanism.update(memory, jnp.asarray(number), 250.0)
+    ...     above, state = mechanism.update(state, jnp.asarray(number), 250.0)
     ...     found.append(bool(above))
-    >>> found, int(memory.left)
+    >>> found, int(state.left)
     ([False, False, True, False], 1)
     """
 
@@ -107,41 +107,41 @@ class SparseVector(NamedTuple):
         return pure_release(self.loss(relation))
 
     def init(self, key: Array) -> Memory:
-        """The memory before the first question."""
+        """The state before the first question."""
         key, threshold_key = jax.random.split(as_key(key))
         noise = draws.laplace(threshold_key, (), jnp.result_type(float))
         return Memory(key, release("noise", noise), jnp.asarray(self.answers).astype(jnp.int32))
 
     @checked
     def update(
-        self, memory: Memory, answer: Array, threshold: float | Array
+        self, state: Memory, answer: Array, threshold: float | Array
     ) -> tuple[Array, Memory]:
-        """Return True if the noisy ``answer`` reaches the noisy ``threshold``, and a new memory.
+        """Return True if the noisy ``answer`` reaches the noisy ``threshold``, and a new state.
 
         ``answer`` is the answer of ``query``, shape ``()``: one question at a time, since all
         answers of a vector would be paid for as one. ``threshold`` is public, of shape ``()`` and
         in the units of the answer. ``ValueError`` if no paid answer is left. Inside a compiled
         program, which cannot raise, the answer is then False whatever the data, and ``left`` is 0.
         """
-        refuse_without_budget(memory, self.answers)
+        refuse_without_budget(state, self.answers)
         answer = check_answer(answer, "answer", ndim=0)
         real = jnp.issubdtype(jnp.result_type(threshold), jnp.number)
         if jnp.ndim(threshold) != 0 or not real:
             raise ValueError(f"threshold must be one real number, got {shown(threshold)}")
-        key, question_key = jax.random.split(memory.key)
+        key, question_key = jax.random.split(state.key)
         noise = release(
             "noise", self.question_scale * draws.laplace(question_key, (), answer.dtype)
         )
-        moved = self.threshold_scale * memory.threshold_noise.astype(answer.dtype)
+        moved = self.threshold_scale * state.threshold_noise.astype(answer.dtype)
         limit = jnp.asarray(threshold, answer.dtype) + moved
-        above = release("answer", (answer + noise >= limit) & (memory.left > 0))
-        return above, memory._replace(key=key, left=memory.left - above.astype(jnp.int32))
+        above = release("answer", (answer + noise >= limit) & (state.left > 0))
+        return above, state._replace(key=key, left=state.left - above.astype(jnp.int32))
 
 
-def refuse_without_budget(memory: Memory, answers: float) -> None:
-    """Check, on the host, that the memory has an answer left, and not more than were paid for."""
-    left = instance("memory", memory, Memory).left
+def refuse_without_budget(state: Memory, answers: float) -> None:
+    """Check, on the host, that the state has an answer left, and not more than were paid for."""
+    left = instance("state", state, Memory).left
     if not isinstance(left, jax.core.Tracer) and left.ndim == 0 and not 0 < int(left) <= answers:
         raise ValueError(
-            f"memory must have an answer left, got {int(left)} of the {answers:g} paid for"
+            f"state must have an answer left, got {int(left)} of the {answers:g} paid for"
         )

@@ -85,8 +85,8 @@ class Thresholdout(NamedTuple):
     >>> budget = Budget(epsilon=2.0, delta=0.0, relation="replace_one")
     >>> mechanism = Thresholdout.calibrated(query, 0.04, budget, answers=10)
     >>> seen, unseen = jnp.ones(10_000), jnp.full(10_000, 0.5)  # a model that knows its records
-    >>> answer, memory = mechanism.update(mechanism.init(jax.random.key(0)), seen, unseen)
-    >>> abs(float(answer) - 0.5) < 0.01, int(memory.left)
+    >>> answer, state = mechanism.update(mechanism.init(jax.random.key(0)), seen, unseen)
+    >>> abs(float(answer) - 0.5) < 0.01, int(state.left)
     (True, 9)
     """
 
@@ -126,23 +126,23 @@ class Thresholdout(NamedTuple):
         return pure_release((self.comparison.loss(relation) + paid) * (1.0 + 2.0**-50))
 
     def init(self, key: Array) -> Memory:
-        """The memory before the first question."""
+        """The state before the first question."""
         return self.comparison.init(key)
 
-    def update(self, memory: Memory, training: Array, holdout: Array) -> tuple[Array, Memory]:
-        """The answer, shape ``()``, and a new memory.
+    def update(self, state: Memory, training: Array, holdout: Array) -> tuple[Array, Memory]:
+        """The answer, shape ``()``, and a new state.
 
         ``training`` and ``holdout`` are the values of the question there, shapes ``(m,)`` and
         ``(n,)`` of one dtype. ValueError where nothing is left of what was paid for; inside a
         compiled program, which cannot refuse, the answer is then NaN.
         """
-        refuse_without_budget(memory, self.comparison.answers)
-        key, answer_key = jax.random.split(memory.key)
+        refuse_without_budget(state, self.comparison.answers)
+        key, answer_key = jax.random.split(state.key)
         training = as_floats(training, "training", ndim=1)
         holdout = as_floats(holdout, "holdout", ndim=1)
         gap = self.gap.answer(training, holdout)
-        above, after = self.comparison.update(memory._replace(key=key), gap, self.threshold)
+        above, after = self.comparison.update(state._replace(key=key), gap, self.threshold)
         seen, unseen = self.gap.mean_of(training), self.query.answer(holdout)
         noise = release("noise", self.answer_scale * draws.laplace(answer_key, (), unseen.dtype))
         told = self.query.restore(jnp.where(above, unseen + noise, seen))
-        return release("answer", jnp.where(memory.left > 0, told, jnp.nan)), after
+        return release("answer", jnp.where(state.left > 0, told, jnp.nan)), after

@@ -132,8 +132,8 @@ class Regret:
     def init(self, point, secret):
         return jnp.zeros(()), jnp.zeros_like(point)
 
-    def update(self, memory, t, point, secret):
-        paid, total = memory
+    def update(self, state, t, point, secret):
+        paid, total = state
         return paid + secret.gradient @ point, total + secret.gradient
 
 

@@ -50,15 +50,15 @@ of_each_class = pytest.mark.parametrize("noise", [NOISES[name] for name in CLASS
 
 
 @partial(jax.jit, static_argnames="steps")
-def answered(noise, memory, first, steps, key, like):
-    """``z`` of so many steps from ``first`` on, and the memory."""
+def answered(noise, state, first, steps, key, like):
+    """``z`` of so many steps from ``first`` on, and the state."""
 
-    def step(memory, t):
-        z, memory = noise.update(memory, t, key, like)
-        return memory, z
+    def step(state, t):
+        z, state = noise.update(state, t, key, like)
+        return state, z
 
-    memory, z = jax.lax.scan(step, memory, first + jnp.arange(steps, dtype=jnp.int32))
-    return z, memory
+    state, z = jax.lax.scan(step, state, first + jnp.arange(steps, dtype=jnp.int32))
+    return z, state
 
 
 def stream(noise, key=KEY, steps=STEPS, dtype=np.float64):
@@ -130,12 +130,12 @@ def test_the_tree_has_the_same_bits_however_much_it_remembers():
 
 @of_each_class
 def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
-    """In every step: its memory goes through NumPy, and the step is a program of its own."""
+    """In every step: its state goes through NumPy, and the step is a program of its own."""
     like = jnp.zeros(DIM)
-    memory = noise.init(like)
+    state = noise.init(like)
     for t, expected in enumerate(stream(noise)):
-        saved = jax.tree.map(np.array, memory)
-        found, memory = answered(noise, saved, np.int32(t), 1, KEY, like)
+        saved = jax.tree.map(np.array, state)
+        found, state = answered(noise, saved, np.int32(t), 1, KEY, like)
         np.testing.assert_array_equal(found[0], expected)
 
 
@@ -200,17 +200,17 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
     """One vector in the order of the leaves; types in which noise is rounded are refused."""
     noise, key = NOISES[name], jax.random.key(1)
     like = {"a": jnp.zeros((2, 3), dtype), "b": [jnp.zeros(4, dtype)]}
-    memory = noise.init(like)
+    state = noise.init(like)
     vector, step = jnp.zeros(10, dtype), jax.jit(noise.update)
     flat, _ = answered(noise, noise.init(vector), np.int32(0), 3, key, vector)
     for t in range(3):
-        z, memory = step(memory, t, key, like)
+        z, state = step(state, t, key, like)
         assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), z) == jax.tree.map(
             lambda leaf: (leaf.shape, leaf.dtype), like
         )
         joined = np.concatenate([z["a"].ravel(), z["b"][0]]).astype(np.float64)
         np.testing.assert_allclose(joined, flat[t], rtol=4 * float(jnp.finfo(dtype).eps), atol=1e-6)
-    assert {leaf.dtype for leaf in jax.tree.leaves(memory)} == {np.dtype(dtype)}
+    assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {np.dtype(dtype)}
     short = jnp.zeros(3, jnp.bfloat16)
     with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got bfloat16"):
         noise.update(noise.init(short), 0, key, short)
@@ -264,9 +264,9 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
     @partial(jax.jit, static_argnames="dim")
     def total(key, dim):
         def step(carry):
-            t, memory, total = carry
-            z, memory = noise.update(memory, t, key, total)
-            return t + 1, memory, total + z
+            t, state, total = carry
+            z, state = noise.update(state, t, key, total)
+            return t + 1, state, total + z
 
         start = jnp.zeros(dim)
         carry = jnp.zeros((), jnp.int32), noise.init(start), start
@@ -302,7 +302,7 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
         (lambda: SeriesNoise([1.0], [1.0, 1e5]).factorisation(2), "denominator must give C an inv"),
         (lambda: BufferedNoise([3.0], [1.0]).factorisation(2000), "omega must give C an inverse"),
         (lambda: RestartedNoise(TreeNoise(), 0), "period must be an integer from 1"),
-        (lambda: RestartedNoise("tree", 4), "noise must answer begin, next, factorisation, event"),
+        (lambda: RestartedNoise("tree", 4), "noise must answer init, update, factorisation, event"),
         (lambda: noise_of("ternary", 4), "name must be one of independent, tree"),
         (lambda: noise_of("tree", 4, band=2), "band must be left out for tree, got 2"),
         (lambda: noise_of("banded", 4, band=5), "band must be at most steps=4, got 5"),

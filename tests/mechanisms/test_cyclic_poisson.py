@@ -112,9 +112,9 @@ def spent(epsilon_lower_bound):
     def transcripts(where, scale, keys):
         def run(key):
             bound = dataclasses.replace(mechanism, scale=scale).oracle(where, key)
-            memory, seen = bound.init(jnp.zeros(1)), []
+            state, seen = bound.init(jnp.zeros(1)), []
             for t in range(4):
-                answer, memory = bound.update(memory, jnp.asarray(t), jnp.zeros(1))
+                answer, state = bound.update(state, jnp.asarray(t), jnp.zeros(1))
                 seen.append(answer[0])
             return jnp.stack(seen)
 

@@ -55,9 +55,9 @@ def clipped_gradients(features, labels, point=POINT, clip=CLIP):
 def asked(oracle, objective, keys, t):
     def ask(key):
         bound = oracle.oracle(objective, key)
-        memory, gradient = bound.init(jnp.asarray(POINT)), None
+        state, gradient = bound.init(jnp.asarray(POINT)), None
         for step in range(t + 1):
-            gradient, memory = bound.update(memory, jnp.asarray(step), jnp.asarray(POINT))
+            gradient, state = bound.update(state, jnp.asarray(step), jnp.asarray(POINT))
         return gradient
 
     return jax.vmap(ask)(keys)

@@ -38,9 +38,9 @@ class LaggedNoise:
     def init(self, point):
         return jax.tree.map(jnp.zeros_like, point)
 
-    def update(self, memory, t, key, like):
+    def update(self, state, t, key, like):
         fresh = jax.random.normal(jax.random.fold_in(key, t), like.shape, like.dtype)
-        return fresh - self.lag * memory, fresh
+        return fresh - self.lag * state, fresh
 
     def event(self, batches, multiplier, steps, relation):
         sensitivity = self.factorisation(steps).sensitivity(*batches.participation(steps, relation))
@@ -111,9 +111,9 @@ class LargestBatch:
     def init(self, point, secret):
         return jnp.zeros(2)
 
-    def update(self, memory, t, point, secret):
-        size = secret.batch[1].sum().astype(memory.dtype)
-        return jnp.maximum(memory, jnp.stack([size, jnp.linalg.norm(secret.gradient)]))
+    def update(self, state, t, point, secret):
+        size = secret.batch[1].sum().astype(state.dtype)
+        return jnp.maximum(state, jnp.stack([size, jnp.linalg.norm(secret.gradient)]))
 
 
 def test_an_observer_sees_batches_and_clipped_means():

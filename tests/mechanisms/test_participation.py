@@ -60,9 +60,9 @@ def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, 
     def answers(where):
         bound = oracle.oracle(where, key)
 
-        def step(memory, t):
-            answer, memory = bound.update(memory, t, jnp.zeros(wide))
-            return memory, answer
+        def step(state, t):
+            answer, state = bound.update(state, t, jnp.zeros(wide))
+            return state, answer
 
         times = jnp.arange(steps, dtype=jnp.int32)
         return jax.lax.scan(step, bound.init(jnp.zeros(wide)), times)[1]

@@ -265,8 +265,8 @@ def test_noise_of_anchors_and_of_differences_is_independent():
     objective = still()
     anchors, changes = reduced.oracles(objective, jax.random.key(0))
     start = objective.start(0)
-    first, memory = anchors.update(anchors.init(start), jnp.asarray(0), start)
-    later = [changes.update(memory, jnp.asarray(t), start)[0] for t in (1, 2)]
+    first, state = anchors.update(anchors.init(start), jnp.asarray(0), start)
+    later = [changes.update(state, jnp.asarray(t), start)[0] for t in (1, 2)]
     second, _ = anchors.update(anchors.init(start), jnp.asarray(3), start)
     own = [jax.tree.map(jnp.subtract, answer, first) for answer in later]
     noises = flat([first, second, own])

@@ -241,13 +241,13 @@ def transcripts(mechanism, records, keys, steps, dtype="float32"):
         key, coins = pair
         oracle = mechanism.oracle(risk, key, coins)
 
-        def step(memory, t):
+        def step(state, t):
             level = law.draw(jax.random.fold_in(coins, t))
-            answer, memory = oracle.update(memory, t, jnp.zeros(4, dtype))
+            answer, state = oracle.update(state, t, jnp.zeros(4, dtype))
             weight, half = law.weight(level, answer.dtype), (base << level).astype(dtype)
             shares = jnp.stack([weight, -0.5 * weight, -0.5 * weight, jnp.ones_like(weight)])
             sizes = jnp.stack([2.0 * half, half, half, jnp.full_like(half, base)])
-            return memory, (level, answer / shares * sizes)
+            return state, (level, answer / shares * sizes)
 
         return jax.lax.scan(step, (), jnp.arange(steps, dtype=jnp.int32))[1]
 

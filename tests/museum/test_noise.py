@@ -171,9 +171,9 @@ RESTARTED = RestartedNoise(TreeNoise(), 4)
 
 def streamed():
     like, found = jnp.zeros(2000), []
-    memory = RESTARTED.init(like)
+    state = RESTARTED.init(like)
     for t in range(8):
-        z, memory = RESTARTED.update(memory, t, KEY, like)
+        z, state = RESTARTED.update(state, t, KEY, like)
         found.append(np.asarray(z))
     return found
 

@@ -61,13 +61,13 @@ class RestartedNoise(CorrelatedNoise):
     def init(self, point: Pytree) -> Pytree:
         return self.noise.init(point)
 
-    def update(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+    def update(self, state: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
         t = jnp.asarray(t)
         epoch, place = jnp.divmod(t, jnp.asarray(self.period).astype(t.dtype))
         # A loop of one turn or none: a choice between two memories would copy them in every step.
         begun = (place == 0).astype(t.dtype)
-        memory = jax.lax.fori_loop(0, begun, lambda _, old: self.noise.init(like), memory)
-        return self.noise.update(memory, place, jax.random.fold_in(key, epoch), like)
+        state = jax.lax.fori_loop(0, begun, lambda _, old: self.noise.init(like), state)
+        return self.noise.update(state, place, jax.random.fold_in(key, epoch), like)
 
     def factorisation(self, steps: int) -> Factorisation:
         return RestartedFactorisation(self.noise.factorisation(int(self.period)), steps)

@@ -59,20 +59,20 @@ class SeriesNoise(CorrelatedNoise):
     def init(self, point: Pytree) -> Array:
         return rows(max(np.size(self.numerator), np.size(self.denominator)), point)
 
-    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        t, places, noise = jnp.asarray(t), memory.shape[0], drawn(key, t, like)
+    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+        t, places, noise = jnp.asarray(t), state.shape[0], drawn(key, t, like)
         lags = jnp.mod(t - jnp.arange(places, dtype=t.dtype), places)
 
         def of_the_past(series: ArrayLike) -> Array:
             numbers = jnp.asarray(series, noise.dtype).at[0].set(0.0)
-            return weighted(jnp.pad(numbers, (0, places - numbers.size))[lags], memory)
+            return weighted(jnp.pad(numbers, (0, places - numbers.size))[lags], state)
 
         if np.size(self.numerator) > 1:
             noise = noise - of_the_past(self.numerator)
-        memory = jax.lax.dynamic_update_index_in_dim(memory, noise, jnp.mod(t, places), 0)
+        state = jax.lax.dynamic_update_index_in_dim(state, noise, jnp.mod(t, places), 0)
         if np.size(self.denominator) > 1:
             noise = noise + of_the_past(self.denominator)
-        return restored(noise, like), memory
+        return restored(noise, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         series = np.asarray(self.numerator), np.asarray(self.denominator)
@@ -113,11 +113,11 @@ class BufferedNoise(CorrelatedNoise):
     def init(self, point: Pytree) -> Array:
         return rows(np.size(self.omega), point)
 
-    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         fresh = drawn(key, t, like)
-        noise = fresh - weighted(jnp.asarray(self.omega, fresh.dtype), memory)
-        memory = jnp.asarray(self.theta, fresh.dtype)[:, None] * memory + noise[None]
-        return restored(noise, like), memory
+        noise = fresh - weighted(jnp.asarray(self.omega, fresh.dtype), state)
+        state = jnp.asarray(self.theta, fresh.dtype)[:, None] * state + noise[None]
+        return restored(noise, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         found = BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
@@ -157,11 +157,11 @@ class DenseNoise(CorrelatedNoise):
     def init(self, point: Pytree) -> Array:
         return rows(np.shape(self.inverse)[0], point)
 
-    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         fresh = drawn(key, t, like)
-        memory = jax.lax.dynamic_update_index_in_dim(memory, fresh, t, 0)
+        state = jax.lax.dynamic_update_index_in_dim(state, fresh, t, 0)
         row = jnp.asarray(self.inverse, fresh.dtype)[t]
-        return restored(weighted(row, memory), like), memory
+        return restored(weighted(row, state), like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         inverse = np.asarray(self.inverse, np.float64)

@@ -51,8 +51,8 @@ class Noise(Protocol):
     def init(self, point: Pytree) -> Pytree:
         """Memory before the first step, for a ``point`` like the parameter; a pytree."""
 
-    def update(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
-        """``(z_t, memory)``, ``z_t`` a pytree like ``like``, the gradient; ``t = 0, 1, ..``.
+    def update(self, state: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+        """``(z_t, state)``, ``z_t`` a pytree like ``like``, the gradient; ``t = 0, 1, ..``.
 
         ``key`` is that of the run: what step ``t`` draws comes from ``fold_in(key, t)``.
         """
@@ -218,9 +218,9 @@ class IndependentNoise:
         return ()
 
     def update(
-        self, memory: tuple[()], t: Array, key: Array, like: Pytree
+        self, state: tuple[()], t: Array, key: Array, like: Pytree
     ) -> tuple[Pytree, tuple[()]]:
-        return restored(drawn(key, t, like), like), memory
+        return restored(drawn(key, t, like), like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         return factorise("independent", steps)

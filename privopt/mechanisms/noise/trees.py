@@ -47,9 +47,9 @@ class TreeNoise(CorrelatedNoise):
     Examples
     --------
     >>> noise, key, like = TreeNoise(), jax.random.key(0), jnp.zeros(1)
-    >>> memory, total = noise.init(like), 0.0
+    >>> state, total = noise.init(like), 0.0
     >>> for t in range(4):
-    ...     z, memory = noise.update(memory, t, key, like)
+    ...     z, state = noise.update(state, t, key, like)
     ...     total = total + z
     >>> bool(jnp.allclose(total, drawn(key, 3, like)))  # four steps are one block
     True
@@ -68,28 +68,28 @@ class TreeNoise(CorrelatedNoise):
     def init(self, point: Pytree) -> Array:
         return rows(self.remembered + 1 if self.remembered else 0, point)
 
-    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         t = jnp.asarray(t)
         length = (t + 1) & ~t
         levels = jax.lax.population_count(length - 1)
         level = jnp.minimum(levels, self.remembered)
         noise = drawn(key, t, like)
         if self.remembered:
-            memory = jax.lax.dynamic_update_index_in_dim(memory, noise, level, 0)
+            state = jax.lax.dynamic_update_index_in_dim(state, noise, level, 0)
 
-        def drawn_again(state: tuple[Array, Array]) -> tuple[Array, Array]:
-            i, noise = state
+        def drawn_again(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            i, noise = carry
             return i - 1, noise - drawn(key, t - jnp.left_shift(jnp.ones_like(t), i), like)
 
-        def recalled(state: tuple[Array, Array]) -> tuple[Array, Array]:
-            i, noise = state
-            return i - 1, noise - memory[i]
+        def recalled(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            i, noise = carry
+            return i - 1, noise - state[i]
 
         begin = levels - 1, noise
-        i, noise = jax.lax.while_loop(lambda state: state[0] >= self.remembered, drawn_again, begin)
+        i, noise = jax.lax.while_loop(lambda carry: carry[0] >= self.remembered, drawn_again, begin)
         if self.remembered:
-            _, noise = jax.lax.while_loop(lambda state: state[0] >= 0, recalled, (i, noise))
-        return restored(noise, like), memory
+            _, noise = jax.lax.while_loop(lambda carry: carry[0] >= 0, recalled, (i, noise))
+        return restored(noise, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         return TreeFactorisation(steps)
@@ -133,21 +133,21 @@ class HonakerNoise(CorrelatedNoise):
     def init(self, point: Pytree) -> Array:
         return rows(self.height, point)
 
-    def update(self, memory: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         t, fresh = jnp.asarray(t), drawn(key, t, like)
         level = jax.lax.population_count(t & ~(t + 1))
         halves, deviations = (jnp.asarray(table, fresh.dtype) for table in _weights(self.height))
 
-        def merged(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            i, estimate, covered = state
-            half = memory[i]
+        def merged(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            i, estimate, covered = carry
+            half = state[i]
             return i + 1, halves[i + 1] * (half + estimate), covered + half
 
         nothing = jnp.zeros_like(level), jnp.zeros_like(fresh), jnp.zeros_like(fresh)
-        _, known, covered = jax.lax.while_loop(lambda state: state[0] < level, merged, nothing)
+        _, known, covered = jax.lax.while_loop(lambda carry: carry[0] < level, merged, nothing)
         estimate = deviations[level] * fresh + known
-        memory = jax.lax.dynamic_update_index_in_dim(memory, estimate, level, 0)
-        return restored(estimate - covered, like), memory
+        state = jax.lax.dynamic_update_index_in_dim(state, estimate, level, 0)
+        return restored(estimate - covered, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         if tree_height(count("steps", steps)) > self.height:
