@@ -129,12 +129,12 @@ class BestOfRuns:
         odds = max(1, math.ceil(gamma * _ODDS))
         sensitivity = score.sensitivity(budget.relation) / budget.relation.multiple
 
-        def noised(noise: float) -> BestOfRuns:
+        def at_noise(noise: float) -> BestOfRuns:
             scale = round_up(_SCORE_NOISE * noise * sensitivity)
-            return cls(run=unit.noised(noise), score=score, scale=scale, odds=odds)
+            return cls(run=unit.with_noise_multiplier(noise), score=score, scale=scale, odds=odds)
 
         spendable = drawable(budget)
-        return noised(calibrate(lambda z: noised(z).event(budget.relation), spendable))
+        return at_noise(calibrate(lambda z: at_noise(z).event(budget.relation), spendable))
 
     @property
     def repetitions(self) -> Repetitions:

@@ -138,9 +138,9 @@ class BiasReducedGradient:
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
 
         def event(noise: float) -> DpEvent:
-            return unit.noised(noise).event(budget.relation)
+            return unit.with_noise_multiplier(noise).event(budget.relation)
 
-        return unit.noised(max(_LEAST_NOISE, calibrate(event, drawable(budget))))
+        return unit.with_noise_multiplier(max(_LEAST_NOISE, calibrate(event, drawable(budget))))
 
     @classmethod
     def published(
@@ -157,12 +157,12 @@ class BiasReducedGradient:
         require_public_size(budget.relation, _NAME)
         spendable = drawable(budget)
         stop = PublishedStop.of(spendable, n, base, unit.law.highest)
-        noised = unit.noised(published_multiplier(spendable) * (1.0 + 2.0**-40))
-        return replace(noised, steps=stop.most_steps, stop=stop)
+        calibrated = unit.with_noise_multiplier(published_multiplier(spendable) * (1.0 + 2.0**-40))
+        return replace(calibrated, steps=stop.most_steps, stop=stop)
 
-    def noised(self, noise: float) -> BiasReducedGradient:
-        """The same with noise of so many times one record's largest share of a sum."""
-        return replace(self, scale=round_up(noise * self.query.contribution))
+    def with_noise_multiplier(self, noise_multiplier: float) -> BiasReducedGradient:
+        """Return a copy with noise of ``noise_multiplier`` times the per-record sensitivity of a sum."""
+        return replace(self, scale=round_up(noise_multiplier * self.query.contribution))
 
     @property
     def law(self) -> LevelLaw:

@@ -116,11 +116,11 @@ class PrivateGradient:
                 least = math.nextafter(gaussian_noise_multiplier(spendable) / unit, math.inf)
             case _:
                 least = calibrate(event, spendable)
-        return self.noised(least)
+        return self.with_noise_multiplier(least)
 
-    def noised(self, ratio: float) -> PrivateGradient:
-        """The same with noise of so many times one record's largest share of an answer."""
-        return replace(self, scale=round_up(ratio * self.contribution))
+    def with_noise_multiplier(self, noise_multiplier: float) -> PrivateGradient:
+        """Return a copy with noise of ``noise_multiplier`` times the per-record sensitivity."""
+        return replace(self, scale=round_up(noise_multiplier * self.contribution))
 
     @property
     def contribution(self) -> float:

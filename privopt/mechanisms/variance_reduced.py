@@ -86,16 +86,16 @@ class VarianceReducedGradient:
         unit = cls(query, 1.0, difference_query, 1.0, batches, period, steps)
         inner = max(1, unit.differences.steps)
 
-        def noised(size: float) -> VarianceReducedGradient:
+        def at_noise(size: float) -> VarianceReducedGradient:
             """At ``mu = 1/size``."""
             cost = size**2 * inner * batches.rate**2
             squared = math.log1p((1.0 - share) / cost) if cost > 0.0 else math.inf
-            full = unit.anchors.noised(size * math.sqrt(unit.anchors.steps / share))
-            rest = unit.differences.noised(1.0 / math.sqrt(squared))
+            full = unit.anchors.with_noise_multiplier(size * math.sqrt(unit.anchors.steps / share))
+            rest = unit.differences.with_noise_multiplier(1.0 / math.sqrt(squared))
             return replace(unit, scale=full.scale, difference_scale=rest.scale)
 
         budget = drawable(budget, 2.0 * steps * query.dim)
-        return noised(calibrate(lambda size: noised(size).event(budget.relation), budget))
+        return at_noise(calibrate(lambda size: at_noise(size).event(budget.relation), budget))
 
     @property
     def anchors(self) -> PrivateGradient:

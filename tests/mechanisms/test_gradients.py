@@ -285,7 +285,7 @@ def test_calibrated_to_the_budget_and_not_beyond(relation):
 def test_noise_is_rounded_up_to_float32():
     oracle = gradient(AllRecords())
     for ratio in np.linspace(0.3, 5.0, 101):
-        scale = oracle.noised(ratio).scale
+        scale = oracle.with_noise_multiplier(ratio).scale
         assert scale == np.float32(scale)
         assert 1.0 <= scale / (ratio * oracle.contribution) <= 1.0 + 2.0**-23
 

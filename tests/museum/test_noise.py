@@ -89,7 +89,7 @@ NOISE = 2.0  # over one record's share
 def answered(key):
     mechanism = PrivateGradient(
         query=ClippedGradient.of(FACTS), batches=BATCHES, scale=1.0, steps=10
-    ).noised(NOISE)
+    ).with_noise_multiplier(NOISE)
     losses = problems.linear(np.zeros((100, 400)), problem_class=FACTS).objective
     return mechanism.oracle(losses, key).update((), 0, jnp.zeros(400))[0]
 
