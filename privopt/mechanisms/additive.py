@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from privopt import draws
 from privopt.arguments import answering, check_fields, shown
-from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.queries import BoundedQuery, L1BoundedQuery
 from privopt.privacy import (
     gaussian_noise_multiplier,
@@ -50,7 +50,7 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
     def event(self, relation: Relation) -> DpEvent:
         """Return the privacy event of one release."""
         check_fields("mechanism", self)
-        noise = multiplier(self.scale, self._moved(relation))
+        noise = noise_multiplier(self.scale, self._moved(relation))
         return self._event(noise, relation) if noise < math.inf else NoOpDpEvent()
 
     def add_noise(self, key: Array, answer: Pytree) -> Pytree:

@@ -16,7 +16,7 @@ from privopt import draws
 from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
-from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.round_off import UNIT, compensated_sum
 from privopt.privacy import Repetitions, calibrate, round_up, select_best
@@ -144,7 +144,7 @@ class BestOfRuns:
     def event(self, relation: Relation) -> DpEvent:
         """The best of so many runs, each with its score."""
         moved = self.score.sensitivity(relation) / Relation(relation).multiple
-        noise = GaussianDpEvent(multiplier(self.scale, moved))
+        noise = GaussianDpEvent(noise_multiplier(self.scale, moved))
         return select_best(ComposedDpEvent((self.run.event(relation), noise)), self.repetitions)
 
     def scored(self, shares: tuple[Array, Array], key: Array) -> Array:

@@ -23,7 +23,7 @@ from privopt.mechanisms.batches.batches import present, require_numbered
 from privopt.mechanisms.calibration import (
     check_calibration,
     drawable,
-    multiplier,
+    noise_multiplier,
     require_public_size,
 )
 from privopt.mechanisms.clipping import BatchSum
@@ -171,21 +171,21 @@ class BiasReducedGradient:
         return LevelLaw.of(self.n, self.base)
 
     @property
-    def multiplier(self) -> float:
+    def noise_multiplier(self) -> float:
         """``2 z``: the noise on a sum over one record's largest share of it."""
-        return multiplier(self.scale, self.query.contribution)
+        return noise_multiplier(self.scale, self.query.contribution)
 
     def levels(self, relation: Relation) -> tuple[DpEvent, ...]:
         """What the means of ``B``, ``O`` and ``E`` together do to privacy, at each level."""
         require_public_size(relation, _NAME)
-        twice = math.nextafter(self.multiplier / math.sqrt(2.0), 0.0)
+        twice = math.nextafter(self.noise_multiplier / math.sqrt(2.0), 0.0)
         levels = range(self.law.highest + 1)
         return tuple(self._sampled(self.base << level + 1, twice) for level in levels)
 
     @property
     def single(self) -> DpEvent:
         """What the mean of ``I`` does to privacy, in every step."""
-        return self._sampled(self.base, self.multiplier)
+        return self._sampled(self.base, self.noise_multiplier)
 
     def level_events(self, relation: Relation) -> tuple[DpEvent, ...]:
         """What a whole step does to privacy at each level."""
@@ -197,7 +197,7 @@ class BiasReducedGradient:
         With ``stop``, what the rule is proved to keep.
         """
         if self.stop is not None:
-            return self.stop.event(self.multiplier, self.level_events(relation), relation)
+            return self.stop.event(self.noise_multiplier, self.level_events(relation), relation)
         mixture = PublicMixtureDpEvent(self.levels(relation), self.law.probabilities)
         return SelfComposedDpEvent(ComposedDpEvent((mixture, self.single)), self.steps)
 

@@ -52,21 +52,21 @@ def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     return replace(budget, epsilon=epsilon, delta=left)
 
 
-def multiplier(scale: float, moved: float) -> float:
-    """``scale/moved`` rounded down, both in the units of the answer that a record moves.
+def noise_multiplier(scale: float, contribution: float) -> float:
+    """Return ``scale/contribution``, rounded down; ``contribution`` is the per-record sensitivity.
 
-    0 where nothing bounds what a record moves, infinite where it moves nothing. ValueError if
-    either is negative or no number, or ``scale`` is infinite.
+    The result is infinite for ``contribution = 0``, and 0 for an infinite one. ValueError if an
+    argument is negative or NaN, or if ``scale`` is infinite.
 
     Examples
     --------
-    >>> round(multiplier(0.5, 0.25), 12)
+    >>> round(noise_multiplier(0.5, 0.25), 12)
     2.0
     """
     if not 0.0 <= scale < math.inf:
         raise ValueError(f"scale must be at least 0 and finite, got {shown(scale)}")
-    if not moved >= 0.0:
-        raise ValueError(f"what a record moves must be at least 0, got {shown(moved)}")
-    if moved == 0.0:
+    if not contribution >= 0.0:
+        raise ValueError(f"contribution must be at least 0, got {shown(contribution)}")
+    if contribution == 0.0:
         return math.inf
-    return math.nextafter(round_down(scale) / moved, 0.0)
+    return math.nextafter(round_down(scale) / contribution, 0.0)

@@ -15,7 +15,7 @@ from privopt import draws
 from privopt.arguments import count
 from privopt.convex import L1L2Ball, basis_pursuit, pytree_dataclass
 from privopt.mechanisms.additive import GaussianMechanism
-from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.means import ClippedMean
 from privopt.privacy import (
     CompressedGaussianDpEvent,
@@ -111,7 +111,7 @@ class CompressedMean:
 
     def event(self, relation: Relation) -> DpEvent:
         """What one release, of the matrix too, does to privacy."""
-        noise = multiplier(self.scale, self.contribution(relation))
+        noise = noise_multiplier(self.scale, self.contribution(relation))
         if self.matrix is not None:
             return GaussianDpEvent(noise) if noise < math.inf else NoOpDpEvent()
         return CompressedGaussianDpEvent(noise, count("measurements", self.measurements))

@@ -146,10 +146,12 @@ class PublishedStop:
             return False
         return bool(np.all((costs <= self.costs) & (self.costs <= _UNITS + 1)))
 
-    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
+    def event(
+        self, noise_multiplier: float, levels: Sequence[DpEvent], relation: Relation
+    ) -> DpEvent:
         """Three quarters of the budget, if noise, costs and limits are as published.
 
-        ``multiplier`` is the noise on a sum over one record's largest share of it, ``levels`` what
+        ``noise_multiplier`` is the noise on a sum over one record's largest share of it, ``levels`` what
         a step does to privacy at each level.
         """
         if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
@@ -162,7 +164,7 @@ class PublishedStop:
         paid = self.pays(costs - 1)  # which these quotients may round up by
         if not paid or np.any(self.limits > _UNITS):
             return NonPrivateDpEvent()
-        if multiplier < published_multiplier(budget) * (1.0 - 1e-12):
+        if noise_multiplier < published_multiplier(budget) * (1.0 - 1e-12):
             return NonPrivateDpEvent()
         return approximate_event(self.epsilon, self.delta)
 

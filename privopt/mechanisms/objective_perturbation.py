@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from privopt import draws
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk
-from privopt.mechanisms.calibration import multiplier
+from privopt.mechanisms.calibration import noise_multiplier
 from privopt.mechanisms.minimisers import InexactMinimiser, steps_to_gain
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_mu, pure_event
@@ -163,7 +163,9 @@ class GaussianObjectivePerturbation(NamedTuple):
     def event(self, relation: Relation) -> ObjectivePerturbationDpEvent:
         """What one exact minimiser does to privacy."""
         moved = self.query.gradient.sensitivity(relation) / Relation(relation).multiple
-        return ObjectivePerturbationDpEvent(multiplier(self.scale, moved), self.query.jacobian)
+        return ObjectivePerturbationDpEvent(
+            noise_multiplier(self.scale, moved), self.query.jacobian
+        )
 
     def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
         """A tilt, shape ``(dim,)``."""
@@ -193,7 +195,7 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
     def event(self, relation: Relation) -> DpEvent:
         """What one exact minimiser does to privacy."""
         moved = self.query.gradient.sensitivity(relation)
-        if multiplier(self.scale, moved) == 0.0 or self.query.jacobian == math.inf:
+        if noise_multiplier(self.scale, moved) == 0.0 or self.query.jacobian == math.inf:
             return NonPrivateDpEvent()
         return pure_event((self.query.jacobian + moved / self.scale) * _ROUND_OFF)
 

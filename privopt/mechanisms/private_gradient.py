@@ -15,7 +15,7 @@ from jax import Array
 from privopt.arguments import answering, count, positive_number, shown
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import BATCHES, Batches, Draw
-from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.microbatches import MICROBATCH
 from privopt.mechanisms.noise import IndependentNoise, Noise, noise_of
 from privopt.mechanisms.queries import ClippedGradient
@@ -132,7 +132,7 @@ class PrivateGradient:
         """What all ``T`` answers together do to privacy."""
         if self.noise is None:
             return NonPrivateDpEvent()
-        noise = multiplier(self.scale, self.contribution)
+        noise = noise_multiplier(self.scale, self.contribution)
         return self.noise.event(self.batches, noise, self.steps, relation)
 
     def oracle(

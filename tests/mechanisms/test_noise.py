@@ -42,9 +42,9 @@ class LaggedNoise:
         fresh = jax.random.normal(jax.random.fold_in(key, t), like.shape, like.dtype)
         return fresh - self.lag * state, fresh
 
-    def event(self, batches, multiplier, steps, relation):
+    def event(self, batches, noise_multiplier, steps, relation):
         sensitivity = self.factorisation(steps).sensitivity(*batches.participation(steps, relation))
-        return dp.GaussianDpEvent(multiplier / sensitivity)
+        return dp.GaussianDpEvent(noise_multiplier / sensitivity)
 
     def factorisation(self, steps):
         return SeriesFactorisation("lagged", steps, np.ones(1), np.array([1.0, -self.lag]))

@@ -81,7 +81,7 @@ def test_the_guarantee_of_all_steps_is_the_rule_s():
     spent = planned.guarantee.epsilon(BUDGET.delta)
     assert 0.74 < spent.upper <= 0.76
     classical = 2.0 * math.sqrt(2.0 * math.log(1.25 * 16.0 / BUDGET.delta)) * 32.0
-    assert planned.params.mechanism.multiplier == pytest.approx(classical, rel=1e-6)
+    assert planned.params.mechanism.noise_multiplier == pytest.approx(classical, rel=1e-6)
     quieter = scaled(planned.params.mechanism, 0.99)
     assert quieter.event(BUDGET.relation) == NonPrivateDpEvent()
     with pytest.raises(ValueError, match="within the budget"):

@@ -89,10 +89,10 @@ class Batches(Protocol):
         Rows from ``records`` on are not taken (:func:`present`).
         """
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         """``steps`` adaptive answers, each with fresh Gaussian noise.
 
-        ``multiplier`` is the noise's scale over the largest share of one record in an answer.
+        ``noise_multiplier`` is the noise's scale over the largest share of one record in an answer.
         ValueError, with the reason, where no theorem covers these batches under ``relation``.
         """
 
@@ -186,8 +186,8 @@ class AllRecords:
     def draws_of(self, key: Array, records: Array | int) -> NoReturn:
         raise NotImplementedError
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), step_count(steps))
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        return SelfComposedDpEvent(GaussianDpEvent(noise_multiplier), step_count(steps))
 
     def participation(self, steps: int, relation: Relation) -> Participation:
         return Participation(step_count(steps), 1, even=True)
@@ -244,7 +244,9 @@ class FixedSizeBatches(FreshBatches):
 
         return draw
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         require_public_size(relation, "batches of fixed size")
-        one = SampledWithoutReplacementDpEvent(self.n, self.batch_size, GaussianDpEvent(multiplier))
+        one = SampledWithoutReplacementDpEvent(
+            self.n, self.batch_size, GaussianDpEvent(noise_multiplier)
+        )
         return SelfComposedDpEvent(one, step_count(steps))

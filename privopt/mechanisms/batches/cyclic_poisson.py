@@ -135,13 +135,13 @@ class CyclicPoissonBatches:
 
         return draw
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        return self.banded(multiplier, 1, steps, relation)
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        return self.banded(noise_multiplier, 1, steps, relation)
 
-    def banded(self, multiplier: float, band: int, steps: int, relation: Relation) -> DpEvent:
+    def banded(self, noise_multiplier: float, band: int, steps: int, relation: Relation) -> DpEvent:
         """``steps`` adaptive answers with noise of a lower triangular ``C`` of so many diagonals.
 
-        ``multiplier`` is the noise's scale over the largest share of one record in a row of ``C g``
+        ``noise_multiplier`` is the noise's scale over the largest share of one record in a row of ``C g``
         times the largest norm of a column of ``C``.
         """
         require_places(relation, "blocks by number")
@@ -150,7 +150,7 @@ class CyclicPoissonBatches:
                 f"band must be at most cycle = {self.cycle} for participations that touch no "
                 f"answer together, got {band}"
             )
-        return self.sample.composed(multiplier, -(-step_count(steps) // self.cycle), relation)
+        return self.sample.composed(noise_multiplier, -(-step_count(steps) // self.cycle), relation)
 
     def premises(self, relation: Relation) -> Premises:
         """The blocks, which are of so many records."""

@@ -33,9 +33,9 @@ class Passes:
 
     participation: Callable[[int, Relation], Participation]
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         passes = self.participation(steps, relation).times
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), passes)
+        return SelfComposedDpEvent(GaussianDpEvent(noise_multiplier), passes)
 
 
 @pytree_dataclass
@@ -116,7 +116,7 @@ class OrderedBatches(Passes):
             positions = (steps % period).astype(jnp.int32)[:, None] * size + places[None]
             rows = positions if order is None else order[positions]
             in_pass = steps // period < jnp.asarray(self.epochs, steps.dtype)
-            in_batch = in_pass[:, None] & (places < size) & (positions < self.n)
+            in_batch = in_pass[:, None] & (places < size)[None] & (positions < self.n)
             rows = jnp.where(in_batch, rows, self.n)
             return present(rows, jnp.minimum(records, self.n))
 

@@ -132,17 +132,19 @@ class PoissonBatches(FreshBatches):
 
         return draw
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         del relation
         if not 0.0 < self.rate <= 1.0:
             raise ValueError(f"rate must lie in (0, 1], got {shown(self.rate)}")
         rate = _accounted(self.rate)
         one: DpEvent
         if self.capacity >= self.most:
-            one = GaussianDpEvent(multiplier)
+            one = GaussianDpEvent(noise_multiplier)
             one = one if rate == 1.0 else PoissonSampledDpEvent(rate, one)
         else:
-            one = TruncatedSubsampledGaussianDpEvent(self.most, rate, self.capacity, multiplier)
+            one = TruncatedSubsampledGaussianDpEvent(
+                self.most, rate, self.capacity, noise_multiplier
+            )
         return SelfComposedDpEvent(one, step_count(steps))
 
     def premises(self, relation: Relation) -> Premises:

@@ -60,10 +60,12 @@ class Noise(Protocol):
     def factorisation(self, steps: int) -> Factorisation:
         """``A = B C`` of the first ``steps`` steps, on the host; ValueError beyond its length."""
 
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+    def event(
+        self, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
+    ) -> DpEvent:
         """What ``steps`` answers on these batches do to privacy.
 
-        ``multiplier`` is ``sigma`` over the largest share of one record in an answer: a quotient
+        ``noise_multiplier`` is ``sigma`` over the largest share of one record in an answer: a quotient
         without a unit, from 0 on. At 0, where no noise is added, the event has no privacy.
         ValueError, with the reason, where no theorem covers this noise on these batches.
         """
@@ -113,15 +115,15 @@ class CorrelatedNoise:
     variance = 1.0
 
     def event(
-        self: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
+        self: Noise, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
     ) -> DpEvent:
-        return participation_event(self, batches, multiplier, steps, relation)
+        return participation_event(self, batches, noise_multiplier, steps, relation)
 
 
 def participation_event(
-    noise: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
+    noise: Noise, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
 ) -> DpEvent:
-    """The event of ``steps`` answers: one Gaussian mechanism, of noise ``multiplier/sensitivity``.
+    """The event of ``steps`` answers: one Gaussian mechanism, of noise ``noise_multiplier/sensitivity``.
 
     ``noise.factorisation(steps)`` says how far one record moves ``C g``, and
     ``batches.participation`` in which steps a record may take part. On cyclic Poisson batches it is
@@ -129,7 +131,7 @@ def participation_event(
 
     Formal guarantee
     ----------------
-    ``sensitivity/multiplier``-Gaussian DP under ``zero_out``, twice that under ``replace_one``
+    ``sensitivity/noise_multiplier``-Gaussian DP under ``zero_out``, twice that under ``replace_one``
     (what a Gaussian event means there), for every data set and every adaptive choice of the points.
     ValueError where no theorem covers the batches, or the noise on them, or the noise is shorter
     than ``steps``.
@@ -143,20 +145,24 @@ def participation_event(
     7.0
     """
     if isinstance(batches, CyclicPoissonBatches):
-        return _banded_event(noise, batches, multiplier, steps, relation)
+        return _banded_event(noise, batches, noise_multiplier, steps, relation)
     participation = batches.participation(steps, relation)
     if participation.times == 0:
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), 0)
+        return SelfComposedDpEvent(GaussianDpEvent(noise_multiplier), 0)
     sensitivity = _sensitivity(_Question(noise, _content(noise), steps, participation))
-    return GaussianDpEvent(math.nextafter(multiplier / sensitivity, 0.0))
+    return GaussianDpEvent(math.nextafter(noise_multiplier / sensitivity, 0.0))
 
 
 def _banded_event(
-    noise: Noise, batches: CyclicPoissonBatches, multiplier: float, steps: int, relation: Relation
+    noise: Noise,
+    batches: CyclicPoissonBatches,
+    noise_multiplier: float,
+    steps: int,
+    relation: Relation,
 ) -> DpEvent:
     """Of noise whose band ends before a record can take part again."""
     if steps == 0:
-        return batches.banded(multiplier, 1, steps, relation)
+        return batches.banded(noise_multiplier, 1, steps, relation)
     once = _Question(noise, _content(noise), steps, Participation(1, 1, even=True))
     band = _band(once)
     if band > batches.cycle:
@@ -165,7 +171,7 @@ def _banded_event(
             "no theorem covers a record that returns before its noise has ended; got "
             f"{type(noise).__name__}, which spreads a step over {band}"
         )
-    column = math.nextafter(multiplier / _sensitivity(once), 0.0)
+    column = math.nextafter(noise_multiplier / _sensitivity(once), 0.0)
     return batches.banded(column, band, steps, relation)
 
 
@@ -225,5 +231,7 @@ class IndependentNoise:
     def factorisation(self, steps: int) -> Factorisation:
         return factorise("independent", steps)
 
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        return batches.composed(multiplier, steps, relation)
+    def event(
+        self, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
+    ) -> DpEvent:
+        return batches.composed(noise_multiplier, steps, relation)
