@@ -27,7 +27,7 @@ from privopt.mechanisms.calibration import (
     require_public_size,
 )
 from privopt.mechanisms.clipping import BatchSum
-from privopt.mechanisms.levels import (
+from privopt.mechanisms.multilevel import (
     LevelLaw,
     PublishedStop,
     published_multiplier,
