@@ -26,13 +26,12 @@ from privopt.mechanisms.calibration import (
     noise_multiplier,
     require_public_size,
 )
-from privopt.mechanisms.clipping import BatchSum
+from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.mechanisms.multilevel import (
     LevelLaw,
     PublishedStop,
     published_multiplier,
 )
-from privopt.mechanisms.microbatches import MICROBATCH
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up

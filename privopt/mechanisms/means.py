@@ -20,7 +20,7 @@ from privopt.convex import (
     WholeSpace,
 )
 from privopt.mechanisms.additive import GaussianMechanism, LaplaceMechanism, classic_gaussian_scale
-from privopt.mechanisms.clip_factors import is_exact
+from privopt.mechanisms.clipping import is_exact
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
 _UNIT = 2.0**-53  # of float64: the relative error of one operation

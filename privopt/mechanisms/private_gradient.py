@@ -16,7 +16,7 @@ from privopt.arguments import answering, count, positive_number, shown
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import BATCHES, Batches, Draw
 from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
-from privopt.mechanisms.microbatches import MICROBATCH
+from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.noise import IndependentNoise, Noise, noise_of
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, gaussian_noise_multiplier, round_down, round_up

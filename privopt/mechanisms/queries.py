@@ -35,12 +35,12 @@ import jax.numpy as jnp
 from privopt.arguments import instance, positive_number, real, shown
 from privopt.convex import EmpiricalRisk, RegularisedGLM
 from privopt.mechanisms.clipping import (
+    MICROBATCH,
     BatchSum,
     clipped_batch_sum,
     clipped_gradient_sum,
     clipped_linear_model,
 )
-from privopt.mechanisms.microbatches import MICROBATCH
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_down, round_up
 from privopt.release import Pytree

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from privopt.arguments import instance, positive_number, shown
 from privopt.convex import EmpiricalRisk, Features
 from privopt.convex.vectors import scaled_rows
-from privopt.mechanisms.clip_factors import is_exact
+from privopt.mechanisms.clipping import is_exact
 from privopt.spec import Premises, ProblemClass, Relation
 
 _UNIT = 2.0**-53  # of float64: the relative error of one operation

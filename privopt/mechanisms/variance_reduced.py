@@ -14,7 +14,7 @@ from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibration import check_calibration, drawable
-from privopt.mechanisms.microbatches import MICROBATCH
+from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.private_gradient import PrivateAnswers, PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate

@@ -25,7 +25,7 @@ from privopt.convex import (
     WholeSpace,
 )
 from privopt.mechanisms import ClippedRisk, GibbsMechanism, clipped_gradient_sum
-from privopt.mechanisms.clipped_risk import moved_loss_sum
+from privopt.mechanisms.gibbs import moved_loss_sum
 from privopt.spec import Budget, ProblemClass, Relation
 
 N, RADIUS = 4, 0.01
