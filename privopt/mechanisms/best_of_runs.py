@@ -30,13 +30,13 @@ _SCORE_NOISE = 2.0  # of the score, over that of a run's sums: a tenth of what i
 class PointScore(NamedTuple):
     """How good a point is: the norm of the clipped mean gradient, or a clipped risk.
 
-    The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B =
-    C R``. Nothing is clipped where losses are ``C``-Lipschitz; the losses need no bounded range.
+    The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B
+    = C R``. Nothing is clipped where losses are ``C``-Lipschitz; the losses need no bounded range.
 
     The public term's share is returned separately and added to the noisy score: a large one would
     round a record's share off before the noise. Of the risk that is ``r(w)``; of the norm of ``g +
-    k``, with ``k`` the gradient of ``r``, it is ``|k|``, and ``|g + k| - |k| = <g, g + 2k>/(|g + k|
-    + |k|)`` moves by as much as ``g`` does.
+    k``, with ``k`` the gradient of ``r``, it is ``|k|``, and ``|g + k| - |k| = <g, g + 2k>/(|g +
+    k| + |k|)`` moves by as much as ``g`` does.
 
     A ``radius`` of None scores by the norm of the gradient.
 

@@ -46,18 +46,19 @@ _LEAST_NOISE = 2.0**-20  # where delta alone pays for a sample: rates take logar
 @pytree_dataclass
 @dataclass(frozen=True, kw_only=True)
 class BiasReducedGradient:
-    r"""``G = (1/p_N) (mean_{2b}(B) - (mean_b(O) + mean_b(E))/2) + mean_{b_0}(I)``, ``b = b_0 2^N``.
+    """``G = (1/p_N) (mean_{2b}(B) - (mean_b(O) + mean_b(E))/2) + mean_{b_0}(I)``, ``b = b_0 2^N``.
 
-    ``N`` is a public level (:class:`LevelLaw`), ``B`` a random ordered set of ``2b`` records, ``O``
-    and ``E`` its two halves, ``I`` another set, drawn independently. Each mean is private by
-    itself: ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma xi))``, with noise
-    ``xi`` of its own, the same ``sigma`` on the *sum* of every size. ``G`` itself is not projected.
+    ``N`` is a public level (:class:`LevelLaw`), ``B`` a random ordered set of ``2b`` records,
+    ``O`` and ``E`` its two halves, ``I`` another set, drawn independently. Each mean is private by
+    itself: ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma xi))``, with
+    noise ``xi`` of its own, the same ``sigma`` on the *sum* of every size. ``G`` itself is not
+    projected.
 
     *Why.* A noisy mean, projected onto a small body, has a small error, with a bias. With ``m_b``
-    the expectation of ``mean_b`` over sets and noise, ``E G = sum_k (m_{b_0 2^(k+1)} - m_{b_0 2^k})
-    + m_{b_0} = m_{b_0 2^(M+1)}``: the bias of ``G`` is that of the largest batch, more than half
-    of all records, while a step reads ``O(b_0 ln n)`` of them on average. It telescopes because
-    a mean depends on nothing but the size of its batch, and levels are drawn by the very
+    the expectation of ``mean_b`` over sets and noise, ``E G = sum_k (m_{b_0 2^(k+1)} - m_{b_0
+    2^k}) + m_{b_0} = m_{b_0 2^(M+1)}``: the bias of ``G`` is that of the largest batch, more than
+    half of all records, while a step reads ``O(b_0 ln n)`` of them on average. It telescopes
+    because a mean depends on nothing but the size of its batch, and levels are drawn by the very
     probabilities that ``G`` divides by.
 
     Attributes
@@ -79,28 +80,27 @@ class BiasReducedGradient:
     ----------------
     Under ``replace_one``, with ``z = sigma/(2C)``: given its level ``k`` a step is a Gaussian
     mechanism of shift ``sqrt(2)/z`` on a sample of ``2 b_0 2^k`` of ``n`` records without
-    replacement, composed with one of shift ``1/z`` on ``b_0`` of ``n``. The levels are public
-    and drawn without data, so a step is the public mixture of these over ``p_k``, and ``T``
-    adaptive steps their composition. For every data set and loss. With ``stop`` the number of steps
-    follows from the levels alone, and all of them together are what the rule says.
+    replacement, composed with one of shift ``1/z`` on ``b_0`` of ``n``. The levels are public and
+    drawn without data, so a step is the public mixture of these over ``p_k``, and ``T`` adaptive
+    steps their composition. For every data set and loss. With ``stop`` the number of steps follows
+    from the levels alone, and all of them together are what the rule says.
 
     *Two of three.* Let record ``i`` be replaced. Where ``i`` is in ``B`` it is in exactly one of
     ``O`` and ``E``, so the other half's release has one law. The sum over ``B`` and the sum over
     ``i``'s half move by ``2C`` at most, each under its own noise: shifts ``1/z`` and ``1/z``,
     together ``sqrt(2)/z``. Averaging, projecting and combining are post-processing.
 
-    *Sampling.* With ``q = 2b/n`` the laws of the three releases are ``P = (1 - q) P_0 + q P_1`` and
-    ``Q = (1 - q) P_0 + q Q_1``, by whether ``i`` is in ``B``. By advanced joint convexity, for
-    ``a >= 1``, ``a' = 1 + q (a - 1)`` and ``c = a'/a``, their hockey stick at ``a'`` is ``q`` times
-    that of ``P_1`` and ``(1 - c) P_0 + c Q_1`` at ``a``, so at most ``q`` times the larger of those
-    of ``P_1, P_0`` and of ``P_1, Q_1``. The latter is the case above, all places fixed. For the
-    former, put a random record from outside ``B`` in the place of ``i``: an ordered set that
-    contains ``i`` becomes a uniform one that does not, no other record moves, and so ``B`` and one
-    half change by one record: shift ``sqrt(2)/z`` again. It needs *random* halves: after a sort
-    that exchange would move other records between ``O`` and ``E``. Both orders of the neighbours
-    are alike. Sources: Balle, Barthe and Gaboardi 2018
-    (arXiv:1807.01647), Theorems 2 and 9; two of three for Ghazi et al. 2024 (arXiv:2404.10881),
-    section 5, who charge all three.
+    *Sampling.* With ``q = 2b/n`` the laws of the three releases are ``P = (1 - q) P_0 + q P_1``
+    and ``Q = (1 - q) P_0 + q Q_1``, by whether ``i`` is in ``B``. By advanced joint convexity, for
+    ``a >= 1``, ``a' = 1 + q (a - 1)`` and ``c = a'/a``, their hockey stick at ``a'`` is ``q``
+    times that of ``P_1`` and ``(1 - c) P_0 + c Q_1`` at ``a``, so at most ``q`` times the larger
+    of those of ``P_1, P_0`` and of ``P_1, Q_1``. The latter is the case above, all places fixed.
+    For the former, put a random record from outside ``B`` in the place of ``i``: an ordered set
+    that contains ``i`` becomes a uniform one that does not, no other record moves, and so ``B``
+    and one half change by one record: shift ``sqrt(2)/z`` again. It needs *random* halves: after a
+    sort that exchange would move other records between ``O`` and ``E``. Both orders of the
+    neighbours are alike. Sources: Balle, Barthe and Gaboardi 2018 (arXiv:1807.01647), Theorems 2
+    and 9; two of three for Ghazi et al. 2024 (arXiv:2404.10881), section 5, who charge all three.
 
     *The single call.* ``I`` is independent of ``B`` and of its noise: a product of laws.
 

@@ -1,8 +1,8 @@
 """Sums of per-example gradients, each clipped to a norm, over a data set or a batch of its rows.
 
-Two forms of clipping: ``g min(1, C/|g|)`` keeps short gradients as they are; ``g C/(|g| + gamma)``,
-automatic clipping, makes all of them nearly equally long (Bu, Wang, Zha and Karypis 2023). A
-``gamma`` of None asks for the first.
+Two forms of clipping: ``g min(1, C/|g|)`` keeps short gradients as they are; ``g C/(|g| +
+gamma)``, automatic clipping, makes all of them nearly equally long (Bu, Wang, Zha and Karypis
+2023). A ``gamma`` of None asks for the first.
 
 A record whose gradient or features are not finite contributes zero, so no record can
 poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
@@ -42,7 +42,6 @@ from privopt.convex.record_losses import products
 from privopt.convex.vectors import Number, norm
 from privopt.release import Pytree
 from privopt.spec import Norm
-
 
 MICROBATCH = 512  # gradients of a general loss that are in memory at once
 
@@ -185,7 +184,8 @@ class SlopeSums(NamedTuple):
 class CoordinateSums(NamedTuple):
     """Of losses of single coordinates: a gradient has the places of its record.
 
-    Those of a batch of ``b`` records of ``s`` entries are ``b s`` numbers; only their sum is dense.
+    Those of a batch of ``b`` records of ``s`` entries are ``b s`` numbers; only their sum is
+    dense.
     """
 
     risk: EmpiricalRisk
@@ -228,8 +228,8 @@ class DistanceSums(NamedTuple):
 
         sum_i c_i f_i m (w - x_i)  =  m (w sum_i c_i f_i - sum_i c_i f_i x_i),
 
-    and the norm follows from ``|w|^2 - 2 <w, x_i> + |x_i|^2``. That difference may cancel, so it is
-    rounded up by the most that round-off can have taken from it: none is clipped to more than
+    and the norm follows from ``|w|^2 - 2 <w, x_i> + |x_i|^2``. That difference may cancel, so it
+    is rounded up by the most that round-off can have taken from it: none is clipped to more than
     ``C``. Squares and products may also vanish, each by less than the smallest normal number. A
     record whose square overflows counts as not finite.
 
@@ -446,9 +446,9 @@ def clipped_gradient_sum(
     """``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
 
     ``clip`` is ``C > 0``; ``inf`` leaves gradients as they are. ``measure`` is the norm that it
-    bounds; that of a gradient that is a pytree is the norm of all its leaves together. Of a general
-    loss, ``microbatch`` gradients are in memory at once. What does not depend on ``w`` is computed
-    before the function is called.
+    bounds; that of a gradient that is a pytree is the norm of all its leaves together. Of a
+    general loss, ``microbatch`` gradients are in memory at once. What does not depend on ``w`` is
+    computed before the function is called.
 
     Examples
     --------

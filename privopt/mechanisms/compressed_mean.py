@@ -37,8 +37,8 @@ class CompressedMean:
     The matrix ``A`` is ``m`` by ``d`` and released too: fresh, of independent ``N(0, 1/m)``, drawn
     from the public coins of a run; or given, fixed before any data.
 
-    For two neighbours ``v = zbar - zbar'`` is fixed before a fresh ``A`` is drawn, so ``m |A v|^2 /
-    |v|^2`` is chi-squared with ``m`` degrees of freedom, exactly: given ``A`` the release is a
+    For two neighbours ``v = zbar - zbar'`` is fixed before a fresh ``A`` is drawn, so ``m |A v|^2
+    / |v|^2`` is chi-squared with ``m`` degrees of freedom, exactly: given ``A`` the release is a
     Gaussian mechanism of that shift, and the pair is their mixture. No isometry is needed, no
     sparsity, and no condition on ``m``. What comes after the noisy ``A zbar`` is post-processing.
     A given matrix counts by how much it can lengthen ``v`` (:func:`largest_gain`), and ``v`` may
@@ -86,9 +86,10 @@ class CompressedMean:
     ) -> CompressedMean:
         """The noise that stays within ``budget``, by one of four proofs.
 
-        ``calibration`` is as for :func:`privopt.privacy.compressed_noise_multiplier`: ``"mixture"``
-        is the least noise, by the exact law; ``"renyi"``, ``"split"`` and ``"published"`` are what
-        simpler proofs ask for. A given ``matrix``, fixed before the data are seen, has one proof.
+        ``calibration`` is as for :func:`privopt.privacy.compressed_noise_multiplier`:
+        ``"mixture"`` is the least noise, by the exact law; ``"renyi"``, ``"split"`` and
+        ``"published"`` are what simpler proofs ask for. A given ``matrix``, fixed before the data
+        are seen, has one proof.
         """
         check_calibration(query, budget, "sensitivity")
         unit = cls(query=query, scale=1.0, matrix=matrix, measurements=measurements)

@@ -52,9 +52,9 @@ def moved_loss_sum(
     of the gradients that are returned with them. Non-finite records contribute zero.
 
     *Generalised linear losses* are continued by lines of slope ``+-C/|x_i|`` from where their own
-    slopes leave these bounds: for every convex ``phi`` and all data the losses are then convex, and
-    ``C``-Lipschitz as functions of ``w``. Where they leave them is found once, by bisection among
-    the predictions of ``|w - c| <= R``. The gradient is that of
+    slopes leave these bounds: for every convex ``phi`` and all data the losses are then convex,
+    and ``C``-Lipschitz as functions of ``w``. Where they leave them is found once, by bisection
+    among the predictions of ``|w - c| <= R``. The gradient is that of
     :func:`privopt.mechanisms.clipped_gradient_sum`.
 
     *Any other loss* keeps its range too. Clipped gradients of a loss that is not ``C``-Lipschitz
@@ -266,8 +266,8 @@ class GibbsMechanism(NamedTuple):
         P(S) - e^epsilon P'(S)  <=  delta(epsilon) + (1 + e^epsilon) b,
 
     ``delta(epsilon)`` that of the exact laws. With ``m > 0`` the budget pays for it: the noise is
-    calibrated to a delta smaller by ``2^-30`` of it, and ``(1 + e^epsilon) b`` is below that share.
-    Pure differential privacy leaves nothing to pay with: it holds but for ``2^-64``.
+    calibrated to a delta smaller by ``2^-30`` of it, and ``(1 + e^epsilon) b`` is below that
+    share. Pure differential privacy leaves nothing to pay with: it holds but for ``2^-64``.
 
     *Arithmetic.* The draw is exact for the potential as it is computed, so the range is all that
     pure privacy rests on, and it holds whatever the records are. Gaussian DP needs convexity too,

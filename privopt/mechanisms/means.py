@@ -34,8 +34,8 @@ class ClippedMean(NamedTuple):
     ``n`` is the public design size and stays the divisor whatever the data. Clipping is total: a
     record that is not finite, or whose norms are not, counts as 0. A clipped record lies in both
     balls, so nothing is assumed of the records: neither a sparsity nor a norm. With ``R = L
-    sqrt(s)`` a record of norm at most ``L``, with at most ``s`` numbers that are not 0, stays as it
-    is, since then ``|z|_1 <= sqrt(s) |z|_2``.
+    sqrt(s)`` a record of norm at most ``L``, with at most ``s`` numbers that are not 0, stays as
+    it is, since then ``|z|_1 <= sqrt(s) |z|_2``.
 
     ``l2_clip`` and ``l1_clip`` are ``L`` and ``R``, ``size`` is ``n``, ``dim`` is for round-off.
 
@@ -245,8 +245,8 @@ class ProjectedMean(NamedTuple):
 def body_of(name: str, l1_clip: float, l2_clip: float) -> ConstraintSet:
     """A body that holds every mean of records that are clipped in two norms.
 
-    ``name`` is ``"l1_l2"``, the balls of the two clips together, ``"l1"`` or ``"l2"``, one of them,
-    or ``"none"``, the whole space.
+    ``name`` is ``"l1_l2"``, the balls of the two clips together, ``"l1"`` or ``"l2"``, one of
+    them, or ``"none"``, the whole space.
     """
     bodies: dict[str, ConstraintSet] = {
         "l1_l2": L1L2Ball(l1_clip, l2_clip),

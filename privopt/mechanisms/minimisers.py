@@ -248,9 +248,9 @@ class RegularisedMinimiser(NamedTuple):
 
         By the linear rate of :func:`privopt.convex.accelerated_descent`: with ``F_lambda``
         ``a``-strongly convex and ``b``-smooth, ``kappa = b/a``, ``F_lambda(w_T) - min <= (1 -
-        kappa^{-1/2})^T (L r + a r^2 / 2)`` for a start within ``r = min(R, L/a)`` of the minimiser,
-        and ``|w_T - argmin| <= sqrt(2 gap / a)``. (Null records have no gradient at the start.)
-        Infinite for numbers of which that is not so.
+        kappa^{-1/2})^T (L r + a r^2 / 2)`` for a start within ``r = min(R, L/a)`` of the
+        minimiser, and ``|w_T - argmin| <= sqrt(2 gap / a)``. (Null records have no gradient at the
+        start.) Infinite for numbers of which that is not so.
         """
         convexity, smoothness = self.curvature, self.regularisation + self.smoothness
         flat = self.regularisation < 0.0 or self.strong_convexity < 0.0 or not convexity > 0.0

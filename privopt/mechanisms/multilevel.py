@@ -5,9 +5,9 @@ is a function of coins and constants. Given all coins, the run is an ordinary co
 mechanisms with fixed parameters, and needs no filter for adaptive choices. It needs a rule under
 which no sequence of coins spends more than the budget.
 
-*Never reject a level.* A rule looks at the steps taken, before the next level is drawn. A rule that
-draws a level and stops if its cost does not fit would never take the large batches, nor the largest
-terms of the telescoping sum.
+*Never reject a level.* A rule looks at the steps taken, before the next level is drawn. A rule
+that draws a level and stops if its cost does not fit would never take the large batches, nor the
+largest terms of the telescoping sum.
 
 Costs are whole numbers of equal shares of a limit, rounded up: sums are exact on any device, and a
 new budget is a new table, which enters by argument.
@@ -95,8 +95,8 @@ class PublishedStop:
 
     Every mean is ``(epsilon/32, delta/16)``-private by the classical Gaussian mechanism. So a step
     of level ``k`` is ``(a epsilon, a delta)``-private with ``a = b_0 (3 2^(k+1) + 1)/(16 n)``:
-    three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q (exp(x) - 1)) <=
-    2 q x`` for ``x <= 1``. Steps are taken while ::
+    three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q (exp(x) - 1))
+    <= 2 q x`` for ``x <= 1``. Steps are taken while ::
 
         sqrt(2 ln(4/delta) sum a^2) + (epsilon/2) sum a^2 <= 1/2   and   sum a <= 1/4
 
@@ -108,7 +108,8 @@ class PublishedStop:
     Rogers and Wu 2023 (arXiv:2203.05481).
 
     ``costs`` of every level and ``limits`` are shares of the two limits, int32; ``epsilon`` and
-    ``delta`` are of all steps together: three quarters of the budget, from which the noise follows.
+    ``delta`` are of all steps together: three quarters of the budget, from which the noise
+    follows.
     """
 
     costs: Shares
@@ -151,8 +152,8 @@ class PublishedStop:
     ) -> DpEvent:
         """Three quarters of the budget, if noise, costs and limits are as published.
 
-        ``noise_multiplier`` is the noise on a sum over one record's largest share of it, ``levels`` what
-        a step does to privacy at each level.
+        ``noise_multiplier`` is the noise on a sum over one record's largest share of it,
+        ``levels`` what a step does to privacy at each level.
         """
         if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
             return NonPrivateDpEvent()

@@ -59,9 +59,9 @@ class SparseMinimiser:
 
     And ``<G, D> = -lambda |D|^2 - <v, D> <= |v|_2^2/(4 lambda)``. Together ``lambda |D|_1 <= |v|_1
     + sqrt(k H/lambda) |v|_2/2``. Euclidean: ``<G, D> >= 0`` leaves ``lambda |D|_2 <= |v|_2``; and
-    ``|D|_1 <= sqrt(d) |D|_2``. QED. On a set ``W`` normal vectors enter ``lambda D``, whose l1 norm
-    nothing bounds: hence the whole space. The growth like ``sqrt(H/lambda)`` is real: quadratics
-    that share one coordinate, a hub, have it.
+    ``|D|_1 <= sqrt(d) |D|_2``. QED. On a set ``W`` normal vectors enter ``lambda D``, whose l1
+    norm nothing bounds: hence the whole space. The growth like ``sqrt(H/lambda)`` is real:
+    quadratics that share one coordinate, a hub, have it.
 
     *Solver.* A point ``u`` within ``tau`` of the minimiser is moved to ``c - grad F(u)/lambda``,
     where the minimiser itself stays. The answer is then within ``(H/lambda) tau`` of the minimiser
@@ -250,10 +250,10 @@ def published_laplace_scale(query: SparseMinimiser, budget: Budget) -> float:
 def truncated_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> EmpiricalRisk:
     """The records of a generalised linear loss, each made as sparse and as short as is declared.
 
-    A row keeps its ``sparsity`` numbers of largest modulus, and is shortened until its length times
-    the bound of the slope, if there is one, is at most ``clip``. Every record is changed by itself,
-    so neighbours stay neighbours; rows that are as declared keep their bits. ValueError if the loss
-    is not one of a linear prediction.
+    A row keeps its ``sparsity`` numbers of largest modulus, and is shortened until its length
+    times the bound of the slope, if there is one, is at most ``clip``. Every record is changed by
+    itself, so neighbours stay neighbours; rows that are as declared keep their bits. ValueError if
+    the loss is not one of a linear prediction.
 
     Examples
     --------

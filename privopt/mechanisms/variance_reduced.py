@@ -32,8 +32,8 @@ class VarianceReducedGradient:
     remembered has been released.
 
     Gradients at anchors are clipped to ``C`` by ``query`` and get noise of ``scale``; differences
-    are clipped to ``C'`` by ``difference_query`` and get noise of ``difference_scale``. ``batches``
-    are of the differences; ``steps``, ``T``, include the anchors.
+    are clipped to ``C'`` by ``difference_query`` and get noise of ``difference_scale``.
+    ``batches`` are of the differences; ``steps``, ``T``, include the anchors.
 
     Formal guarantee
     ----------------

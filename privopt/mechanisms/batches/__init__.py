@@ -1,4 +1,4 @@
-"""Who takes part in each step: the samplers of batches."""
+"""Samplers of batches."""
 
 from privopt.mechanisms.batches.batches import (
     BATCHES,

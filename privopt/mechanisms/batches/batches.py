@@ -1,4 +1,4 @@
-"""What a sampler of batches answers; all records at every step, and a fixed number of them."""
+"""Protocol of batch samplers; all records, and batches of fixed size."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ Draw = Callable[[Array], tuple[Array, Array]]
 
 
 class Participation(NamedTuple):
-    """In which of ``T`` steps one record can take part: at most ``times``, any two ``gap`` apart.
+    """Participation of one record in ``T`` steps: at most ``times``, at least ``gap`` steps apart.
 
-    They are exactly ``gap`` steps apart if ``even`` (epochs in one order), else at least that.
+    The distance of consecutive participations is exactly ``gap`` if ``even`` (epochs in one
+    order).
 
     Examples
     --------
@@ -52,19 +53,19 @@ class Participation(NamedTuple):
 
 
 class Batches(Protocol):
-    r"""The set ``B_t`` of records that take part in step ``t``, drawn independently of the data.
+    r"""Sampler of the batches ``B_t``, independent of the data.
 
     The gradient of step ``t`` is ``g_t = (1/b) \sum_{i \in B_t} clip_C(grad l(w_t; x_i))``. The
-    divisor ``b`` is public, however many records came.
+    divisor ``b`` is public and does not depend on the number of sampled records.
 
     An implementation is a frozen dataclass registered as a pytree
-    (:func:`privopt.convex.pytree_dataclass`). Every field that enters ``composed`` is a field that
-    the device uses.
+    (:func:`privopt.convex.pytree_dataclass`). Every field that enters ``composed`` is used on the
+    device.
     """
 
     @property
     def block(self) -> int:
-        """For how many steps batches are drawn together; 0 if all records take part in all steps.
+        """Number of steps whose batches are sampled at once; 0 if every step uses all records.
 
         It changes speed and no bit.
         """
@@ -74,34 +75,34 @@ class Batches(Protocol):
 
     @property
     def by_number(self) -> bool:
-        """Whether the law of the batches depends on the order of the records.
+        """True if the law of the batches depends on the order of the records.
 
-        If so, records with multiplicities are refused: they are numbered group by group, and one
-        that is replaced would change the numbers of others.
+        Records with multiplicities are then rejected: they are numbered group by group, and
+        replacing one would change the numbers of others.
         """
 
     def divisor(self, size: float) -> float:
-        """``b``; ``size`` is the public number of records that the query divides by."""
+        """Return ``b``; ``size`` is the public number of records of the query."""
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
-        """The draws of a run; all randomness comes from ``key``. Not called at ``block = 0``.
+        """Return the sampler of a run; all randomness is from ``key``. Not called if ``block = 0``.
 
-        Rows from ``records`` on are not taken (:func:`present`).
+        Rows from ``records`` on are masked (:func:`present`).
         """
 
     def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """``steps`` adaptive answers, each with fresh Gaussian noise.
+        """Return the event of ``steps`` adaptive answers with independent Gaussian noise.
 
-        ``noise_multiplier`` is the noise's scale over the largest share of one record in an answer.
-        ValueError, with the reason, where no theorem covers these batches under ``relation``.
+        ``noise_multiplier`` is the noise standard deviation over the per-record sensitivity of an
+        answer. ValueError, with the reason, if no theorem covers these batches under ``relation``.
         """
 
     def participation(self, steps: int, relation: Relation) -> Participation:
-        """What correlated noise is calibrated to; ValueError where no theorem covers it."""
+        """Return the participation for correlated noise; ValueError if no theorem covers it."""
 
 
 def batch_size_of(batch_size: float, n: int) -> float:
-    """``batch_size`` in ``(0, n]``, ``n`` an integer up to 1.04e9; or ValueError."""
+    """Return ``batch_size``; check that it lies in ``(0, n]`` and that ``n`` is at most 1.04e9."""
     require_numbered("n", n)
     if not 0.0 < real("batch_size", batch_size) <= n:
         raise ValueError(
@@ -111,7 +112,7 @@ def batch_size_of(batch_size: float, n: int) -> float:
 
 
 def whole_batch_size(batch_size: float, n: int) -> int:
-    """``batch_size`` as an integer from 1 to ``n``, itself one up to 1.04e9; or ValueError."""
+    """Return ``batch_size`` as an integer from 1 to ``n``, ``n`` at most 1.04e9; else ValueError."""
     require_numbered("n", n)
     if not real("batch_size", batch_size).is_integer() or not 1 <= batch_size <= n:
         raise ValueError(f"batch_size must be an integer from 1 to {n}, got {shown(batch_size)}")
@@ -119,7 +120,7 @@ def whole_batch_size(batch_size: float, n: int) -> int:
 
 
 def step_count(steps: int) -> int:
-    """``steps`` as an integer from 0 on; or ValueError."""
+    """Return ``steps`` as a non-negative integer, or raise ValueError."""
     if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 0:
         raise ValueError(f"steps must be an integer from 0 on, got {shown(steps)}")
     return int(steps)
@@ -132,16 +133,16 @@ def padded_size(size: int) -> int:
 
 
 def present(rows: Array, records: Array | int) -> tuple[Array, Array]:
-    """``(rows, taken)``: a number outside ``0 .. records - 1`` is not taken, and becomes row 0.
+    """Return ``(rows, mask)``: a number outside ``0 .. records - 1`` is masked, and becomes row 0.
 
     JAX would gather the last record for it.
     """
-    taken = (rows >= 0) & (rows < jnp.asarray(records, rows.dtype))
-    return jnp.where(taken, rows, 0), taken
+    mask = (rows >= 0) & (rows < jnp.asarray(records, rows.dtype))
+    return jnp.where(mask, rows, 0), mask
 
 
 def require_numbered(name: str, count: int) -> None:
-    """ValueError unless so many records can be drawn by their numbers, in exact int32."""
+    """Check that ``count`` records can be numbered exactly in int32."""
     if positive_integer(name, count) > MAX_NUMBERED:
         raise ValueError(
             f"{name} must be at most {MAX_NUMBERED} where records are drawn by their numbers, "
@@ -150,7 +151,7 @@ def require_numbered(name: str, count: int) -> None:
 
 
 class FreshBatches:
-    """Batches that are drawn anew in every step, alike for all records."""
+    """Batches that are sampled independently in every step, with the same law for all records."""
 
     by_number = False
 
@@ -164,11 +165,11 @@ class FreshBatches:
 @pytree_dataclass
 @dataclass(frozen=True)
 class AllRecords:
-    """``B_t = {0, .., n-1}`` and ``b = n``, the public size, whatever the number of records.
+    """All records in every step: ``B_t = {0, .., n-1}`` and ``b = n``, the public size.
 
     Formal guarantee
     ----------------
-    ``T`` adaptive answers with fresh noise are ``sqrt(T)/z``-Gaussian DP, ``z`` the noise
+    ``T`` adaptive answers with independent noise are ``sqrt(T)/z``-Gaussian DP, ``z`` the noise
     multiplier, and twice that under ``replace_one``; exactly, under every relation.
 
     Examples
@@ -196,14 +197,14 @@ class AllRecords:
 @pytree_dataclass
 @dataclass(frozen=True)
 class FixedSizeBatches(FreshBatches):
-    """``B_t`` uniform among the sets of ``b`` of the first ``n`` records, fresh in every step.
+    """Uniform batches of ``b`` of the first ``n`` records, independent in every step.
 
     Formal guarantee
     ----------------
-    ``T`` adaptive answers with fresh noise are the ``T``-fold composition of Gaussian mechanisms on
-    samples without replacement, under ``replace_one`` only: a record added or removed would move
-    another one into or out of the batch. Far more noise is needed than for a Poisson batch of the
-    same size, since the record that is in the batch keeps another one out of it.
+    ``T`` adaptive answers with independent noise are the ``T``-fold composition of Gaussian
+    mechanisms on samples without replacement, under ``replace_one`` only: adding or removing a
+    record would move another one into or out of the batch. Much more noise is needed than for a
+    Poisson batch of the same size, since a record in the batch keeps another one out of it.
 
     Examples
     --------
@@ -222,7 +223,7 @@ class FixedSizeBatches(FreshBatches):
 
     @classmethod
     def of(cls, batch_size: float, n: int) -> FixedSizeBatches:
-        """Batches of ``batch_size`` of ``n`` records, at most 1.04e9."""
+        """Return batches of ``batch_size`` of ``n`` records, at most 1.04e9."""
         return cls(whole_batch_size(batch_size, n), n)
 
     def padded(self, places: int) -> FixedSizeBatches:

@@ -1,4 +1,4 @@
-"""Poisson batches, drawn in time of the batch and not of the data."""
+"""Poisson batches, of all records and of blocks in a cycle, sampled in time linear in the batch."""
 
 from __future__ import annotations
 
@@ -46,25 +46,23 @@ Sampler = Callable[[Array, Array | int], tuple[Array, Array]]
 @pytree_dataclass
 @dataclass(frozen=True)
 class PoissonBatches(FreshBatches):
-    """Each of at most ``n`` records is in ``B_t`` with probability ``q = b/n``, on its own.
+    """Poisson batches: each of at most ``n`` records is sampled independently with ``q = b/n``.
 
-    The divisor is ``b``, never the number that came; nothing depends on that number but the sum.
-    Batches have ``capacity`` places: beyond it records are left out, and so are all records after
-    the ``n``-th.
-
-    ``rate`` is ``q``, ``batch_size`` is ``b`` and ``most`` is ``n``.
+    The divisor is ``b``, not the number of sampled records. Batches have ``capacity`` places.
+    Sampled records beyond the capacity, and records after the ``n``-th, are left out. ``rate`` is
+    ``q``, ``batch_size`` is ``b`` and ``most`` is ``n``.
 
     Formal guarantee
     ----------------
-    ``T`` adaptive answers with fresh noise are the ``T``-fold composition of Poisson-sampled
-    Gaussian mechanisms, under every relation, and with probability ``tau = P(Binomial(n - 1, q) >=
-    capacity)`` a step reveals everything: unless the *others* fill the batch, which is as likely on
-    either neighbour, the record takes part as if there were no limit. The rate is accounted
-    ``2^-14`` higher than it is, for the arithmetic of the sampler.
+    ``T`` adaptive answers with independent noise are the ``T``-fold composition of Poisson-sampled
+    Gaussian mechanisms, under every relation. In addition, a step reveals everything with
+    probability ``tau = P(Binomial(n - 1, q) >= capacity)``: unless the *other* records fill the
+    batch, which is equally likely for both neighbours, the capacity does not affect the record.
+    The rate is accounted ``2^-14`` higher, for the arithmetic of the sampler.
 
-    Neighbours are data sets of at most ``n`` records, a public maximum (``Premises.n``).
-    Beyond it nothing is claimed under ``add_or_remove_one``: a record that goes brings the
-    ``(n + 1)``-th in.
+    Neighbours are data sets of at most ``n`` records, a public maximum (``Premises.n``). Beyond it
+    there is no guarantee under ``add_or_remove_one``: removing a record would bring in the ``(n +
+    1)``-th.
 
     Examples
     --------
@@ -85,9 +83,10 @@ class PoissonBatches(FreshBatches):
     def of(
         cls, batch_size: float, n: int, *, budget: Budget, steps: int, capacity: int | None = None
     ) -> PoissonBatches:
-        """Batches of expected size ``batch_size`` of at most ``n`` records, for ``steps`` steps.
+        """Return batches of expected size ``batch_size`` of at most ``n`` records.
 
-        Places for all but a thousandth of ``budget.delta``, unless ``capacity`` says how many.
+        By default the capacity suffices for ``steps`` steps with probability ``1 -
+        budget.delta/1000``.
         """
         batch_size = batch_size_of(batch_size, n)
         rate = min(1.0, round_up(batch_size / n))
@@ -150,31 +149,31 @@ class PoissonBatches(FreshBatches):
         return SelfComposedDpEvent(one, step_count(steps))
 
     def premises(self, relation: Relation) -> Premises:
-        """A public maximum of the number of records."""
+        """Return the assumptions: a public maximum of the number of records."""
         del relation
         return Premises(n=self.most)
 
 
 def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
-    """Draws batches in which each record is independently with probability ``rate``.
+    """Return a sampler of batches that contain each record independently with probability ``rate``.
 
-    The gaps between included records are geometric, ``P(G >= k) = (1 - rate)^k``, and the digits
-    of a geometric variable to any base are independent: digit ``j`` to base ``b`` is ``v`` with
-    probability proportional to ``(1 - rate)^{v b^j}``, the leading one without an end. Each is
-    drawn by comparing one word of 32 random bits with a table, so that ``O(capacity log most)``
-    bits are drawn, whatever the number of records. What is missing to exactness is of the kind
-    of floating-point noise: rates of inclusion are off by some 1e-6 of themselves in float32, and
-    what is less likely than ``2^-32`` does not occur.
+    The gaps between sampled records are geometric, ``P(G >= k) = (1 - rate)^k``, and the digits of
+    a geometric variable to any base are independent: digit ``j`` to base ``b`` is ``v`` with
+    probability proportional to ``(1 - rate)^{v b^j}``; the leading digit is unbounded. Each digit
+    is sampled by comparing a word of 32 random bits with a table, so ``O(capacity log most)`` bits
+    are used for any number of records. The deviation from the exact law is that of floating-point
+    arithmetic: inclusion rates have a relative error of about 1e-6 in float32, and events of
+    probability below ``2^-32`` do not occur.
 
     ``capacity``, the places in a batch, and ``most``, the largest number of records, are static.
-    The sampler is ``(key, records) -> (rows, taken)``, both of shape ``(capacity,)``: increasing
-    numbers of the first ``capacity`` included of ``records``, then zeros (int32); True for an
-    included record and False for an empty place.
+    The sampler is ``(key, records) -> (rows, mask)``, both of shape ``(capacity,)``. ``rows``
+    contains the increasing numbers of the first ``capacity`` sampled records, then zeros (int32).
+    ``mask`` is True for a sampled record and False for an empty place.
 
     Examples
     --------
-    >>> rows, taken = poisson_sampler(0.1, 20, 100)(jax.random.key(0), 100)
-    >>> rows.shape, bool((rows[taken] < 100).all())
+    >>> rows, mask = poisson_sampler(0.1, 20, 100)(jax.random.key(0), 100)
+    >>> rows.shape, bool((rows[mask] < 100).all())
     ((20,), True)
     """
     require_numbered("most", most)
@@ -201,15 +200,15 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
 
 
 def _words(key: Array, count: int) -> Array:
-    """Uniform words of 32 bits: two for one run of the generator, of which ``bits`` keeps one."""
+    """Return uniform words of 32 bits: two per run of the generator, of which ``bits`` keeps one."""
     return jax.random.key_data(jax.random.split(key, -(-count // 2))).ravel()[:count]
 
 
 def _thresholds(exponent: Array, *, leading: bool) -> Array:
-    """``2^32 P(D >= v)`` for ``v = 1..b-1``, ``P(D >= v) = (a^v - a^b)/(1 - a^b)``.
+    """Return ``2^32 P(D >= v)``, ``v = 1..b-1``, with ``P(D >= v) = (a^v - a^b)/(1 - a^b)``.
 
-    ``a = exp(-exponent)``; the leading digit has ``P(D >= v) = a^v``. A uniform word is below as
-    many of them as the digit is large.
+    ``a = exp(-exponent)``; the leading digit has ``P(D >= v) = a^v``. The digit is the number of
+    thresholds that exceed a uniform word.
     """
     value = jnp.arange(1, _BASE).astype(exponent.dtype)
     at_least = jnp.exp(-value * exponent)
@@ -219,14 +218,14 @@ def _thresholds(exponent: Array, *, leading: bool) -> Array:
 
 
 def _bounded_sum(steps: Array, bound: int) -> Array:
-    """Cumulative sums, or ``bound`` where they are larger; no overflow on the way."""
+    """Return cumulative sums clipped to ``bound``, without overflow."""
     if steps.shape[0] * bound < 2**31:
         return jnp.minimum(jnp.cumsum(steps, dtype=jnp.int32), bound)
     return jax.lax.associative_scan(lambda a, b: jnp.minimum(a + b, bound), steps)
 
 
 def capacity_of(others: int, rate: float, chance: float) -> int:
-    """The fewest places that so many others fill with at most this probability."""
+    """Return the fewest places that ``others`` records fill with probability at most ``chance``."""
     if rate >= 1.0 or chance <= 0.0:
         return others + 1
     low, high = -1, others
@@ -244,35 +243,36 @@ def _accounted(rate: float) -> float:
 @pytree_dataclass
 @dataclass(frozen=True)
 class CyclicPoissonBatches:
-    """Record ``i`` is in block ``i mod m``; step ``t`` takes a Poisson batch of block ``t mod m``.
+    """Poisson batches of blocks in a cycle: step ``t`` samples from block ``t mod m``.
 
-    Each record of the block is in ``B_t`` with probability ``q = b m/n``, on its own. The divisor
-    is ``b``. The gradients of ``m`` steps together, not those of one, are without bias.
-
-    ``sample`` is of one block, of ``ceil(n/m)`` records at most; ``cycle`` is ``m``. The blocks are
-    public, by the numbers of the records alone.
+    Record ``i`` is in block ``i mod m``. Each record of the block is in ``B_t`` independently with
+    probability ``q = b m/n``. The divisor is ``b``. The gradients of ``m`` steps together, not
+    those of one step, are unbiased. ``sample`` samples one block, of at most ``ceil(n/m)``
+    records; ``cycle`` is ``m``. The blocks are public: they depend on the record numbers alone.
 
     Formal guarantee
     ----------------
     Answers with noise of a lower triangular ``C`` with at most ``m`` diagonals are the
     ``ceil(T/m)``-fold composition of the Gaussian mechanisms on Poisson batches of a block, at the
-    noise multiplier over the largest norm of a column of ``C``; fresh noise has one diagonal.
+    noise multiplier over the largest norm of a column of ``C``. Independent noise has one
+    diagonal.
 
-    *Proof*. Record ``i`` can take part in the steps ``s_k = i mod m + k m`` alone. If it does, it
+    *Proof*. Record ``i`` can be sampled only in the steps ``s_k = i mod m + k m``. If it is, it
     adds ``C_{t s_k} v_k`` to row ``t`` of ``C g``, which vanishes unless ``s_k <= t < s_k + m =
-    s_{k+1}``: the rows from one of its steps to the next see no other. Take these rows as one
-    answer, given all rows before and who of the others takes part when. The parameter of a step is
-    a function of the rows before it, hence so is all that the others add to a row, and ``v_k`` is
-    known at ``s_k``. Without the others' share, a known shift, the answer is ``B C_{. s_k} v_k +
-    sigma xi`` with a coin ``B`` of probability ``q`` that nothing else depends on: a Gaussian
-    mechanism of contribution ``|C_{. s_k}| |v_k|`` on a Poisson sample. Columns at the end of the
+    s_{k+1}``: the rows from one of its steps to the next depend on no other. Take these rows as
+    one answer, given all rows before and the sampling of the other records. The parameter of a
+    step is a function of the rows before it, hence so is the contribution of the others to a row,
+    and ``v_k`` is known at ``s_k``. Without the contribution of the others, a known shift, the
+    answer is ``B C_{. s_k} v_k + sigma xi`` with an independent ``B ~ Bernoulli(q)``: a Gaussian
+    mechanism of sensitivity ``|C_{. s_k}| |v_k|`` on a Poisson sample. Columns at the end of the
     stream are cut, and shorter. These answers compose adaptively. Under ``replace_one`` the same
-    holds with ``v_k`` on one side and ``v'_k`` on the other. Where the others fill the places of a
-    batch, which is as likely on either neighbour, all is given away, as in ``PoissonBatches``.
+    holds with ``v_k`` on one side and ``v'_k`` on the other. If the others fill the places of a
+    batch, which is equally likely for both neighbours, everything is revealed, as in
+    ``PoissonBatches``.
 
-    The blocks must not move: under ``add_or_remove_one`` a record added shifts the numbers of
-    others, and it is refused. So are records that are stored with multiplicities, and noise without
-    a band, where no step of a record would be done with when the next one comes.
+    The blocks must be fixed. ``add_or_remove_one`` is rejected, because a new record shifts the
+    numbers of others. Records with multiplicities are rejected too, and so is noise without a
+    band, since the noise of a step would not have ended at the next step of the record.
 
     Source: Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu 2023
     (arXiv:2306.08153), on banded matrices and Poisson sampling in a cycle.
@@ -305,9 +305,10 @@ class CyclicPoissonBatches:
         steps: int,
         capacity: int | None = None,
     ) -> CyclicPoissonBatches:
-        """Batches of expected size ``batch_size`` of ``n`` records in ``cycle`` blocks.
+        """Return batches of expected size ``batch_size`` of ``n`` records in ``cycle`` blocks.
 
-        Places for all but a thousandth of ``budget.delta``, unless ``capacity`` says how many.
+        By default the capacity suffices for ``steps`` steps with probability ``1 -
+        budget.delta/1000``.
         """
         require_numbered("n", n)
         if count("cycle", cycle) > n:
@@ -346,10 +347,10 @@ class CyclicPoissonBatches:
         all_records = jnp.minimum(records, self.n)
 
         def batch(t: Array) -> tuple[Array, Array]:
-            turn = (t % self.cycle).astype(jnp.int32)
-            of_block = (all_records - turn + self.cycle - 1) // self.cycle
-            places, taken = sample(jax.random.fold_in(key, t), of_block)
-            return present(jnp.where(taken, places * self.cycle + turn, -1), all_records)
+            residue = (t % self.cycle).astype(jnp.int32)
+            of_block = (all_records - residue + self.cycle - 1) // self.cycle
+            places, mask = sample(jax.random.fold_in(key, t), of_block)
+            return present(jnp.where(mask, places * self.cycle + residue, -1), all_records)
 
         def draw(number: Array) -> tuple[Array, Array]:
             steps = number * self.block + jnp.arange(self.block, dtype=number.dtype)
@@ -361,10 +362,10 @@ class CyclicPoissonBatches:
         return self.banded(noise_multiplier, 1, steps, relation)
 
     def banded(self, noise_multiplier: float, band: int, steps: int, relation: Relation) -> DpEvent:
-        """``steps`` adaptive answers with noise of a lower triangular ``C`` of so many diagonals.
+        """Return the event of ``steps`` adaptive answers with noise of ``band`` diagonals.
 
-        ``noise_multiplier`` is the noise's scale over the largest share of one record in a row of ``C g``
-        times the largest norm of a column of ``C``.
+        ``noise_multiplier`` is the noise standard deviation over the product of the per-record
+        sensitivity of an answer and the largest norm of a column of ``C``.
         """
         require_places(relation, "blocks by number")
         if count("band", band) > self.cycle:
@@ -375,7 +376,7 @@ class CyclicPoissonBatches:
         return self.sample.composed(noise_multiplier, -(-step_count(steps) // self.cycle), relation)
 
     def premises(self, relation: Relation) -> Premises:
-        """The blocks, which are of so many records."""
+        """Return the assumptions: fixed blocks of a public maximum size."""
         del relation
         blocks = f"records are in {self.cycle} blocks by their numbers"
         return Premises(n=self.n, besides=(blocks,))

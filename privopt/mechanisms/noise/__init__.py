@@ -1,4 +1,4 @@
-"""The kinds of noise that are added to the answers."""
+"""Independent and correlated noise."""
 
 from privopt.mechanisms.noise.correlated import (
     BufferedNoise,

@@ -1,4 +1,8 @@
-"""Noise made of a factorisation, of its name, or of other noise that begins anew."""
+"""Correlated noise: Toeplitz, dense and restarted factorisations, and factories by name.
+
+Coefficients are rounded to float32, and ``C`` consists of the rounded ones: privacy is computed
+from the numbers that the device multiplies by.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +33,9 @@ from privopt.mechanisms.noise.noise import (
     CorrelatedNoise,
     IndependentNoise,
     Noise,
-    drawn,
-    restored,
     rows,
+    sample_normal,
+    unravelled,
     weighted,
 )
 from privopt.mechanisms.noise.trees import HonakerNoise, TreeNoise
@@ -43,12 +47,13 @@ MAX_GROWTH = 2.0**12  # of a past draw beside the fresh one: half of the bits of
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
 class SeriesNoise(CorrelatedNoise):
-    r"""``C = p/q`` as power series of the shift, so ``z = (q/p) xi``.
+    r"""Noise with ``C = p/q`` as power series of the shift: ``z = (q/p) xi``.
 
     .. math:: y_t = \xi_t - \sum_{j \ge 1} p_j y_{t-j}, \qquad z_t = \sum_{j \ge 0} q_j y_{t-j} .
 
-    ``p`` and ``q`` begin with 1. A band of ``C`` is ``p``, with ``q = 1``; a band of ``C^{-1}`` is
-    ``q``, with ``p = 1``. A ring holds as many vectors ``y`` as the longer series has coefficients.
+    ``p`` and ``q`` begin with 1. A banded ``C`` is ``p``, with ``q = 1``; a banded ``C^{-1}`` is
+    ``q``, with ``p = 1``. The state is a ring of vectors ``y``, one for each coefficient of the
+    longer series.
 
     Examples
     --------
@@ -71,35 +76,35 @@ class SeriesNoise(CorrelatedNoise):
         return rows(max(np.size(self.numerator), np.size(self.denominator)), point)
 
     def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        t, places, noise = jnp.asarray(t), state.shape[0], drawn(key, t, like)
+        t, places, noise = jnp.asarray(t), state.shape[0], sample_normal(key, t, like)
         lags = jnp.mod(t - jnp.arange(places, dtype=t.dtype), places)
 
-        def of_the_past(series: ArrayLike) -> Array:
+        def past_sum(series: ArrayLike) -> Array:
             numbers = jnp.asarray(series, noise.dtype).at[0].set(0.0)
             return weighted(jnp.pad(numbers, (0, places - numbers.size))[lags], state)
 
         if np.size(self.numerator) > 1:
-            noise = noise - of_the_past(self.numerator)
+            noise = noise - past_sum(self.numerator)
         state = jax.lax.dynamic_update_index_in_dim(state, noise, jnp.mod(t, places), 0)
         if np.size(self.denominator) > 1:
-            noise = noise + of_the_past(self.denominator)
-        return restored(noise, like), state
+            noise = noise + past_sum(self.denominator)
+        return unravelled(noise, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         series = np.asarray(self.numerator), np.asarray(self.denominator)
         numerator, denominator = (each[:steps] for each in series)
-        found = SeriesFactorisation("series", steps, numerator, denominator)
+        factorisation = SeriesFactorisation("series", steps, numerator, denominator)
         if numerator.size > 1:
-            remembered = SeriesFactorisation("series", steps, numerator).inverse()
-            _require_streamable("numerator", remembered, steps)
-        _require_streamable("denominator", found.inverse(), steps)
-        return found
+            inverse = SeriesFactorisation("series", steps, numerator).inverse()
+            _require_streamable("numerator", inverse, steps)
+        _require_streamable("denominator", factorisation.inverse(), steps)
+        return factorisation
 
 
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
 class BufferedNoise(CorrelatedNoise):
-    r"""``C`` Toeplitz with ``c_0 = 1, c_k = \sum_i omega_i theta_i^{k-1}``: few geometric buffers.
+    r"""Noise with Toeplitz ``C``, ``c_0 = 1, c_k = \sum_i omega_i theta_i^{k-1}``: geometric buffers.
 
     .. math:: z_t = \xi_t - \sum_i \omega_i u_i, \qquad u_i \leftarrow \theta_i u_i + z_t .
 
@@ -125,22 +130,22 @@ class BufferedNoise(CorrelatedNoise):
         return rows(np.size(self.omega), point)
 
     def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        fresh = drawn(key, t, like)
+        fresh = sample_normal(key, t, like)
         noise = fresh - weighted(jnp.asarray(self.omega, fresh.dtype), state)
         state = jnp.asarray(self.theta, fresh.dtype)[:, None] * state + noise[None]
-        return restored(noise, like), state
+        return unravelled(noise, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
-        found = BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
+        factorisation = BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
         with np.errstate(over="ignore", invalid="ignore"):
-            _require_streamable("omega", found.inverse(), steps)
-        return found
+            _require_streamable("omega", factorisation.inverse(), steps)
+        return factorisation
 
 
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
 class DenseNoise(CorrelatedNoise):
-    r"""``z_t = \sum_{s \le t} R_{ts} xi_s``, ``R = C^{-1}``; all vectors ``xi`` are remembered.
+    r"""Noise ``z_t = \sum_{s \le t} R_{ts} xi_s``, ``R = C^{-1}``; the state contains all ``xi``.
 
     ``inverse`` is ``R``, lower triangular and invertible, of shape ``(steps, steps)``.
 
@@ -169,10 +174,10 @@ class DenseNoise(CorrelatedNoise):
         return rows(np.shape(self.inverse)[0], point)
 
     def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
-        fresh = drawn(key, t, like)
+        fresh = sample_normal(key, t, like)
         state = jax.lax.dynamic_update_index_in_dim(state, fresh, t, 0)
         row = jnp.asarray(self.inverse, fresh.dtype)[t]
-        return restored(weighted(row, state), like), state
+        return unravelled(weighted(row, state), like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         inverse = np.asarray(self.inverse, np.float64)
@@ -183,15 +188,15 @@ class DenseNoise(CorrelatedNoise):
 
 
 def _coefficients(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
-    """``values`` in float32, read-only; ValueError unless they are numbers, finite in float32."""
-    given = np.asarray(values)
-    if given.ndim != dimensions or not given.size or given.dtype.kind not in "fiu":
+    """Return ``values`` in float32, read-only; check that they are finite real numbers."""
+    array = np.asarray(values)
+    if array.ndim != dimensions or not array.size or array.dtype.kind not in "fiu":
         raise ValueError(
             f"{name} must be an array of real numbers with {dimensions} dimensions, got shape "
-            f"{given.shape} of {given.dtype}"
+            f"{array.shape} of {array.dtype}"
         )
     with np.errstate(over="ignore"):
-        rounded = np.array(given, np.float32)
+        rounded = np.array(array, np.float32)
     if not np.isfinite(rounded).all():
         raise ValueError(f"{name} must be finite in float32, got infinities or NaN")
     rounded.setflags(write=False)
@@ -199,9 +204,9 @@ def _coefficients(name: str, values: ArrayLike, dimensions: int) -> np.ndarray:
 
 
 def _require_streamable(name: str, weights: np.ndarray, steps: int) -> None:
-    """ValueError unless the weights of past draws, over that of the fresh one, stay moderate.
+    """Check that the weights of past noise, relative to new noise, are at most ``MAX_GROWTH``.
 
-    Otherwise the past grows until float32 rounds the fresh draw off, which privacy rests on.
+    Otherwise the past grows until float32 rounds off the new noise, on which privacy depends.
     """
     if not np.all(np.abs(weights) <= MAX_GROWTH):
         raise ValueError(
@@ -213,12 +218,12 @@ def _require_streamable(name: str, weights: np.ndarray, steps: int) -> None:
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
 class RestartedNoise(CorrelatedNoise):
-    """``noise`` from its first step again, with fresh draws, after every ``period`` steps.
+    """Noise that restarts with independent samples after every ``period`` steps.
 
     Formal guarantee
     ----------------
-    ``C`` is block diagonal: epochs have independent noise, and a record that takes part in several
-    of them moves each.
+    ``C`` is block diagonal: epochs have independent noise, and a record that is sampled in several
+    epochs changes each of them.
 
     Examples
     --------
@@ -246,8 +251,8 @@ class RestartedNoise(CorrelatedNoise):
         t = jnp.asarray(t)
         epoch, place = jnp.divmod(t, jnp.asarray(self.period).astype(t.dtype))
         # A loop of one turn or none: a choice between two memories would copy them in every step.
-        begun = (place == 0).astype(t.dtype)
-        state = jax.lax.fori_loop(0, begun, lambda _, old: self.noise.init(like), state)
+        restarts = (place == 0).astype(t.dtype)
+        state = jax.lax.fori_loop(0, restarts, lambda _, old: self.noise.init(like), state)
         return self.noise.update(state, place, jax.random.fold_in(key, epoch), like)
 
     def factorisation(self, steps: int) -> Factorisation:
@@ -259,10 +264,10 @@ MAX_OPTIMUM = 1024  # steps for which a name may ask for the optimum
 
 @checked
 def correlated_noise(factorisation: Factorisation) -> Noise:
-    """The noise whose prefix sums are ``B xi``.
+    """Return the noise whose prefix sums are ``B xi``.
 
-    Its own ``factorisation(steps)`` is that of the numbers in float32 which it adds, and privacy is
-    computed from that one. ValueError for a kind that no noise streams.
+    Its ``factorisation(steps)`` consists of the float32 numbers that it uses, and privacy is
+    computed from this one. ValueError for a kind of factorisation without a noise.
 
     Examples
     --------
@@ -291,10 +296,10 @@ def correlated_noise(factorisation: Factorisation) -> Noise:
 def noise_of(
     noise: Noise | str | None, steps: int, band: int | None = None, optimise: bool = False
 ) -> Noise:
-    """A given noise as it is, the noise of a name, or independent noise for None.
+    """Return ``noise`` itself, the noise of this name, or independent noise for None.
 
-    Names are those of :func:`privopt.factorisations.factorise`. A named noise is made for ``steps``
-    steps; ``band`` and ``optimise`` are for names that have them.
+    Names are those of :func:`privopt.factorisations.factorise`. A named noise is constructed for
+    ``steps`` steps; ``band`` and ``optimise`` apply to names that have them.
 
     Examples
     --------
@@ -316,8 +321,8 @@ def noise_of(
         raise ValueError(f"optimise must be False where noise is no name, got {shown(optimise)}")
     if noise is None:
         return IndependentNoise()
-    found: Noise = answering("noise", noise, QUESTIONS, FACTORISATIONS)
-    return found
+    checked_noise: Noise = answering("noise", noise, QUESTIONS, FACTORISATIONS)
+    return checked_noise
 
 
 @lru_cache(maxsize=32)
