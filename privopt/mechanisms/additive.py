@@ -97,7 +97,7 @@ class GaussianMechanism(_AdditiveNoise[Query]):
 
     @classmethod
     def calibrated(cls, query: Query, budget: Budget, *, compositions: int = 1) -> Self:
-        """Return the mechanism with the least noise for ``compositions`` releases within ``budget``.
+        """Return the mechanism with the least noise for ``compositions`` releases.
 
         ValueError if ``budget.delta`` is 0, or at most the cost of the truncated noise tails.
         """
@@ -123,7 +123,7 @@ class GaussianMechanism(_AdditiveNoise[Query]):
 
 
 class LaplaceMechanism(_AdditiveNoise[Query]):
-    """Laplace mechanism ``query(data) + z`` with independent ``z_j``, ``E |z_j| = b``, ``scale = b``.
+    """Laplace mechanism ``query(data) + z``: independent ``z_j``, ``E |z_j| = b``, ``scale = b``.
 
     Formal guarantee
     ----------------

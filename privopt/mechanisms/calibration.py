@@ -44,8 +44,8 @@ def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     tails = 0.5 * end_cost(0.0, numbers)
     if not budget.delta > 8.0 * tails:
         raise ValueError(
-            f"delta must exceed {8.0 * tails:.3g}, four times what the tails of {numbers:.3g} drawn "
-            f"numbers cost, got {shown(budget.delta)}"
+            f"delta must exceed {8.0 * tails:.3g}, four times the cost of the tails of "
+            f"{numbers:.3g} numbers, got {shown(budget.delta)}"
         )
     epsilon = min(budget.epsilon, math.log(0.25 * budget.delta / tails - 1.0))
     remaining = math.nextafter(budget.delta - end_cost(epsilon, numbers), 0.0)

@@ -27,7 +27,7 @@ def sum_error(terms: float, largest: float = 1.0) -> float:
 
 
 def max_terms(dtype: DTypeLike) -> int:
-    """Return the number of terms in ``dtype`` with the error of ``MAX_TERMS`` in float32: ``2^-7/u``."""
+    """Return ``2^-7/u``, the terms in ``dtype`` with the error of ``MAX_TERMS`` in float32."""
     return int(2.0 * MAX_TERMS * UNIT / float(jnp.finfo(dtype).eps))
 
 

@@ -65,7 +65,7 @@ class Batches(Protocol):
 
     @property
     def block(self) -> int:
-        """Number of steps whose batches are sampled at once; 0 if every step uses all records.
+        """Number of steps sampled at once; 0 if every step uses all records.
 
         It changes speed and no bit.
         """
@@ -102,7 +102,7 @@ class Batches(Protocol):
 
 
 def batch_size_of(batch_size: float, n: int) -> float:
-    """Return ``batch_size``; check that it lies in ``(0, n]`` and that ``n`` is at most 1.04e9."""
+    """Return ``batch_size``; check that it is in ``(0, n]`` and that ``n`` is at most 1.04e9."""
     require_numbered("n", n)
     if not 0.0 < real("batch_size", batch_size) <= n:
         raise ValueError(
@@ -112,7 +112,7 @@ def batch_size_of(batch_size: float, n: int) -> float:
 
 
 def whole_batch_size(batch_size: float, n: int) -> int:
-    """Return ``batch_size`` as an integer from 1 to ``n``, ``n`` at most 1.04e9; else ValueError."""
+    """Return ``batch_size``, an integer from 1 to ``n <= 1.04e9``, or raise ValueError."""
     require_numbered("n", n)
     if not real("batch_size", batch_size).is_integer() or not 1 <= batch_size <= n:
         raise ValueError(f"batch_size must be an integer from 1 to {n}, got {shown(batch_size)}")
@@ -165,7 +165,7 @@ class FreshBatches:
 @pytree_dataclass
 @dataclass(frozen=True)
 class AllRecords:
-    """All records in every step: ``B_t = {0, .., n-1}`` and ``b = n``, the public size.
+    """Full batches: ``B_t = {0, .., n-1}`` and ``b = n``, the public size.
 
     Formal guarantee
     ----------------

@@ -79,7 +79,7 @@ class OrderedBatches(Passes):
     def of(
         cls, batch_size: float, n: int, epochs: int = 1, order: str = "stored"
     ) -> OrderedBatches:
-        """Return ``epochs`` passes over ``n`` records, at most 1.04e9, in batches of ``batch_size``."""
+        """Return ``epochs`` passes over ``n <= 1.04e9`` records in batches of ``batch_size``."""
         return cls(whole_batch_size(batch_size, n), n, count("epochs", epochs), order)
 
     def padded(self, places: int) -> OrderedBatches:
@@ -195,7 +195,7 @@ class ShuffledBatches(Passes):
 
 
 def require_places(relation: Relation, subject: str) -> None:
-    """Reject ``add_or_remove_one`` for ``subject``: a new record changes the places of others."""
+    """Refuse ``add_or_remove_one``, under which a new record changes the places of others."""
     if Relation(relation) is Relation.ADD_OR_REMOVE_ONE:
         raise ValueError(
             f"relation must be replace_one or zero_out for {subject}, where a record "

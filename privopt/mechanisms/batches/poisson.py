@@ -200,7 +200,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
 
 
 def _words(key: Array, count: int) -> Array:
-    """Return uniform words of 32 bits: two per run of the generator, of which ``bits`` keeps one."""
+    """Return uniform words of 32 bits, two per run of the generator; ``bits`` keeps only one."""
     return jax.random.key_data(jax.random.split(key, -(-count // 2))).ravel()[:count]
 
 

@@ -104,7 +104,7 @@ class SeriesNoise(CorrelatedNoise):
 @pytree_dataclass
 @dataclass(frozen=True, eq=False)
 class BufferedNoise(CorrelatedNoise):
-    r"""Noise with Toeplitz ``C``, ``c_0 = 1, c_k = \sum_i omega_i theta_i^{k-1}``: geometric buffers.
+    r"""Toeplitz noise of geometric buffers: ``c_0 = 1, c_k = \sum_i omega_i theta_i^{k-1}``.
 
     .. math:: z_t = \xi_t - \sum_i \omega_i u_i, \qquad u_i \leftarrow \theta_i u_i + z_t .
 

@@ -58,7 +58,7 @@ class Noise(Protocol):
         """
 
     def factorisation(self, steps: int) -> Factorisation:
-        """Return ``A = B C`` of the first ``steps`` steps, on the host; ValueError beyond its length."""
+        """Return ``A = B C`` of the first ``steps`` steps; ValueError beyond its length."""
 
     def event(
         self, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
@@ -72,7 +72,7 @@ class Noise(Protocol):
 
 
 def sample_normal(key: Array, t: Array, like: Pytree) -> Array:
-    """Draw ``N(0, I)`` from ``fold_in(key, t)``, one number for each number of ``like``."""
+    """Sample ``N(0, I)`` from ``fold_in(key, t)``, one number for each number of ``like``."""
     vector, _ = ravel_pytree(like)
     return draws.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
 
@@ -160,7 +160,7 @@ def _banded_event(
     steps: int,
     relation: Relation,
 ) -> DpEvent:
-    """Return the event of noise whose band ends before a record can be sampled again."""
+    """Return the event of noise with a band that ends before a record can be sampled again."""
     if steps == 0:
         return batches.banded(noise_multiplier, 1, steps, relation)
     once = _Query(noise, _content(noise), steps, Participation(1, 1, even=True))
@@ -177,7 +177,7 @@ def _banded_event(
 
 @dataclass(frozen=True)
 class _Query:
-    """A key of the caches below: a noise is compared by its content."""
+    """Key of the caches below: a noise is compared by its content."""
 
     noise: Noise = field(compare=False)
     content: object
