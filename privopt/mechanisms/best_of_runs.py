@@ -31,7 +31,7 @@ class PointScore(NamedTuple):
     """Score of a point: the norm of the clipped mean gradient, or a clipped risk.
 
     The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B
-    = C R``. Nothing is clipped if losses are ``C``-Lipschitz; the losses need no bounded range.
+    = C R``. No loss is clipped if losses are ``C``-Lipschitz; the losses need no bounded range.
 
     The public term is returned separately and added to the noisy score, because a large public
     term would round off the contribution of a record before the noise. For the risk it is
@@ -51,8 +51,7 @@ class PointScore(NamedTuple):
     radius: float | None = None
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return ``2C/n`` for the norm, ``2 C R/n`` for the risk (``replace_one``), else half of
-        that.
+        """Return ``2C/n`` (norm) or ``2 C R/n`` (risk) for ``replace_one``, else half of it.
 
         It includes the float32 round-off of two answers: three roundings of the risk, the products
         with multiplicities, the sum and the mean; ten roundings of the norm, for every dimension.
@@ -108,8 +107,9 @@ class PointScore(NamedTuple):
 @pytree_dataclass
 @dataclass(frozen=True, kw_only=True)
 class BestOfRuns:
-    """Repeat run and score, stop with probability ``gamma``; release only the point of the best
-    score.
+    """Best of a random number of runs, each stopping with probability ``gamma``.
+
+    Only the point of the best score is released.
 
     If a run succeeds with probability 1/2, all runs fail with probability ``gamma/(1 + gamma)``.
     ``scale`` is the standard deviation of the noise on every score; ``odds = 2^30 gamma`` is an

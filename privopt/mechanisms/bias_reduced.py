@@ -48,11 +48,11 @@ _LEAST_NOISE = 2.0**-20  # where delta alone pays for a sample: rates take logar
 class BiasReducedGradient:
     """Multilevel gradient, an estimate with the bias of a large batch.
 
-    ``G = (1/p_N) (mean_{2b}(B) - (mean_b(O) + mean_b(E))/2) + mean_{b_0}(I)``, ``b = b_0 2^N``. ``N`` is a public level (:class:`LevelLaw`), ``B`` a random ordered set of
-    ``2b`` records, ``O`` and ``E`` its two halves, ``I`` an independent set. Each mean is private
-    by itself: ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma xi))``, with
-    independent noise ``xi``, the same ``sigma`` on the *sum* of every size. ``G`` itself is not
-    projected.
+    ``G = (1/p_N) (mean_{2b}(B) - (mean_b(O) + mean_b(E))/2) + mean_{b_0}(I)``, ``b = b_0 2^N``.
+    ``N`` is a public level (:class:`LevelLaw`), ``B`` a random ordered set of ``2b`` records,
+    ``O`` and ``E`` its two halves, ``I`` an independent set. Each mean is private by itself:
+    ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma xi))``, with independent
+    noise ``xi``, the same ``sigma`` on the *sum* of every size. ``G`` itself is not projected.
 
     *Bias.* A noisy mean, projected onto a small set, has a small error, with a bias. With ``m_b``
     the expectation of ``mean_b`` over sets and noise, ``E G = sum_k (m_{b_0 2^(k+1)} - m_{b_0

@@ -39,18 +39,17 @@ _ROUND_OFF = 16.0  # of a loss, in units in its last place
 def moved_loss_sum(
     risk: EmpiricalRisk, clip: Number, centre: Array, radius: Number, resolution: Number
 ) -> ValueAndGradient:
-    """Return ``w -> (sum_i m_i (loss(w; x_i) - loss(c; x_i)), its gradient)``, with clipping at
-    ``C``.
+    """Return ``w -> (sum_i m_i (loss(w; x_i) - loss(c; x_i)), its gradient)``, clipped at ``C``.
 
     For ``|w - c| <= R``. The loss difference of a record is clipped to the interval between the
     tangents at both points:
 
         <g(c), w - c>  <=  loss(w) - loss(c)  <=  <g(w), w - c>,    |g| <= C.
 
-    For a convex loss with these gradients the difference is unchanged. For any computed difference, the
-    contribution of a record is at most ``C |w - c|``. If the round-off of the two losses exceeds
-    ``resolution``, the loss is replaced by its tangent at ``c``. Values are the integrals of the
-    gradients that are returned with them. Non-finite records contribute zero.
+    For a convex loss with these gradients the difference is unchanged. For any computed
+    difference, the contribution of a record is at most ``C |w - c|``. If the round-off of the two
+    losses exceeds ``resolution``, the loss is replaced by its tangent at ``c``. Values are the
+    integrals of the gradients that are returned with them. Non-finite records contribute zero.
 
     *Generalised linear losses* are extended by lines of slope ``+-C/|x_i|`` from the points at
     which their own slopes exceed these bounds. For every convex ``phi`` and all data the losses
@@ -59,8 +58,8 @@ def moved_loss_sum(
     :func:`privopt.mechanisms.clipped_gradient_sum`.
 
     *Any other loss* has the same range. Clipped gradients of a loss that is not ``C``-Lipschitz
-    are not the gradients of a convex function; the Lipschitz constant is assumed. A record whose
-    gradient at ``c`` is not finite contributes zero.
+    are not the gradients of a convex function; the Lipschitz constant is assumed. A record with a
+    non-finite gradient at ``c`` contributes zero.
     """
     if risk.linear is not None:
         return _linear(risk.linear, risk.counts, clip, centre, radius, resolution)
@@ -138,7 +137,7 @@ def _general(
 
 
 def _ends(loss: ScalarLoss, labels: Array, bound: Array, reach: Array) -> tuple[Array, Array]:
-    """Return the interval of predictions, of size at most ``reach``, with slopes within the bound."""
+    """Return the interval of predictions up to ``reach`` with slopes within the bound."""
     # By inverse hyperbolic sines: magnitudes may span three hundred decades.
     ends = jnp.arcsinh(jnp.minimum(reach, jnp.finfo(reach.dtype).max))
 

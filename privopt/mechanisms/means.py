@@ -74,8 +74,7 @@ class ClippedMean(NamedTuple):
         return cls(clip, l1_clip, float(problem_class.n), problem_class.dim)
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return ``L/n``, twice that under ``replace_one``; plus round-off, a few ``n^2 2^-53`` of
-        it.
+        """Return ``L/n``, twice that under ``replace_one``, plus round-off of a few ``n^2 2^-53``.
 
         Attained by a flat record of ``s`` numbers and, under ``replace_one``, its negative.
         """
@@ -119,9 +118,7 @@ class ClippedMean(NamedTuple):
         return finite.rmatvec(weights) / self.size
 
     def clipped(self, objective: EmpiricalRisk) -> Array:
-        """Return the number of changed records. It is secret; if positive, no bound on the risk
-        holds.
-        """
+        """Return the secret number of changed records. If positive, no risk bound holds."""
         points = _points(objective)
         changed = (self._factors(points) < _CLIPPED).astype(points.dtype)
         return changed.sum() if objective.counts is None else objective.counts @ changed

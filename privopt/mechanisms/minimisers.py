@@ -425,9 +425,7 @@ class OnePass(NamedTuple):
         return relation.multiple * step_size * self.gradient.contribution
 
     def premises(self, relation: Relation) -> Premises:
-        """Return the assumptions: convex losses with ``H <= 2/eta``, generalised linear or with
-        ``L``.
-        """
+        """Return the assumptions: convex, ``H <= 2/eta``, generalised linear or with ``L``."""
         return self.gradient.premises(relation) & Premises(
             convex=True,
             smoothness=2.0 / positive_number("step_size", self.step_size) * (1.0 + 2.0**-50),

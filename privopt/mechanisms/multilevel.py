@@ -7,8 +7,8 @@ adaptive choices. It needs a rule that keeps the cost of every sequence of level
 budget.
 
 *Levels are never rejected.* A rule depends on the steps taken, before the next level is sampled. A
-rule that rejects levels that cost more than the rest would never take large batches, and would omit
-the largest terms of the telescoping sum.
+rule that rejects levels that cost more than the rest would never take large batches, and would
+omit the largest terms of the telescoping sum.
 
 Costs are integer multiples of equal shares of a limit, rounded up: sums are exact on every device,
 and a new budget is a new table, which is an argument of the program.
@@ -118,7 +118,7 @@ class PublishedStop:
 
     @classmethod
     def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
-        """Return the rule for batches of ``2 base`` to ``2^(highest + 1) base`` records of ``n``."""
+        """Return the rule for ``2 base`` to ``2^(highest + 1) base`` records of ``n``."""
         costs = _published_shares(budget, n, base, highest)
         limits = np.array([_UNITS, _UNITS], np.int32)
         return cls(costs, limits, 0.75 * budget.epsilon, 0.75 * budget.delta)

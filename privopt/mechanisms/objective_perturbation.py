@@ -125,9 +125,7 @@ class PerturbedMinimiser(NamedTuple):
         return 2.0 * self.error if self.needed_steps <= self.steps else math.inf
 
     def premises(self, relation: Relation) -> Premises:
-        """Return the assumptions: convex losses of a linear prediction, with ``H``; ``L`` is
-        enforced.
-        """
+        """Return the assumptions: convex losses of a linear prediction, with ``H``."""
         return self.gradient.premises(relation) & Premises(
             convex=True,
             smoothness=self.smoothness,
@@ -234,7 +232,9 @@ class ObjectivePerturbationAnalysis(NamedTuple):
 
 
 def _tight(query: PerturbedMinimiser, budget: Budget) -> float:
-    """Solve ``2 delta_G(epsilon - J; s/sigma) = delta`` or ``J + s/beta = epsilon``, J the jacobian."""
+    """Solve ``2 delta_G(epsilon - J; s/sigma) = delta`` or ``J + s/beta = epsilon``.
+
+    ``J`` is the jacobian."""
     remaining = budget.epsilon - query.jacobian
     if not remaining > 0.0:
         return math.inf

@@ -33,8 +33,9 @@ _RELATIVE_ERROR = 1e-3  # what the solver may add to a sensitivity
 @pytree_dataclass
 @dataclass(frozen=True)
 class SparseMinimiser:
-    """Minimiser ``argmin_w (1/n) sum_i l(w; x_i) + (lambda/2) |w - c|^2`` over ``R^d``, sparse
-    gradients.
+    """Minimiser ``argmin_w (1/n) sum_i l(w; x_i) + (lambda/2) |w - c|^2`` over ``R^d``.
+
+    Gradients are sparse.
 
     *Sensitivity.* Let all losses be convex, ``L``-Lipschitz and ``H``-smooth on ``R^d``, every
     gradient have at most ``s`` nonzero numbers, and the gradients of one loss at two points differ
@@ -105,8 +106,9 @@ class SparseMinimiser:
         smoothing: float = 0.0,
         glm: bool = False,
     ) -> SparseMinimiser:
-        """Return the query for a class with ``sparsity``; the solver adds a thousandth to
-        sensitivities.
+        """Return the query for a class with ``sparsity``.
+
+        The solver adds a thousandth to the sensitivities.
 
         ``glm`` is True for generalised linear losses. Other arguments:
         :meth:`RegularisedMinimiser.of`.
@@ -164,9 +166,7 @@ class SparseMinimiser:
         )
 
     def premises(self, relation: Relation) -> Premises:
-        """Return the assumptions of the minimiser on the whole space; sparse gradients or linear
-        models.
-        """
+        """Return the assumptions: whole space, and sparse gradients or a linear model."""
         assumptions = self.minimiser.premises(relation) & Premises(whole_space=True)
         if self.kept is None:
             return assumptions & Premises(sparsity=self.sparsity)

@@ -25,8 +25,9 @@ _EXTREME = 1e30  # of a clip: its square and its round-off are numbers of float3
 
 
 class ClippedMoments(NamedTuple):
-    """Second moments ``(1/n) (sum_i vec(x_i x_i^T), w sum_i r_i x_i)``, ``|x_i| <= X``, ``|r_i| <=
-    Y``.
+    """Clipped second moments ``(1/n) (sum_i vec(x_i x_i^T), w sum_i r_i x_i)``.
+
+    Features and residuals are clipped: ``|x_i| <= X``, ``|r_i| <= Y``.
 
     ``vec`` is the upper triangle with its off-diagonal part times ``sqrt(2)``, so that norms are
     Frobenius norms. The residual ``r_i = y_i - <x_i, c>`` is taken at a public centre ``c``. Each
@@ -65,9 +66,7 @@ class ClippedMoments(NamedTuple):
     def of(
         cls, problem_class: ProblemClass, *, label_clip: float | None = None, weight: float = 1.0
     ) -> ClippedMoments:
-        """Return the query for a class of squared losses; ``X`` and ``Y`` from
-        :func:`largest_record`.
-        """
+        """Return the query for squared losses; ``X`` and ``Y`` are from :func:`largest_record`."""
         instance("problem_class", problem_class, ProblemClass)
         if not problem_class.smoothness:
             raise ValueError(
@@ -96,8 +95,7 @@ class ClippedMoments(NamedTuple):
         return self.dim * (self.dim + 3) // 2
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return the distance above over ``n``; ``X sqrt(X^2 + w^2 Y^2)/n`` except for
-        ``replace_one``.
+        """Return the distance over ``n``, or ``X sqrt(X^2 + w^2 Y^2)/n`` without ``replace_one``.
 
         Float64 round-off is charged: of norms, and of a sum in any order, which is within ``n^2
         2^-53`` contributions of the exact one for either neighbour.

@@ -247,7 +247,6 @@ class FixedSizeBatches(FreshBatches):
 
     def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         require_public_size(relation, "batches of fixed size")
-        one = SampledWithoutReplacementDpEvent(
-            self.n, self.batch_size, GaussianDpEvent(noise_multiplier)
-        )
+        gaussian = GaussianDpEvent(noise_multiplier)
+        one = SampledWithoutReplacementDpEvent(self.n, self.batch_size, gaussian)
         return SelfComposedDpEvent(one, step_count(steps))

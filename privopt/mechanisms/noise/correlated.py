@@ -264,7 +264,7 @@ MAX_OPTIMUM = 1024  # steps for which a name may ask for the optimum
 
 @checked
 def correlated_noise(factorisation: Factorisation) -> Noise:
-    """Return the noise whose prefix sums are ``B xi``.
+    """Return the noise with prefix sums ``B xi``.
 
     Its ``factorisation(steps)`` consists of the float32 numbers that it uses, and privacy is
     computed from this one. ValueError for a kind of factorisation without a noise.
