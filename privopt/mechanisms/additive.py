@@ -158,7 +158,7 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
                 f"query must have a finite l1 sensitivity under {budget.relation}, "
                 f"got {shown(contribution)}"
             )
-        products = 1.0 + 2.0**-50  # the rounding of two
+        products = 1.0 + 2.0**-50  # rounding of two products
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * products))
 
     def noise_norm(self, dim: int) -> float:

@@ -24,7 +24,7 @@ from privopt.release import release
 from privopt.spec import Budget, Relation
 
 _ODDS = 2**30
-_SCORE_NOISE = 2.0  # of the score, over that of a run's sums: a tenth of what is spent
+_SCORE_NOISE = 2.0  # noise multiplier of the score over that of a run: about a tenth of the budget
 
 
 class PointScore(NamedTuple):

@@ -40,7 +40,7 @@ from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
 _NAME = "gradients of reduced bias"
-_LEAST_NOISE = 2.0**-20  # where delta alone pays for a sample: rates take logarithms of noise
+_LEAST_NOISE = 2.0**-20  # noise multiplier; rates use its logarithm, and delta may cover everything
 
 
 @pytree_dataclass

@@ -241,7 +241,7 @@ class DistanceSums(NamedTuple):
     Within the declared class gradients are unchanged, because ``C >= L >= m |w|``.
     """
 
-    points: Features  # zero for those that are not finite
+    points: Features  # zero for records that are not finite
     finite: Array
     modulus: Array
     counts: Array | None

@@ -17,6 +17,7 @@ from privopt.convex import L1L2Ball, basis_pursuit, pytree_dataclass
 from privopt.mechanisms.additive import GaussianMechanism
 from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.means import ClippedMean
+from privopt.mechanisms.round_off import UNIT64
 from privopt.privacy import (
     CompressedGaussianDpEvent,
     compressed_noise_multiplier,
@@ -25,8 +26,7 @@ from privopt.privacy import (
 )
 from privopt.spec import Budget, Relation
 
-_BLOCK = 1024  # columns whose products are in memory at once
-_UNIT = 2.0**-53  # of float64: the relative error of one operation
+_BLOCK = 1024  # columns in memory at once
 
 
 @pytree_dataclass
@@ -107,7 +107,7 @@ class CompressedMean:
         if self.matrix is None:
             return sensitivity
         sparsity = (self.query.l1_clip / self.query.l2_clip) ** 2
-        error = 2.0 * (self.query.dim + 8) * 2.0**-53 * float(np.linalg.norm(self.matrix))
+        error = 2.0 * (self.query.dim + 8) * UNIT64 * float(np.linalg.norm(self.matrix))
         gain = largest_gain(self.matrix, sparsity) * sensitivity
         return (gain + 2.0 * error * self.query.l2_clip) * (1.0 + 2.0**-50)
 
@@ -164,10 +164,10 @@ def largest_gain(matrix: NDArray[np.float64], sparsity: float) -> float:
         products[diagonal, start + diagonal] = 0.0
         coherence = max(coherence, float(products.max()))
     largest = float(lengths.max())
-    margin = 1.0 + 8.0 * (rows + columns) * _UNIT
+    margin = 1.0 + 8.0 * (rows + columns) * UNIT64
     by_coherence = (
-        largest + max(0.0, sparsity - 1.0) * (coherence + rows * _UNIT * largest)
+        largest + max(0.0, sparsity - 1.0) * (coherence + rows * UNIT64 * largest)
     ) * margin
     trace = float(lengths.sum())
-    by_norm = float(np.linalg.eigvalsh(matrix @ matrix.T)[-1]) + (rows + columns) * _UNIT * trace
+    by_norm = float(np.linalg.eigvalsh(matrix @ matrix.T)[-1]) + (rows + columns) * UNIT64 * trace
     return math.sqrt(min(by_coherence, by_norm * margin))

@@ -33,7 +33,7 @@ from privopt.release import Pytree, release
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
 _HALVINGS = 64
-_ROUND_OFF = 16.0  # of a loss, in units in its last place
+_ROUND_OFF = 16.0  # of a loss, in units of its last place
 
 
 def moved_loss_sum(
@@ -138,7 +138,7 @@ def _general(
 
 def _ends(loss: ScalarLoss, labels: Array, bound: Array, reach: Array) -> tuple[Array, Array]:
     """Return the interval of predictions up to ``reach`` with slopes within the bound."""
-    # By inverse hyperbolic sines: magnitudes may span three hundred decades.
+    # Bisection in the inverse hyperbolic sine: magnitudes may span 300 decades.
     ends = jnp.arcsinh(jnp.minimum(reach, jnp.finfo(reach.dtype).max))
 
     def halve(_: int, brackets: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
@@ -236,10 +236,10 @@ class ClippedRisk(NamedTuple):
         return risk
 
 
-DIVISION_ROUND_OFF = 1.0 + 2.0**-50  # more than two divisions round by
+DIVISION_ROUND_OFF = 1.0 + 2.0**-50  # upper bound for two divisions
 MAX_FAILURE = 2.0**-64  # probability that all proposals are rejected
-FAILURE_SHARE = 2.0**-30  # of delta, for that
-LOSS_RESOLUTION = 2.0**-20  # of a record's loss, in units of the temperature
+FAILURE_SHARE = 2.0**-30  # fraction of delta that pays for MAX_FAILURE
+LOSS_RESOLUTION = 2.0**-20  # of the loss of a record, in units of the temperature
 SUM_ROUND_OFF = 2.0**-46  # of products with features and of sums, in units of the largest loss
 
 

@@ -21,11 +21,11 @@ from privopt.convex import (
 )
 from privopt.mechanisms.additive import GaussianMechanism, LaplaceMechanism, classic_gaussian_scale
 from privopt.mechanisms.clipping import is_exact
+from privopt.mechanisms.round_off import UNIT64
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
-_UNIT = 2.0**-53  # of float64: the relative error of one operation
 _ROUND_OFF = 1e-6  # relative, of a clip norm
-_CLIPPED = 1.0 - 2.0**-20  # a factor below it is no matter of the record's own rounding
+_CLIPPED = 1.0 - 2.0**-20  # a smaller factor is not due to rounding
 
 
 class ClippedMean(NamedTuple):
@@ -64,8 +64,8 @@ class ClippedMean(NamedTuple):
         instance("problem_class", problem_class, ProblemClass)
         if problem_class.smoothness == 0.0:
             raise ValueError(
-                "smoothness must be positive or undeclared for squared distances, whose mean is "
-                "asked for, got 0.0: losses of this class are linear"
+                "smoothness must be positive or undeclared for a mean of squared distances, got 0.0: "
+                "losses of this class are linear"
             )
         clip = largest_record(problem_class) if clip is None else positive_number("clip", clip)
         if not math.isfinite(clip):
@@ -92,9 +92,9 @@ class ClippedMean(NamedTuple):
         """
         positive_number("clip", clip)
         positive_number("size", self.size)
-        norms, order = 2.0 * (self.dim + 16) * _UNIT, 2.0 * self.size**2 * _UNIT
+        norms, order = 2.0 * (self.dim + 16) * UNIT64, 2.0 * self.size**2 * UNIT64
         contribution = clip * (1.0 + norms + order)
-        return Relation(relation).multiple * contribution / self.size * (1.0 + 4.0 * _UNIT)
+        return Relation(relation).multiple * contribution / self.size * (1.0 + 4.0 * UNIT64)
 
     def premises(self, relation: Relation) -> Premises:
         """Return the assumptions: none on the records. Round-off depends on dimension and size."""

@@ -28,11 +28,11 @@ from privopt.privacy import round_down
 from privopt.release import Pytree
 from privopt.spec import Norm, Premises, ProblemClass, Relation
 
-MAX_DIM = 1024  # dimension: beyond it an eigenbasis costs more than it saves
-MIN_DATA_NUMBERS = 2**18  # numbers in the data: with fewer, to compile costs more than to descend
-REACHABLE_RESIDUAL = 4e-13  # of the Lipschitz constant: as far as float64 gets
-_MAX_STEPS = 2.0**31 - 1.0  # that a loop on the device can count
-_MAX_ERROR = 1e30  # noise of a thousand times as much arrays float32
+MAX_DIM = 1024  # largest dimension at which an eigenbasis saves time
+MIN_DATA_NUMBERS = 2**18  # numbers in the data; with fewer, descent is faster than compiling
+REACHABLE_RESIDUAL = 4e-13  # relative to the Lipschitz constant: the resolution of float64
+_MAX_STEPS = 2.0**31 - 1.0  # int32 loop counter
+_MAX_ERROR = 1e30  # a thousand times as much noise exceeds float32
 
 
 class InexactMinimiser(NamedTuple):
@@ -130,7 +130,7 @@ def _minimisers(
         smoothness=numbers.smoothness * ones,
         tolerance=jnp.minimum(accepted, REACHABLE_RESIDUAL * gradient.clip),
     )
-    is_accepted = solution.residuals <= accepted  # false where anything is not finite
+    is_accepted = solution.residuals <= accepted  # False if anything is not finite
 
     def with_descent() -> Array:
         steps = jnp.where(is_accepted, 0, numbers.steps)
@@ -154,7 +154,7 @@ def _descents(
     def descent(linear_term: Array, steps: Array) -> Array:
         shift = jnp.where(
             linear_term == 0.0, 0.0, linear_term / numbers.regularisation
-        )  # untilted, lambda may be 0
+        )  # without a linear term, lambda may be 0
         return accelerated_descent(
             lambda w: data_term(w) + linear_term + numbers.regularisation * (w - centre),
             project,
@@ -230,14 +230,14 @@ class RegularisedMinimiser(NamedTuple):
         if Relation(relation) is Relation.ADD_OR_REMOVE_ONE:
             loss_convexity = 0.0
         if loss_convexity > 0.0 and math.isinf(problem_class.radius):
-            raise ValueError("radius must be finite where losses are strongly convex, got inf")
+            raise ValueError("radius must be finite for strongly convex losses, got inf")
         smoothness = 1.0 / smoothing if smoothing > 0.0 else problem_class.smoothness
         if smoothness is None:
             raise ValueError("smoothness must be declared, or smoothing be positive; got neither")
         convexity = regularisation + loss_convexity
         if not convexity > 0.0:
             raise ValueError(
-                "regularisation must be positive where the losses are not strongly convex "
+                "regularisation must be positive for losses that are not strongly convex "
                 f"under {relation}, got {shown(regularisation)}"
             )
         error = relative_error * problem_class.lipschitz / (convexity * problem_class.n)

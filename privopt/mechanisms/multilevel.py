@@ -156,12 +156,12 @@ class PublishedStop:
         """
         if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
             return NonPrivateDpEvent()
-        single = levels[0].events[-1]  # of the base, in every step
+        single = levels[0].events[-1]  # event of the base, in every step
         size, base = single.source_dataset_size, single.sample_size
         total = self.epsilon / 0.75, self.delta / 0.75
         budget = Budget(epsilon=total[0], delta=total[1], relation=relation)
         costs = _published_shares(budget, size, base, len(levels) - 1)
-        is_paid = self.pays(costs - 1)  # which these quotients may round up by
+        is_paid = self.pays(costs - 1)  # these quotients may be rounded up by 1
         if not is_paid or np.any(self.limits > _UNITS):
             return NonPrivateDpEvent()
         if noise_multiplier < published_multiplier(budget) * (1.0 - 1e-12):
@@ -173,7 +173,7 @@ def published_multiplier(budget: Budget) -> float:
     """Return the noise multiplier of a sum, ``2 z``, ``z = 32 sqrt(2 ln(20/delta))/epsilon``."""
     if budget.epsilon > 1.0:
         raise ValueError(
-            "epsilon must be at most 1 for the published constants, which rest on the classical "
+            "epsilon must be at most 1 for the published constants, which use the classical "
             f"Gaussian mechanism, got {shown(budget.epsilon)}"
         )
     return 64.0 * math.sqrt(2.0 * math.log(20.0 / budget.delta)) / budget.epsilon

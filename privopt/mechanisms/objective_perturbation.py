@@ -22,7 +22,7 @@ from privopt.release import release
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
 _ROUND_OFF = 1.0 + 2.0**-48
-_RESOLUTION = 1e-13  # of the distance L/lambda that data can move a minimiser
+_RESOLUTION = 1e-13  # relative to L/lambda, the sensitivity of a minimiser
 
 
 class PerturbedMinimiser(NamedTuple):
@@ -77,8 +77,8 @@ class PerturbedMinimiser(NamedTuple):
         instance("problem_class", problem_class, ProblemClass)
         if problem_class.smoothness is None:
             raise ValueError(
-                "smoothness must be declared: a kink holds the minimiser where it is, whatever "
-                "the tilt, and shows the record it belongs to; got None"
+                "smoothness must be declared: a kink holds the minimiser for a range of linear "
+                "terms, and reveals its record; got None"
             )
         lipschitz, n = problem_class.lipschitz, problem_class.n
         if relative_error is None:

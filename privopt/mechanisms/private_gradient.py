@@ -149,8 +149,8 @@ class PrivateGradient:
         """
         if self.batches.by_number and losses.counts is not None:
             raise ValueError(
-                "counts must be None for batches by the numbers of records, since a record that "
-                f"is replaced would move others, got multiplicities and {shown(self.batches)}"
+                "counts must be None for batches by record number, since replacing a record would "
+                f"change the numbers of others, got multiplicities and {shown(self.batches)}"
             )
         batched = self.batches.block > 0
         clipped_sum = self.query.batch_sums_of if batched else self.query.gradient_of

@@ -47,11 +47,11 @@ from privopt.privacy import round_down, round_up
 from privopt.release import Pytree
 from privopt.spec import Norm, Premises, ProblemClass, Relation
 
-jax.tree_util.register_static(Norm)  # a query's norm shapes the program, its numbers do not
+jax.tree_util.register_static(Norm)  # the norm is static, the numbers are traced
 
-_MIN_SHARE = 1e-25  # of a record in a mean: neither it nor its noise ends among subnormal numbers
-_MAX_SUM = 1e36  # of contributions: eight times that, and noise, are numbers of float32
-_CLIPPED = 1e-6  # relative; a clip norm that is less below ``L`` changes round-off alone
+_MIN_SHARE = 1e-25  # contribution to a mean; it and its noise are normal numbers of float32
+_MAX_SUM = 1e36  # of contributions; eight times that, plus noise, is finite in float32
+_CLIPPED = 1e-6  # relative; a clip norm closer to ``L`` only changes round-off
 
 
 class BoundedQuery(Protocol):
@@ -110,12 +110,12 @@ class ClippedGradient(NamedTuple):
         if clip * problem_class.n > _MAX_SUM and math.isfinite(clip):
             raise ValueError(
                 f"clip must be at most {_MAX_SUM / problem_class.n:g} for {problem_class.n} "
-                f"records, whose sum must be finite, got {shown(clip)}"
+                f"records with a finite sum, got {shown(clip)}"
             )
         if clip < _MIN_SHARE * problem_class.n:
             raise ValueError(
                 f"clip must be at least {_MIN_SHARE * problem_class.n:g} for {problem_class.n} "
-                f"records, below which float32 ends, got {shown(clip)}"
+                f"records, the limit of float32, got {shown(clip)}"
             )
         gamma = None if gamma is None else positive_number("gamma", gamma)
         size = round_up(float(problem_class.n))

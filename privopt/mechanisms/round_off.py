@@ -9,8 +9,9 @@ from jax.typing import DTypeLike
 
 from privopt.convex.vectors import two_sum as two_sum
 
-UNIT = 2.0**-24  # of float32: the relative error of one operation
-MAX_TERMS = 2**17  # of a sum in float32, where their number is not public
+UNIT = 2.0**-24  # relative error of one operation in float32
+UNIT64 = 2.0**-53  # relative error of one operation in float64
+MAX_TERMS = 2**17  # of a float32 sum with a private number of terms
 _MIN_NORMAL = 2.0**-126  # positive float32 that no accelerator flushes to zero
 
 

@@ -27,7 +27,7 @@ from privopt.mechanisms.minimisers import RegularisedMinimiser
 from privopt.privacy import round_up
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
-_RELATIVE_ERROR = 1e-3  # what the solver may add to a sensitivity
+_RELATIVE_ERROR = 1e-3  # error of the solver relative to the sensitivity
 
 
 @pytree_dataclass
@@ -272,13 +272,13 @@ def truncated_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> 
     """
     if not isinstance(objective.loss, GeneralisedLinear):
         raise ValueError(
-            "loss must be one of a linear prediction (GeneralisedLinear), got "
+            "loss must be a function of a linear prediction (GeneralisedLinear), got "
             f"{shown(objective.loss)}"
         )
     features, labels = objective.data
     rows = _largest(as_features(features), sparsity)
     slope_bound = objective.loss.scalar.slope_bound
-    if math.isfinite(slope_bound):  # else slopes are clipped, and nothing more is known
+    if math.isfinite(slope_bound):  # otherwise slopes are clipped by the query
         norms, longest = rows.norms(), clip / slope_bound
         is_long = jnp.isfinite(norms) & (norms > longest)
         rows = rows.scaled(jnp.where(is_long, longest / jnp.where(is_long, norms, 1.0), 1.0))

@@ -15,13 +15,13 @@ from privopt.arguments import instance, positive_number, shown
 from privopt.convex import EmpiricalRisk, Features
 from privopt.convex.vectors import scaled_rows
 from privopt.mechanisms.clipping import is_exact
+from privopt.mechanisms.round_off import UNIT64
 from privopt.spec import Premises, ProblemClass, Relation
 
-_UNIT = 2.0**-53  # of float64: the relative error of one operation
 _ROUND_OFF = 1e-6  # relative, of a clip
-_CLIPPED = 1.0 - 2.0**-20  # a factor below it is no matter of the record's own rounding
-_BLOCK = 1024  # rows whose zeros are in memory at once
-_EXTREME = 1e30  # of a clip: its square and its round-off are numbers of float32
+_CLIPPED = 1.0 - 2.0**-20  # a smaller factor is not due to rounding
+_BLOCK = 1024  # dense rows in memory at once
+_EXTREME = 1e30  # largest clip, with square and round-off finite in float32
 
 
 class ClippedMoments(NamedTuple):
@@ -70,8 +70,8 @@ class ClippedMoments(NamedTuple):
         instance("problem_class", problem_class, ProblemClass)
         if not problem_class.smoothness:
             raise ValueError(
-                "smoothness must be positive for second moments, whose features it bounds by its "
-                f"root, got {shown(problem_class.smoothness)}"
+                "smoothness must be positive for second moments, since its root bounds the features, "
+                f"got {shown(problem_class.smoothness)}"
             )
         features, labels = largest_record(problem_class)
         if label_clip is None and math.isinf(labels):
@@ -79,8 +79,8 @@ class ClippedMoments(NamedTuple):
         if label_clip is None and not labels > 0.0:
             raise ValueError(
                 "label_clip must be given where lipschitz is at most radius times smoothness, "
-                f"{problem_class.radius * problem_class.smoothness:g}, which leaves nothing for "
-                "labels, got None"
+                f"{problem_class.radius * problem_class.smoothness:g}, at which "
+                "labels would have the bound 0, got None"
             )
         labels = labels if label_clip is None else positive_number("label_clip", label_clip)
         for name, value in (("feature_clip", features), ("label_clip", labels)):
@@ -109,9 +109,9 @@ class ClippedMoments(NamedTuple):
             is_near = weighted <= math.sqrt(2.0) * features
             balanced = math.sqrt(2.0) * (features**2 + 0.5 * weighted**2)
             distance = balanced if is_near else 2.0 * features * weighted
-        norm_error, order_error = 8.0 * (dim + 16.0) * _UNIT, 2.0 * size * (size + 16.0) * _UNIT
+        norm_error, order_error = 8.0 * (dim + 16.0) * UNIT64, 2.0 * size * (size + 16.0) * UNIT64
         charged = distance * (1.0 + norm_error) + relation.multiple * norm * order_error
-        return charged / size * (1.0 + 8.0 * _UNIT)
+        return charged / size * (1.0 + 8.0 * UNIT64)
 
     def premises(self, relation: Relation) -> Premises:
         """Return the assumptions: none on the records. Round-off depends on dimension and size."""

@@ -70,7 +70,7 @@ class Batches(Protocol):
         It changes speed and no bit.
         """
 
-    # Batches with the members ``places`` and ``padded(places)`` share programs with batches of
+    # Batches with the attributes ``places`` and ``padded(places)`` share programs with batches of
     # other sizes: padding adds empty places and changes no other number.
 
     @property
@@ -145,8 +145,7 @@ def require_numbered(name: str, count: int) -> None:
     """Check that ``count`` records can be numbered exactly in int32."""
     if positive_integer(name, count) > MAX_NUMBERED:
         raise ValueError(
-            f"{name} must be at most {MAX_NUMBERED} where records are drawn by their numbers, "
-            f"got {count}"
+            f"{name} must be at most {MAX_NUMBERED} for sampling by record number, got {count}"
         )
 
 
@@ -157,8 +156,8 @@ class FreshBatches:
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         raise ValueError(
-            "batches must not be drawn afresh in every step for noise with memory: no theorem "
-            f"covers that, got {shown(self)}"
+            "batches must not be sampled in every step for correlated noise: no theorem "
+            f"covers this, got {shown(self)}"
         )
 
 
@@ -230,7 +229,7 @@ class FixedSizeBatches(FreshBatches):
         """Return the batches with more empty places."""
         return replace(self, places=places)
 
-    block = 1  # a draw is a permutation of all records
+    block = 1  # every batch needs a permutation of all records
 
     def divisor(self, size: float) -> float:
         del size

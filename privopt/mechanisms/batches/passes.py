@@ -25,7 +25,7 @@ from privopt.mechanisms.batches.batches import (
 from privopt.privacy import round_up
 from privopt.spec import Relation
 
-_PLACES = 2**12  # of a block of draws
+_PLACES = 2**12  # in a block of batches
 
 
 class Passes:
@@ -198,6 +198,6 @@ def require_places(relation: Relation, subject: str) -> None:
     """Refuse ``add_or_remove_one``, under which a new record changes the places of others."""
     if Relation(relation) is Relation.ADD_OR_REMOVE_ONE:
         raise ValueError(
-            f"relation must be replace_one or zero_out for {subject}, where a record "
-            f"added moves others to other batches, got {relation}"
+            f"relation must be replace_one or zero_out for {subject}, since a new record "
+            f"moves others to other batches, got {relation}"
         )

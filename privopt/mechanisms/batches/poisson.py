@@ -33,10 +33,10 @@ from privopt.mechanisms.batches.passes import require_places
 from privopt.privacy import round_up
 from privopt.spec import Budget, Premises, Relation
 
-_ARITHMETIC = 2.0**-14  # relative; more than float32 moves a rate of inclusion by
-_OVERFLOW_SHARE = 1e-3  # of delta, for records that find their batch full
+_ARITHMETIC = 2.0**-14  # relative; exceeds the float32 error of an inclusion rate
+_OVERFLOW_SHARE = 1e-3  # fraction of delta that pays for full batches
 _OVERFLOWS = tuple(10.0**-power for power in (15, 25, 40, 80, 160, 300))  # per step
-_MOST_STEPS, _MOST_PLACES = 16, 2**16  # of a block of draws
+_MOST_STEPS, _MOST_PLACES = 16, 2**16  # in a block of batches
 _BASE = 32
 _WORD = 2.0**32
 
@@ -117,7 +117,7 @@ class PoissonBatches(FreshBatches):
         return replace(self, capacity=min(places, self.most))
 
     @property
-    def block(self) -> int:  # a generator of random words costs by the call
+    def block(self) -> int:  # each call of the generator has a fixed cost
         return max(1, min(_MOST_STEPS, _MOST_PLACES // self.capacity))
 
     def divisor(self, size: float) -> float:
@@ -194,7 +194,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
             digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
             gaps = jnp.minimum(gaps + digit * _BASE**place, most)
         rows = _bounded_sum(gaps + 1, most + 1) - 1
-        return present(rows, jnp.minimum(records, most))  # gaps stop at most: no record's row
+        return present(rows, jnp.minimum(records, most))  # a gap of ``most`` is no row
 
     return sample
 
@@ -229,7 +229,7 @@ def capacity_of(others: int, rate: float, chance: float) -> int:
     if rate >= 1.0 or chance <= 0.0:
         return others + 1
     low, high = -1, others
-    while high - low > 1:  # scipy's own inverse gives all the others for chances below 2^-53
+    while high - low > 1:  # scipy.stats.binom.isf fails for chances below 2^-53
         middle = (low + high) // 2
         small = stats.binom.sf(middle, others, rate) <= chance
         low, high = (low, middle) if small else (middle, high)
@@ -337,7 +337,7 @@ class CyclicPoissonBatches:
     def block(self) -> int:
         return self.sample.block
 
-    by_number = True  # blocks are
+    by_number = True  # blocks depend on the record numbers
 
     def divisor(self, size: float) -> float:
         return self.sample.divisor(size)
@@ -370,8 +370,8 @@ class CyclicPoissonBatches:
         require_places(relation, "blocks by number")
         if count("band", band) > self.cycle:
             raise ValueError(
-                f"band must be at most cycle = {self.cycle} for participations that touch no "
-                f"answer together, got {band}"
+                f"band must be at most cycle = {self.cycle} for participations without "
+                f"a common answer, got {band}"
             )
         return self.sample.composed(noise_multiplier, -(-step_count(steps) // self.cycle), relation)
 
@@ -383,7 +383,7 @@ class CyclicPoissonBatches:
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         raise ValueError(
-            "batches must not be sampled for noise with memory, unless it is banded by at most "
-            f"cycle = {self.cycle}: no theorem covers another on cyclic Poisson batches, got "
+            "batches must not be sampled for correlated noise, unless it is banded by at most "
+            f"cycle = {self.cycle}: no theorem covers other noise on cyclic Poisson batches, got "
             f"{shown(self)}"
         )

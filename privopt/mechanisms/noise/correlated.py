@@ -41,7 +41,7 @@ from privopt.mechanisms.noise.noise import (
 from privopt.mechanisms.noise.trees import HonakerNoise, TreeNoise
 from privopt.release import Pytree
 
-MAX_GROWTH = 2.0**12  # of a past draw beside the fresh one: half of the bits of float32
+MAX_GROWTH = 2.0**12  # weight of past noise relative to new noise: half of the bits of float32
 
 
 @pytree_dataclass
@@ -210,8 +210,8 @@ def _require_streamable(name: str, weights: np.ndarray, steps: int) -> None:
     """
     if not np.all(np.abs(weights) <= MAX_GROWTH):
         raise ValueError(
-            f"{name} must give C an inverse that float32 can hold: past noise counts at most "
-            f"{MAX_GROWTH:g} times as much as fresh noise, got more within {steps} steps"
+            f"{name} must give C an inverse that float32 can hold: the weight of past noise is "
+            f"at most {MAX_GROWTH:g} times that of new noise, got more within {steps} steps"
         )
 
 
@@ -250,7 +250,7 @@ class RestartedNoise(CorrelatedNoise):
     def update(self, state: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
         t = jnp.asarray(t)
         epoch, place = jnp.divmod(t, jnp.asarray(self.period).astype(t.dtype))
-        # A loop of one turn or none: a choice between two memories would copy them in every step.
+        # A loop of at most one iteration: a conditional would copy the state in every step.
         restarts = (place == 0).astype(t.dtype)
         state = jax.lax.fori_loop(0, restarts, lambda _, old: self.noise.init(like), state)
         return self.noise.update(state, place, jax.random.fold_in(key, epoch), like)
@@ -259,7 +259,7 @@ class RestartedNoise(CorrelatedNoise):
         return RestartedFactorisation(self.noise.factorisation(int(self.period)), steps)
 
 
-MAX_OPTIMUM = 1024  # steps for which a name may ask for the optimum
+MAX_OPTIMUM = 1024  # largest number of steps for the name "optimal"
 
 
 @checked
@@ -287,9 +287,7 @@ def correlated_noise(factorisation: Factorisation) -> Noise:
             return RestartedNoise(
                 correlated_noise(factorisation.factorisation), factorisation.period
             )
-    raise ValueError(
-        f"factorisation must be of a kind that some noise streams, got {described(factorisation)}"
-    )
+    raise ValueError(f"factorisation must be of a streamable kind, got {described(factorisation)}")
 
 
 @checked
@@ -309,16 +307,16 @@ def noise_of(
     if isinstance(noise, str):
         if noise == "optimal" and steps > MAX_OPTIMUM:
             raise ValueError(
-                f"noise must be another than 'optimal' for more than {MAX_OPTIMUM} steps, which "
-                f"take seconds, and more take their cube, got {steps} steps; or made beforehand, "
+                f"noise must not be 'optimal' for more than {MAX_OPTIMUM} steps, which take seconds, and "
+                f"the time grows cubically, got {steps} steps; construct it beforehand by "
                 "correlated_noise(factorise('optimal', steps))"
             )
         width = None if band is None else count("band", band)
         return _named(noise, count("steps", steps), width, optimise=bool(optimise))
     if band is not None:
-        raise ValueError(f"band must be left out where noise is no name, got {shown(band)}")
+        raise ValueError(f"band must be left out if noise is not a name, got {shown(band)}")
     if optimise:
-        raise ValueError(f"optimise must be False where noise is no name, got {shown(optimise)}")
+        raise ValueError(f"optimise must be False if noise is not a name, got {shown(optimise)}")
     if noise is None:
         return IndependentNoise()
     checked_noise: Noise = answering("noise", noise, QUESTIONS, FACTORISATIONS)

@@ -24,7 +24,7 @@ from privopt.spec import Relation
 
 QUESTIONS = ("init", "update", "factorisation", "event")
 
-_ROUND_OFF = 1e-9  # of a sensitivity computed in float64, relative
+_ROUND_OFF = 1e-9  # relative, of a sensitivity in float64
 
 
 class Noise(Protocol):
@@ -168,7 +168,7 @@ def _banded_event(
     if band > batches.cycle:
         raise ValueError(
             f"noise must be banded by at most cycle = {batches.cycle} on cyclic Poisson batches: "
-            "no theorem covers a record that returns before its noise has ended; got "
+            "no theorem covers a record that is sampled again before its noise has ended; got "
             f"{type(noise).__name__}, which spreads a step over {band}"
         )
     column = math.nextafter(noise_multiplier / _sensitivity(once), 0.0)

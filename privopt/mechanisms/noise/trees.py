@@ -18,7 +18,7 @@ from privopt.mechanisms.noise.noise import CorrelatedNoise, rows, sample_normal,
 from privopt.privacy import round_up
 from privopt.release import Pytree
 
-MAX_LEVELS = 31  # of int32 steps
+MAX_LEVELS = 31  # int32 steps
 
 
 @pytree_dataclass
