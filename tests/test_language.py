@@ -94,7 +94,7 @@ CEILINGS: dict[str, Measure] = {
     "estimators": Measure(1.0, 2.0, 0.5, 1, 0),
     "factorisations": Measure(11.5, 8.5, 6.0, 54, 0),
     "lab": Measure(37.5, 30.5, 7.5, 292, 19),
-    "mechanisms": Measure(20.5, 15.0, 6.0, 223, 38),
+    "mechanisms": Measure(1.0, 1.5, 0.3, 0, 11),
     "privacy": Measure(17.5, 21.0, 6.0, 310, 6),
     "problems": Measure(12.5, 8.0, 8.0, 124, 4),
     "recommendation": Measure(41.0, 31.5, 7.0, 25, 3),

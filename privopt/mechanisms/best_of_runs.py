@@ -74,32 +74,24 @@ class PointScore(NamedTuple):
             gradient = self.query.gradient_of(objective)
 
             def slope(point: Array) -> tuple[Array, Array]:
-                mean, public_gradient = gradient(point), objective.public_gradient(point)
-                public_gradient = (
-                    jnp.zeros_like(mean) if public_gradient is None else public_gradient
-                )
-                public_norm = _length(public_gradient)
-                denominator = _length(mean + public_gradient) + public_norm
-                direction = jnp.where(
-                    denominator > 0.0, (mean + 2.0 * public_gradient) / denominator, 0.0
-                )
-                return compensated_sum(mean * direction), public_norm
+                mean, public = gradient(point), objective.public_gradient(point)
+                public = jnp.zeros_like(mean) if public is None else public
+                size = _length(public)
+                total = _length(mean + public) + size
+                weights = jnp.where(total > 0.0, (mean + 2.0 * public) / total, 0.0)
+                return compensated_sum(mean * weights), size
 
             return slope
         bound = self.query.clip * self.radius
 
         def risk(point: Array) -> tuple[Array, Array]:
             centre = objective.constraint.centre_point(point.shape[-1], point.dtype)
-            differences = objective.losses(point) - objective.losses(centre)
-            differences = jnp.where(
-                jnp.isfinite(differences), jnp.clip(differences, -bound, bound), 0.0
-            )
-            differences = (
-                differences if objective.counts is None else objective.counts * differences
-            )
+            losses = objective.losses(point) - objective.losses(centre)
+            losses = jnp.where(jnp.isfinite(losses), jnp.clip(losses, -bound, bound), 0.0)
+            losses = losses if objective.counts is None else objective.counts * losses
             public = objective.public
-            public_gradient = jnp.zeros((), differences.dtype) if public is None else public(point)
-            return compensated_sum(differences) / self.query.size, public_gradient
+            offset = jnp.zeros((), losses.dtype) if public is None else public(point)
+            return compensated_sum(losses) / self.query.size, offset
 
         return risk
 

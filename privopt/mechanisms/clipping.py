@@ -456,8 +456,8 @@ def clipped_gradient_sum(
     >>> from privopt.convex import WholeSpace
     >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
     >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
-    >>> print(clipped_gradient_sum(risk, 1.0)(jnp.zeros(2)).round(2))
-    [0.6 1.3]
+    >>> [round(float(each), 2) for each in clipped_gradient_sum(risk, 1.0)(jnp.zeros(2))]
+    [0.6, 1.3]
     """
     return _sums(risk, clip, gamma, microbatch, measure).gradient_sum()
 

@@ -85,16 +85,16 @@ def _linear(
 
     low, high = _ends(loss, labels, bound, norms * (norm(centre) + radius))
     base = jnp.clip(origin, low, high)
-    anchored = loss.value(base, labels)
-    resolved = _resolved(anchored, resolution)
+    anchor_loss = loss.value(base, labels)
+    is_resolved = _resolved(anchor_loss, resolution)
     first, first_clipped = slopes(origin), slopes(base)
 
     def loss_and_gradient(point: Array) -> tuple[Array, Array]:
         step = matvec(point - centre)
         prediction = origin + step
-        last = jnp.where(resolved, slopes(prediction), first)
+        last = jnp.where(is_resolved, slopes(prediction), first)
         clipped = jnp.clip(prediction, low, high)
-        inner = loss.value(clipped, labels) - anchored
+        inner = loss.value(clipped, labels) - anchor_loss
         inner = _between_tangents(inner, first_clipped, slopes(clipped), clipped - base)
         outer = jnp.abs(prediction - clipped) - jnp.abs(origin - base)
         outer = jnp.where(outer == 0.0, 0.0, bound * outer)
@@ -121,15 +121,15 @@ def _general(
         return value, jnp.where(is_exact(size, shrink) & (size > 0.0), shrunk, 0.0)
 
     each = jax.vmap(clipped, (None, 0))
-    anchored, first = each(centre, data)
-    resolved = _resolved(anchored, resolution)
+    anchor_loss, first = each(centre, data)
+    is_resolved = _resolved(anchor_loss, resolution)
 
     def loss_and_gradient(point: Array) -> tuple[Array, Array]:
         values, last = each(point, data)
-        last = jnp.where(resolved[:, None], last, first)
+        last = jnp.where(is_resolved[:, None], last, first)
         offset = point - centre
         rise = first @ offset
-        losses = _between_tangents(values - anchored, rise, last @ offset, jnp.ones_like(rise))
+        losses = _between_tangents(values - anchor_loss, rise, last @ offset, jnp.ones_like(rise))
         weights = jnp.ones_like(losses) if counts is None else counts
         return weights @ losses, weights @ last
 

@@ -64,7 +64,7 @@ class ClippedMean(NamedTuple):
         instance("problem_class", problem_class, ProblemClass)
         if problem_class.smoothness == 0.0:
             raise ValueError(
-                "smoothness must be positive or undeclared for a mean of squared distances, got 0.0: "
+                "smoothness must be positive or undeclared for squared distances, got 0.0: "
                 "losses of this class are linear"
             )
         clip = largest_record(problem_class) if clip is None else positive_number("clip", clip)

@@ -108,16 +108,14 @@ class PrivateGradient:
         noise, spendable = self.noise, drawable(budget, 2.0 * self.steps * self.query.dim)
         assert noise is not None
 
-        def event(ratio: float) -> DpEvent:
-            return noise.event(self.batches, ratio, self.steps, budget.relation)
+        def event(multiplier: float) -> DpEvent:
+            return noise.event(self.batches, multiplier, self.steps, budget.relation)
 
         match event(1.0):
             case SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=1.0), count=times):
                 least = gaussian_noise_multiplier(spendable, compositions=times)
-            case GaussianDpEvent(noise_multiplier=unit_multiplier):
-                least = math.nextafter(
-                    gaussian_noise_multiplier(spendable) / unit_multiplier, math.inf
-                )
+            case GaussianDpEvent(noise_multiplier=unit):
+                least = math.nextafter(gaussian_noise_multiplier(spendable) / unit, math.inf)
             case _:
                 least = calibrate(event, spendable)
         return self.with_noise_multiplier(least)

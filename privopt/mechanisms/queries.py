@@ -42,7 +42,7 @@ from privopt.mechanisms.clipping import (
     clipped_gradient_sum,
     clipped_linear_model,
 )
-from privopt.mechanisms.round_off import UNIT
+from privopt.mechanisms.round_off import UNIT, UNIT64
 from privopt.privacy import round_down, round_up
 from privopt.release import Pytree
 from privopt.spec import Norm, Premises, ProblemClass, Relation
@@ -136,7 +136,7 @@ class ClippedGradient(NamedTuple):
         for name, value in (("clip", self.clip), ("size", self.size), ("gamma", self.gamma)):
             if value is not None and not value > 0.0:
                 raise ValueError(f"{name} must be positive, got {shown(value)}")
-        norms, order = 2.0 * (self.dim + 8) * UNIT, 2.0 * self.size**2 * 2.0**-53
+        norms, order = 2.0 * (self.dim + 8) * UNIT, 2.0 * self.size**2 * UNIT64
         return round_up(self.clip) * (1.0 + norms + order)
 
     def sensitivity(self, relation: Relation) -> float:

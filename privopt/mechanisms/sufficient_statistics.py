@@ -70,7 +70,7 @@ class ClippedMoments(NamedTuple):
         instance("problem_class", problem_class, ProblemClass)
         if not problem_class.smoothness:
             raise ValueError(
-                "smoothness must be positive for second moments, since its root bounds the features, "
+                "smoothness must be positive for second moments, as its root bounds the features, "
                 f"got {shown(problem_class.smoothness)}"
             )
         features, labels = largest_record(problem_class)
@@ -133,18 +133,16 @@ class ClippedMoments(NamedTuple):
             raise ValueError(f"objective must be float64 for second moments, got {features.dtype}")
         sizes = features.norms()
         factors = self.feature_clip / jnp.maximum(sizes, self.feature_clip)
-        raw_residuals = labels - features.scaled(factors).matvec(centre)
-        usable = is_exact(sizes, factors) & jnp.isfinite(raw_residuals)
-        residuals = jnp.where(
-            usable, jnp.clip(raw_residuals, -self.label_clip, self.label_clip), 0.0
-        )
+        raw = labels - features.scaled(factors).matvec(centre)
+        usable = is_exact(sizes, factors) & jnp.isfinite(raw)
+        residuals = jnp.where(usable, jnp.clip(raw, -self.label_clip, self.label_clip), 0.0)
         factors = jnp.where(usable, factors, 0.0)
         ones = jnp.ones_like(labels)
         counts = ones if objective.counts is None else objective.counts
         moments = _sums(features, factors, residuals, counts) / self.size
         upper, scales = triangle(features.shape[1])
         vector = [moments[:, :-1][upper] * scales, self.weight * moments[:, -1]]
-        unchanged = (factors >= _CLIPPED) & (jnp.abs(raw_residuals) * _CLIPPED <= self.label_clip)
+        unchanged = (factors >= _CLIPPED) & (jnp.abs(raw) * _CLIPPED <= self.label_clip)
         return jnp.concatenate(vector), counts @ jnp.where(unchanged, 0.0, 1.0)
 
     def parts(self, vector: Array, dim: int) -> tuple[Array, Array]:

@@ -33,10 +33,10 @@ from privopt.mechanisms.noise.noise import (
     CorrelatedNoise,
     IndependentNoise,
     Noise,
-    rows,
     sample_normal,
-    unravelled,
+    unravel_like,
     weighted,
+    zero_rows,
 )
 from privopt.mechanisms.noise.trees import HonakerNoise, TreeNoise
 from privopt.release import Pytree
@@ -73,7 +73,7 @@ class SeriesNoise(CorrelatedNoise):
             object.__setattr__(self, name, series)
 
     def init(self, point: Pytree) -> Array:
-        return rows(max(np.size(self.numerator), np.size(self.denominator)), point)
+        return zero_rows(max(np.size(self.numerator), np.size(self.denominator)), point)
 
     def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         t, places, noise = jnp.asarray(t), state.shape[0], sample_normal(key, t, like)
@@ -88,7 +88,7 @@ class SeriesNoise(CorrelatedNoise):
         state = jax.lax.dynamic_update_index_in_dim(state, noise, jnp.mod(t, places), 0)
         if np.size(self.denominator) > 1:
             noise = noise + past_sum(self.denominator)
-        return unravelled(noise, like), state
+        return unravel_like(noise, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         series = np.asarray(self.numerator), np.asarray(self.denominator)
@@ -127,13 +127,13 @@ class BufferedNoise(CorrelatedNoise):
         self.factorisation(1)
 
     def init(self, point: Pytree) -> Array:
-        return rows(np.size(self.omega), point)
+        return zero_rows(np.size(self.omega), point)
 
     def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         fresh = sample_normal(key, t, like)
         noise = fresh - weighted(jnp.asarray(self.omega, fresh.dtype), state)
         state = jnp.asarray(self.theta, fresh.dtype)[:, None] * state + noise[None]
-        return unravelled(noise, like), state
+        return unravel_like(noise, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         factorisation = BufferedFactorisation(steps, np.asarray(self.omega), np.asarray(self.theta))
@@ -171,13 +171,13 @@ class DenseNoise(CorrelatedNoise):
         object.__setattr__(self, "inverse", inverse)
 
     def init(self, point: Pytree) -> Array:
-        return rows(np.shape(self.inverse)[0], point)
+        return zero_rows(np.shape(self.inverse)[0], point)
 
     def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         fresh = sample_normal(key, t, like)
         state = jax.lax.dynamic_update_index_in_dim(state, fresh, t, 0)
         row = jnp.asarray(self.inverse, fresh.dtype)[t]
-        return unravelled(weighted(row, state), like), state
+        return unravel_like(weighted(row, state), like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         inverse = np.asarray(self.inverse, np.float64)
@@ -307,8 +307,8 @@ def noise_of(
     if isinstance(noise, str):
         if noise == "optimal" and steps > MAX_OPTIMUM:
             raise ValueError(
-                f"noise must not be 'optimal' for more than {MAX_OPTIMUM} steps, which take seconds, and "
-                f"the time grows cubically, got {steps} steps; construct it beforehand by "
+                f"noise must not be 'optimal' for more than {MAX_OPTIMUM} steps, since its time is "
+                f"cubic, got {steps} steps; construct it beforehand by "
                 "correlated_noise(factorise('optimal', steps))"
             )
         width = None if band is None else count("band", band)

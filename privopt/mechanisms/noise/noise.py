@@ -77,13 +77,13 @@ def sample_normal(key: Array, t: Array, like: Pytree) -> Array:
     return draws.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
 
 
-def unravelled(vector: Array, like: Pytree) -> Pytree:
+def unravel_like(vector: Array, like: Pytree) -> Pytree:
     """Return ``vector`` as a pytree like ``like``."""
     _, unravel = ravel_pytree(like)
     return unravel(vector)
 
 
-def rows(count: int, point: Pytree) -> Array:
+def zero_rows(count: int, point: Pytree) -> Array:
     """Return ``count`` vectors of zeros, each as long as ``point``."""
     vector, _ = ravel_pytree(point)
     return jnp.zeros((count, vector.size), vector.dtype)
@@ -226,7 +226,7 @@ class IndependentNoise:
     def update(
         self, state: tuple[()], t: Array, key: Array, like: Pytree
     ) -> tuple[Pytree, tuple[()]]:
-        return unravelled(sample_normal(key, t, like), like), state
+        return unravel_like(sample_normal(key, t, like), like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         return factorise("independent", steps)

@@ -14,7 +14,7 @@ from jax import Array
 from privopt.arguments import count, shown
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, TreeFactorisation, tree_height
-from privopt.mechanisms.noise.noise import CorrelatedNoise, rows, sample_normal, unravelled
+from privopt.mechanisms.noise.noise import CorrelatedNoise, sample_normal, unravel_like, zero_rows
 from privopt.privacy import round_up
 from privopt.release import Pytree
 
@@ -67,7 +67,7 @@ class TreeNoise(CorrelatedNoise):
             )
 
     def init(self, point: Pytree) -> Array:
-        return rows(self.remembered + 1 if self.remembered else 0, point)
+        return zero_rows(self.remembered + 1 if self.remembered else 0, point)
 
     def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         t = jnp.asarray(t)
@@ -92,7 +92,7 @@ class TreeNoise(CorrelatedNoise):
         )
         if self.remembered:
             _, noise = jax.lax.while_loop(lambda carry: carry[0] >= 0, subtract_stored, (i, noise))
-        return unravelled(noise, like), state
+        return unravel_like(noise, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         return TreeFactorisation(steps)
@@ -136,7 +136,7 @@ class HonakerNoise(CorrelatedNoise):
         return cls(tree_height(count("steps", steps)))
 
     def init(self, point: Pytree) -> Array:
-        return rows(self.height, point)
+        return zero_rows(self.height, point)
 
     def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
         t, fresh = jnp.asarray(t), sample_normal(key, t, like)
@@ -152,7 +152,7 @@ class HonakerNoise(CorrelatedNoise):
         _, partial, covered = jax.lax.while_loop(lambda carry: carry[0] < level, merge, empty)
         estimate = deviations[level] * fresh + partial
         state = jax.lax.dynamic_update_index_in_dim(state, estimate, level, 0)
-        return unravelled(estimate - covered, like), state
+        return unravel_like(estimate - covered, like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         if tree_height(count("steps", steps)) > self.height:
