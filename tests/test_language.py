@@ -98,7 +98,7 @@ CEILINGS: dict[str, Measure] = {
     "privacy": Measure(17.5, 21.0, 6.0, 310, 6),
     "problems": Measure(12.5, 8.0, 8.0, 124, 4),
     "recommendation": Measure(41.0, 31.5, 7.0, 25, 3),
-    "statistics": Measure(9.5, 13.0, 13.5, 38, 3),
+    "statistics": Measure(9.5, 13.0, 13.5, 38, 1),
     "tables": Measure(1.0, 5.0, 0.5, 0, 0),
     "theory": Measure(23.0, 14.0, 6.0, 155, 3),
 }
