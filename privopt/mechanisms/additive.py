@@ -56,11 +56,11 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
     def add_noise(self, key: Array, answer: Pytree) -> Pytree:
         """Return the release of ``answer``, the array or pytree of floats that ``query`` returned.
 
-        The noise is drawn in the dtype of the answer, as one vector in the order of its leaves.
+        The noise is sampled in the dtype of the answer, as one vector in the order of its arrays.
         """
         jax.tree.map(lambda leaf: check_answer(leaf, "answer"), answer)
         vector, unravel = ravel_pytree(answer)
-        noise = release("noise", self.scale * self._drawn(key, vector))
+        noise = release("noise", self.scale * self._sample(key, vector))
         return release("answer", unravel(vector + noise))
 
     @staticmethod
@@ -72,7 +72,7 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
         raise NotImplementedError
 
     @staticmethod
-    def _drawn(key: Array, like: Array) -> Array:
+    def _sample(key: Array, like: Array) -> Array:
         raise NotImplementedError
 
 
@@ -118,7 +118,7 @@ class GaussianMechanism(_AdditiveNoise[Query]):
         return GaussianDpEvent(noise)
 
     @staticmethod
-    def _drawn(key: Array, like: Array) -> Array:
+    def _sample(key: Array, like: Array) -> Array:
         return draws.normal(key, like.shape, like.dtype)
 
 
@@ -178,7 +178,7 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
         return LaplaceDpEvent(noise)
 
     @staticmethod
-    def _drawn(key: Array, like: Array) -> Array:
+    def _sample(key: Array, like: Array) -> Array:
         return draws.laplace(key, like.shape, like.dtype)
 
 
@@ -232,7 +232,7 @@ class NormLaplaceMechanism(_AdditiveNoise[Query]):
         )
 
     @staticmethod
-    def _drawn(key: Array, like: Array) -> Array:
+    def _sample(key: Array, like: Array) -> Array:
         return draws.norm_laplace(key, like.size, like.dtype)
 
 

@@ -36,7 +36,7 @@ _HALVINGS = 64
 _ROUND_OFF = 16.0  # of a loss, in units of its last place
 
 
-def moved_loss_sum(
+def loss_difference_sum(
     risk: EmpiricalRisk, clip: Number, centre: Array, radius: Number, resolution: Number
 ) -> ValueAndGradient:
     """Return ``w -> (sum_i m_i (loss(w; x_i) - loss(c; x_i)), its gradient)``, clipped at ``C``.
@@ -227,7 +227,7 @@ class ClippedRisk(NamedTuple):
     ) -> ValueAndGradient:
         """Return ``w -> (F(w) - F(c), gradient)``; losses are convex up to ``resolution``."""
         clip, size = self.gradient.clip, self.gradient.size
-        total = moved_loss_sum(objective, clip, centre, self.radius, resolution)
+        total = loss_difference_sum(objective, clip, centre, self.radius, resolution)
 
         def risk(point: Array) -> tuple[Array, Array]:
             value, gradient = total(point)

@@ -132,6 +132,12 @@ def padded_size(size: int) -> int:
     return -(-size // unit) * unit
 
 
+def place_count(places: int, batch_size: int, n: int) -> int:
+    """Return ``places``, at least the padded batch size and at most ``n``."""
+    size = whole_batch_size(batch_size, n)
+    return int(min(float(n), max(real("places", places), padded_size(size))))
+
+
 def present(rows: Array, records: Array | int) -> tuple[Array, Array]:
     """Return ``(rows, mask)``: a number outside ``0 .. records - 1`` is masked, and becomes row 0.
 
@@ -216,9 +222,7 @@ class FixedSizeBatches(FreshBatches):
     places: int = field(default=0, repr=False, compare=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        size = whole_batch_size(self.batch_size, self.n)
-        places = min(float(self.n), max(real("places", self.places), padded_size(size)))
-        object.__setattr__(self, "places", int(places))
+        object.__setattr__(self, "places", place_count(self.places, self.batch_size, self.n))
 
     @classmethod
     def of(cls, batch_size: float, n: int) -> FixedSizeBatches:

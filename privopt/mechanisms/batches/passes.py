@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
-from privopt.arguments import count, member, real
+from privopt.arguments import count, member
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import (
     Draw,
     Participation,
     batch_size_of,
-    padded_size,
+    place_count,
     present,
     require_numbered,
     step_count,
@@ -70,9 +70,7 @@ class OrderedBatches(Passes):
     places: int = field(default=0, repr=False, compare=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        size = whole_batch_size(self.batch_size, self.n)
-        places = min(float(self.n), max(real("places", self.places), padded_size(size)))
-        object.__setattr__(self, "places", int(places))
+        object.__setattr__(self, "places", place_count(self.places, self.batch_size, self.n))
         member("order", self.order, ("stored", "random"))
 
     @classmethod

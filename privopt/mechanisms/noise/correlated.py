@@ -211,7 +211,7 @@ def _require_streamable(name: str, weights: np.ndarray, steps: int) -> None:
     if not np.all(np.abs(weights) <= MAX_GROWTH):
         raise ValueError(
             f"{name} must give C an inverse that float32 can hold: the weight of past noise is "
-            f"at most {MAX_GROWTH:g} times that of new noise, got more within {steps} steps"
+            f"at most {MAX_GROWTH:g} relative to new noise, got more within {steps} steps"
         )
 
 

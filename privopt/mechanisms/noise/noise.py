@@ -32,7 +32,7 @@ class Noise(Protocol):
 
     Step ``t`` returns ``g_t + sigma z_t``. ``A = B C`` is a factorisation of the matrix of prefix
     sums, so the prefix sums of the answers are ``A g + sigma B xi = B (C g + sigma xi)``: a
-    post-processing of one Gaussian mechanism, whose sensitivity is that of ``C`` under the
+    post-processing of one Gaussian mechanism, with the sensitivity of ``C`` under the
     participation of a record. For a square ``C`` this is ``z = C^{-1} xi``. Independent noise has
     ``C = I``.
 
