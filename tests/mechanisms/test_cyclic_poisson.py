@@ -216,7 +216,7 @@ def test_dp_sgd_in_cycles(relation):
         (lambda: cyclic().banded(1.0, 5, 8, Relation.ZERO_OUT), "band must be at most cycle = 4"),
         (
             lambda: cyclic().participation(8, Relation.ZERO_OUT),
-            "no theorem covers another on cyclic Poisson batches",
+            "no theorem covers other noise on cyclic Poisson batches",
         ),
     ],
 )

@@ -437,7 +437,7 @@ def test_no_record_counts_twice_whatever_the_number_of_places(name, places):
     ],
 )
 def test_more_records_than_int32_numbers_are_refused(of):
-    with pytest.raises(ValueError, match=r"n must be at most 1040187392 where .* got 1040187393"):
+    with pytest.raises(ValueError, match=r"n must be at most 1040187392 for .* got 1040187393"):
         of(4, 31 * 32**5 + 1)
 
 

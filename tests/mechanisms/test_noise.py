@@ -79,7 +79,7 @@ def test_the_loop_carries_the_memory_of_the_noise():
         point = point - 0.5 * answer
         point *= min(1.0, 5.0 / np.linalg.norm(point))
     np.testing.assert_allclose(found.secret.last, point, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"no theorem covers that, got .* PoissonB"):
+    with pytest.raises(ValueError, match=r"no theorem covers this, got .* PoissonB"):
         privopt.dp_sgd(FACTS, BUDGET, steps=STEPS, batch_size=4, noise=LaggedNoise(LAG))
 
 

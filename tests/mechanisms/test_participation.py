@@ -111,5 +111,5 @@ def test_multiplicities_have_no_numbers(batches, accepted):
     if accepted:
         oracle.oracle(where.objective, jax.random.key(0))
     else:
-        with pytest.raises(ValueError, match="counts must be None for batches by the numbers"):
+        with pytest.raises(ValueError, match="counts must be None for batches by record number"):
             oracle.oracle(where.objective, jax.random.key(0))
