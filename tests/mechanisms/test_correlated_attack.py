@@ -1,4 +1,4 @@
-"""Noise with memory under attack: whole transcripts, hostile records, long runs.
+"""Correlated noise under attack: whole transcripts, hostile records, long runs.
 
 What the code says of itself is not asked: means and covariances are those of the runs.
 """

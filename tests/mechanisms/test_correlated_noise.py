@@ -1,4 +1,4 @@
-"""Noise with memory adds what its factorisation says, whatever is remembered, restarted, resumed.
+"""Correlated noise equals its factorisation: after recomputation, a restart or a resumed run.
 
 A step is linear in what has been drawn, so the matrix that maps the draws to the noise is read off
 one run of more coordinates than steps, without any statistics.
@@ -238,7 +238,7 @@ def test_nothing_of_an_epoch_remains_in_the_next(name):
 
 
 @pytest.mark.parametrize("name", RESTARTED)
-def test_a_new_epoch_does_not_look_at_the_memory(name):
+def test_a_new_epoch_does_not_read_the_state(name):
     noise, like = RESTARTED[name], jnp.zeros(DIM)
     expected = stream(noise)[PERIOD]
     spoilt = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), noise.init(like))

@@ -1,4 +1,4 @@
-"""Noise with memory and projections fit into the private gradient; pairs without theorem do not."""
+"""Correlated noise and projections in the private gradient; unsupported pairs are rejected."""
 
 import dataclasses
 import math
@@ -61,7 +61,7 @@ def made(batches, noise=None, post=None, steps=STEPS):
     return PrivateGradient.calibrated(QUERY, BUDGET, steps, batches, noise, post)
 
 
-def test_the_loop_carries_the_memory_of_the_noise():
+def test_the_loop_carries_the_state_of_the_noise():
     """A run of DP-GD with lagged noise, and of DP-SGD: by one argument. The twin is spelled out."""
     planned = privopt.dp_gd(FACTS, BUDGET, steps=STEPS, step_size=0.5, noise=LaggedNoise(LAG))
     assert planned.rate.upper == math.inf

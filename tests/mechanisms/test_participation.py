@@ -32,7 +32,7 @@ BATCHES = {
 
 
 @pytest.mark.parametrize(("batches", "steps"), BATCHES.values(), ids=BATCHES)
-def test_no_record_takes_part_more_often_or_sooner_again_than_stated(batches, steps):
+def test_no_record_participates_more_often_than_stated(batches, steps):
     """In 500 runs; and some record does, so that no less could be stated."""
     times, gap, even = batches.participation(steps, Relation.REPLACE_ONE)
     found = taken_in(batches, steps, N, jax.random.split(jax.random.key(0), 500))[..., :N]

@@ -1,4 +1,4 @@
-"""The event of noise with memory: one Gaussian mechanism of the sensitivity of its encoder."""
+"""Event of correlated noise: one Gaussian mechanism with the sensitivity of its encoder."""
 
 import dp_accounting as dp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Rules that stop by public coins: what any sequence of levels spends, on the host and in a run."""
+"""Stopping rules by public randomness: the cost of levels, on the host and in a run."""
 
 import dataclasses
 import itertools
@@ -90,7 +90,7 @@ def test_the_guarantee_of_all_steps_is_the_rule_s():
 
 
 def test_the_guarantee_is_of_the_very_rule():
-    """A table that charges less, or whose sums leave int32 and begin anew, is no guarantee's."""
+    """A table that charges less, or overflows int32, has no guarantee."""
     mechanism = plan().params.mechanism
     stop, relation = mechanism.stop, Relation(BUDGET.relation)
     least, most = stop.costs // 2, stop.costs.copy()

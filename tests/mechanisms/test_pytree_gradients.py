@@ -1,4 +1,4 @@
-"""Gradients that are pytrees: clipped as one vector, summed in parts, noised leaf by leaf."""
+"""Gradients that are pytrees: clipped as one vector, summed in parts, with independent noise for every array."""
 
 import itertools
 import math

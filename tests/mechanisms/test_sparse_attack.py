@@ -276,7 +276,7 @@ def log_ratio(mechanism, levels, sums):
 
 
 def keys_of(seed, runs=RUNS):
-    """Of the runs and of their coins."""
+    """Include the runs and their public randomness."""
     return tuple(jax.random.split(key, runs) for key in jax.random.split(jax.random.key(seed), 2))
 
 
