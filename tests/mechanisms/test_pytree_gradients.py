@@ -1,4 +1,4 @@
-"""Gradients that are pytrees: clipped as one vector, summed in parts, with independent noise for every array."""
+"""Gradients that are pytrees: clipped as one vector, summed in parts, noise for every array."""
 
 import itertools
 import math
