@@ -45,11 +45,11 @@ def noisy(noise: Noise, key: Array, gradient: Array, steps: int) -> Array:
     """The sum of the noisy gradients."""
 
     def step(t, carried):
-        total, memory = carried
-        z, memory = noise.next(memory, t, key, gradient)
-        return total + (gradient + z), memory
+        total, state = carried
+        z, state = noise.update(state, t, key, gradient)
+        return total + (gradient + z), state
 
-    return jax.lax.fori_loop(0, steps, step, (gradient, noise.begin(gradient)))[0]
+    return jax.lax.fori_loop(0, steps, step, (gradient, noise.init(gradient)))[0]
 
 
 stream = jax.jit(noisy, static_argnames="steps")
@@ -59,10 +59,10 @@ stream = jax.jit(noisy, static_argnames="steps")
 def noises(noise: Noise, key: Array, like: Array, *, steps: int) -> Array:
     """What is added, one step after the other."""
 
-    def step(memory, t):
-        return noise.next(memory, t, key, like)[::-1]
+    def step(state, t):
+        return noise.update(state, t, key, like)[::-1]
 
-    return jax.lax.scan(step, noise.begin(like), jnp.arange(steps))[1]
+    return jax.lax.scan(step, noise.init(like), jnp.arange(steps))[1]
 
 
 def streamed(noise: Noise, dim: int, steps: int) -> Callable[[], Array]:
@@ -133,7 +133,7 @@ def long(name: str, noise: Noise) -> dict:
     return {
         "noise": name,
         "seconds": spent,
-        "memory_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(noise.begin(zeros))),
+        "memory_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(noise.init(zeros))),
         "program_bytes": compiled.memory_analysis().temp_size_in_bytes,
     }
 

@@ -170,11 +170,11 @@ class Answers(Oracle):
         self, steps, ask, begin=lambda point: (), *, draw=None, block=0, stop=None, secret=None
     ):
         self.steps, self.block, self.stops = steps, block, stop is not None
-        self._ask, self.begin, self.draw, self.is_over = ask, begin, draw, stop
+        self._ask, self.init, self.draw, self.is_over = ask, begin, draw, stop
         self.secret = secret or super().secret
 
-    def ask(self, memory, t, point, batch=None):
-        return self._ask(memory, t, point, *([] if self.block == 0 else [batch]))
+    def update(self, state, t, point, batch=None):
+        return self._ask(state, t, point, *([] if self.block == 0 else [batch]))
 
 
 def descend(method, oracle, constraint, start, key, **watching):

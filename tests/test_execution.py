@@ -268,11 +268,11 @@ def test_an_observer_is_hashable():
     class Fold:
         __hash__ = None
 
-        def begin(self, point, secret):
+        def init(self, point, secret):
             return point
 
-        def observe(self, memory, t, point, secret):
-            return memory
+        def update(self, state, t, point, secret):
+            return state
 
     with pytest.raises(ValueError, match="observer must be hashable"):
         Execution(observer=Fold())

@@ -271,18 +271,18 @@ def methods():
     yield bound("ExponentialMechanism.select", choice.select, key=KEY, scores=jnp.zeros(3))
     yield bound("SmoothLaplaceMechanism.release", smooth.release, key=KEY, records=records)
     yield bound("ProposeTestRelease.release", stable.release, key=KEY, records=records)
-    yield bound("SparseVector.begin", sparse.begin, key=KEY)
+    yield bound("SparseVector.init", sparse.init, key=KEY)
     yield bound(
-        "SparseVector.ask",
-        sparse.ask,
-        memory=sparse.begin(KEY),
+        "SparseVector.update",
+        sparse.update,
+        state=sparse.init(KEY),
         answer=jnp.zeros(()),
         threshold=0.0,
     )
     yield bound(
-        "Thresholdout.ask",
-        holdout.ask,
-        memory=holdout.begin(KEY),
+        "Thresholdout.update",
+        holdout.update,
+        state=holdout.init(KEY),
         training=records,
         holdout=records,
     )
@@ -401,7 +401,7 @@ HOLDERS = {
     "Problem": lambda: problems.linear(np.full((N, DIM), 918273.0), problem_class=CLASS),
     "Users": lambda: problems.by_user(np.full(6, 918273.0), np.arange(6), n=6, most=2),
     "RunState": lambda: privopt.stepper(PLAN, PROBLEM).init(jax.random.key(91827364)),
-    "Memory": lambda: statistics.SparseVector.calibrated(MEAN, PURE, answers=2).begin(
+    "Memory": lambda: statistics.SparseVector.calibrated(MEAN, PURE, answers=2).init(
         jax.random.key(91827364)
     ),
     "LogisticRegression": lambda: estimators.LogisticRegression(

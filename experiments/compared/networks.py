@@ -198,7 +198,7 @@ class Row(NamedTuple):
         )  # fmt: skip
         if isinstance(noise, Budget):
             return plan
-        mechanism = plan.params.mechanism.noised(noise)
+        mechanism = plan.params.mechanism.with_noise_multiplier(noise)
         promised = Guarantee(mechanism.event(budget.relation), budget.relation)
         spent = replace(budget, epsilon=promised.epsilon(budget.delta).upper)
         return replace(plan, budget=spent, params=plan.params._replace(mechanism=mechanism))

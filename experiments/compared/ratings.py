@@ -139,7 +139,7 @@ def trained(profile):
         facts, BUDGET, steps=STEPS, rate=RATE, clip=CLIP, step_size=STEP_SIZE,
         output=last_iterate(), record=RECORDED,
     )  # fmt: skip
-    mechanism = plan.params.mechanism.noised(NOISE)
+    mechanism = plan.params.mechanism.with_noise_multiplier(NOISE)
     promised = Guarantee(mechanism.event(BUDGET.relation), BUDGET.relation)
     budget = replace(BUDGET, epsilon=promised.epsilon(BUDGET.delta).upper)
     plan = replace(plan, budget=budget, params=plan.params._replace(mechanism=mechanism))

@@ -45,15 +45,15 @@ def signs(n, role):
 
 
 @jax.jit
-def asked(mechanism, memory, training, unseen):
+def asked(mechanism, state, training, unseen):
     """What the holdout says of every attribute: rows are attributes."""
 
-    def step(memory, rows):
+    def step(state, rows):
         values = [0.5 * (1.0 + row.astype(jnp.float32)) for row in rows]
-        answer, memory = mechanism.ask(memory, *values)
-        return memory, answer
+        answer, state = mechanism.update(state, *values)
+        return state, answer
 
-    return jax.lax.scan(step, memory, (training, unseen))
+    return jax.lax.scan(step, state, (training, unseen))
 
 
 def chosen(seen, told, n):
@@ -75,7 +75,7 @@ def votes(profile):
     training, unseen, fresh = (signs(n, role) for role in ("training", "holdout", "fresh"))
     seen, exact = training.mean(axis=1), unseen.mean(axis=1)
     mechanism = holdout(n)
-    memory, told = asked(mechanism, mechanism.begin(stream(0, role="noise")), training, unseen)
+    state, told = asked(mechanism, mechanism.init(stream(0, role="noise")), training, unseen)
     order = {
         "naive": chosen(seen, exact, n),
         "private": chosen(seen, 2.0 * np.asarray(told) - 1.0, n),
@@ -90,8 +90,8 @@ def votes(profile):
             row |= {f"{name}_training": own.mean(), f"{name}_fresh": new.mean()}
             row[f"{name}_holdout"] = other.mean()
             if name == "private":
-                answer, memory = mechanism.ask(memory, jnp.asarray(own), jnp.asarray(other))
-                row |= {"answer": float(answer), "left": int(memory.left)}
+                answer, state = mechanism.update(state, jnp.asarray(own), jnp.asarray(other))
+                row |= {"answer": float(answer), "left": int(state.left)}
         row = {name: float(x) if isinstance(x, np.floating) else x for name, x in row.items()}
         row["promised"] = mechanism.threshold + 6.0 * LIKELY * mechanism.answer_scale + row["four"]
         row["answer_error"] = abs(row["answer"] - 0.5)

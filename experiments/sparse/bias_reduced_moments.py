@@ -31,7 +31,7 @@ def answers(mechanism, objective, t, coins, key, runs):
 
     def one(number):
         oracle = mechanism.bind(objective, jax.random.fold_in(key, number), coins)
-        return oracle.ask((), t, jnp.zeros(DIM, objective.dtype))[0]
+        return oracle.update((), t, jnp.zeros(DIM, objective.dtype))[0]
 
     return jax.lax.map(one, jnp.arange(runs), batch_size=100)
 

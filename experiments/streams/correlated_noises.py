@@ -136,7 +136,7 @@ def noises(profile):
 
 def memory(noise, steps):
     """Vectors that the stream remembers."""
-    kept = jax.eval_shape(correlated_noise(made(noise, steps)).begin, jnp.zeros(1))
+    kept = jax.eval_shape(correlated_noise(made(noise, steps)).init, jnp.zeros(1))
     return sum(vectors.size for vectors in jax.tree.leaves(kept))
 
 
@@ -172,12 +172,12 @@ def mean_squares(noise, key):
     """Of every running sum, over the coordinates."""
     like = jnp.zeros(COORDINATES)
 
-    def step(state, t):
-        memory, total = state
-        z, memory = noise.next(memory, t, key, like)
-        return (memory, total + z), jnp.mean((total + z) ** 2)
+    def step(carry, t):
+        state, total = carry
+        z, state = noise.update(state, t, key, like)
+        return (state, total + z), jnp.mean((total + z) ** 2)
 
-    return jax.lax.scan(step, (noise.begin(like), like), jnp.arange(STREAMED))[1]
+    return jax.lax.scan(step, (noise.init(like), like), jnp.arange(STREAMED))[1]
 
 
 def optimum(profile):

@@ -166,9 +166,9 @@ def _sparse(budget: Budget) -> tuple[Any, ...]:
     mechanism = SparseVector.calibrated(query, budget, answers=1)
 
     def told(mechanism: Any, key: Array, records: Array) -> Array:
-        answer, memory, met = query.answer(records), mechanism.begin(key), []
+        answer, state, met = query.answer(records), mechanism.init(key), []
         for sign, threshold in _QUESTIONS:
-            above, memory = mechanism.ask(memory, sign * answer, threshold)
+            above, state = mechanism.update(state, sign * answer, threshold)
             met.append(above)
         return jnp.argmax(jnp.stack([*met, jnp.asarray(True)]))
 
@@ -181,12 +181,12 @@ def _holdout(budget: Budget) -> tuple[Any, ...]:
     mechanism = Thresholdout.calibrated(query, gap, budget, answers=1)
 
     def told(mechanism: Any, key: Array, records: Array) -> Array:
-        memory, met, value = mechanism.begin(key), [], jnp.zeros((), records.dtype)
+        state, met, value = mechanism.init(key), [], jnp.zeros((), records.dtype)
         for sign, below in _QUESTIONS:
             training = jnp.full(_SIZE, -sign * (gap - below / _SIZE), records.dtype)
-            answer, after = mechanism.ask(memory, training, records)
-            met.append(after.left < memory.left)
-            value, memory = jnp.where(met[-1], answer, value), after
+            answer, after = mechanism.update(state, training, records)
+            met.append(after.left < state.left)
+            value, state = jnp.where(met[-1], answer, value), after
         which = jnp.argmax(jnp.stack([*met, jnp.asarray(True)]))
         return jnp.stack([which.astype(value.dtype), value])
 

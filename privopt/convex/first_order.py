@@ -46,7 +46,7 @@ class Oracle:
     """Oracle of a first-order run, evaluated once in each step ``t = 0 .. T - 1``; it has a state.
 
     The result is a pytree that the update of the run accepts: a gradient for an Optax update, or
-    any other type on which oracle and update agree. Subclasses define ``ask``, and the other
+    any other type on which oracle and update agree. Subclasses define ``update``, and the other
     methods if needed.
 
     ``steps`` is ``T``, or an upper bound if the oracle ``stops``; a new number does not recompile.
@@ -59,9 +59,9 @@ class Oracle:
     >>> import jax.numpy as jnp
     >>> class Slope(Oracle):
     ...     steps = 10
-    ...     def ask(self, memory, t, point, batch):
-    ...         return 2.0 * point, memory
-    >>> gradient, memory = Slope().ask((), 0, jnp.ones(2), None)
+    ...     def update(self, state, t, point, batch):
+    ...         return 2.0 * point, state
+    >>> gradient, state = Slope().update((), 0, jnp.ones(2), None)
     >>> gradient.tolist()
     [2.0, 2.0]
     """
@@ -70,7 +70,7 @@ class Oracle:
     block: int = 0
     stops: bool = False
 
-    def begin(self, point: Pytree) -> Pytree:
+    def init(self, point: Pytree) -> Pytree:
         """Return the initial state, a pytree, for a parameter like ``point``."""
         del point
         return ()
@@ -85,13 +85,13 @@ class Oracle:
             return None
         return jax.tree.map(lambda leaf: leaf[t % self.block], self.draw(t // self.block))
 
-    def ask(
-        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    def update(
+        self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
         """Return the answer of step ``t`` at ``point`` on ``batch``, and the new state."""
         raise NotImplementedError
 
-    def is_over(self, memory: Pytree) -> Array:
+    def is_over(self, state: Pytree) -> Array:
         """Return True if the run ends here; called only if ``stops``.
 
         The number of steps is released. The state must therefore be public: public randomness, or
@@ -99,9 +99,9 @@ class Oracle:
         """
         raise NotImplementedError
 
-    def secret(self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None) -> Pytree:
+    def secret(self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None) -> Pytree:
         """Return the quantity to which noise is added, for observers."""
-        del memory, t, point, batch
+        del state, t, point, batch
 
 
 class Observer(Protocol):
@@ -111,13 +111,13 @@ class Observer(Protocol):
     noise and is for experiments only: it is not part of the release and must not be published.
     """
 
-    def begin(self, point: Pytree, secret: Pytree) -> Pytree:
+    def init(self, point: Pytree, secret: Pytree) -> Pytree:
         """Return the initial state, a pytree of arrays.
 
         The run starts at ``point``; ``secret`` is the :class:`EmpiricalRisk` of the records.
         """
 
-    def observe(self, memory: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
+    def update(self, state: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
         """Return the state after step ``t = 0, 1, ...`` at ``point``.
 
         ``secret`` is the result of the oracle before noise, such as ``mechanisms.BatchMean``.
@@ -131,7 +131,7 @@ class State(NamedTuple):
     point: Pytree  # w_{t+1}, counted from w_1, the start
     optimiser: Pytree  # state of the update
     mean: Pytree  # v of the output rule
-    memory: Pytree  # state of the oracle
+    oracle: Pytree  # state of the oracle
     path: Pytree  # recorded points
     observed: Pytree  # state of the observer; None without one
 
@@ -261,9 +261,9 @@ class Descent:
             point=start,
             optimiser=self.update.init(start),
             mean=start,
-            memory=self.oracle.begin(start),
+            oracle=self.oracle.init(start),
             path=jax.tree.map(lambda w: jnp.zeros((recorded, *w.shape), w.dtype), start),
-            observed=None if self.observer is None else self.observer.begin(start, self.losses),
+            observed=None if self.observer is None else self.observer.init(start, self.losses),
         )
 
     def step(self, state: State, batch: Pytree = None) -> State:
@@ -272,11 +272,11 @@ class Descent:
         If the new point is not finite, the point and the state of the update are reset to their
         initial values. The reset is public; an exception would be a release.
         """
-        t, point, optimiser, mean, memory, path, observed = state
+        t, point, optimiser, mean, oracle_state, path, observed = state
         if self.observer is not None:
-            secret = self.oracle.secret(memory, t, point, batch)
-            observed = self.observer.observe(observed, t, point, secret)
-        answer, memory = self.oracle.ask(memory, t, point, batch)
+            secret = self.oracle.secret(oracle_state, t, point, batch)
+            observed = self.observer.update(observed, t, point, secret)
+        answer, oracle_state = self.oracle.update(oracle_state, t, point, batch)
         if self.gradient_mapping:
             answer = self._gradient_mapping(answer, optimiser, point)
         update, optimiser = self.update.update(answer, optimiser, point)
@@ -290,7 +290,7 @@ class Descent:
             slot = jnp.searchsorted(self.times, t + 1)
             here = point if self.weights is None else mean
             path = jax.tree.map(lambda rows, row: rows.at[slot].set(row), path, here)
-        return State(t + 1, point, optimiser, mean, memory, path, observed)
+        return State(t + 1, point, optimiser, mean, oracle_state, path, observed)
 
     def _gradient_mapping(self, gradient: Pytree, optimiser: Pytree, point: Pytree) -> Pytree:
         """Return ``(w - Proj(w - s g))/s`` with a step of the length of the update.
@@ -367,7 +367,7 @@ class Descent:
     def _while(self, state: State, last: Array, body: Callable[[State], State]) -> State:
         def unfinished(state: State) -> Array:
             within = state.t < last
-            return within & ~self.oracle.is_over(state.memory) if self.oracle.stops else within
+            return within & ~self.oracle.is_over(state.oracle) if self.oracle.stops else within
 
         return jax.lax.while_loop(unfinished, body, state)
 

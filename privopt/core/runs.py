@@ -74,7 +74,7 @@ class Execution:
 
 
 def _check_observer(observer: object) -> None:
-    for name in ("begin", "observe"):
+    for name in ("init", "update"):
         if isinstance(observer, type) or not callable(getattr(observer, name, None)):
             raise ValueError(f"observer must have a method {name}, got {shown(observer)}")
     try:

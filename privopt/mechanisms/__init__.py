@@ -11,19 +11,17 @@ from privopt.mechanisms.batches import (
     ShuffledBatches,
 )
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
-from privopt.mechanisms.clipped_risk import ClippedRisk
 from privopt.mechanisms.clipping import clipped_batch_sum, clipped_gradient_sum
 from privopt.mechanisms.compressed_mean import CompressedMean
-from privopt.mechanisms.gibbs import GibbsMechanism
-from privopt.mechanisms.levels import LevelLaw, PublishedStop
+from privopt.mechanisms.gibbs import ClippedRisk, GibbsMechanism
 from privopt.mechanisms.means import ClippedMean, ProjectedMean
-from privopt.mechanisms.minimisers import RegularisedMinimiser
+from privopt.mechanisms.minimisers import OnePass, RegularisedMinimiser
+from privopt.mechanisms.multilevel import LevelLaw, PublishedStop
 from privopt.mechanisms.noise import IndependentNoise, Noise, TreeNoise, correlated_noise, noise_of
-from privopt.mechanisms.one_pass import OnePass
 from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.second_moments import ClippedMoments
 from privopt.mechanisms.sparse_minimiser import SparseMinimiser, published_laplace_scale
+from privopt.mechanisms.sufficient_statistics import ClippedMoments
 from privopt.mechanisms.variance_reduced import VarianceReducedGradient
 
 __all__ = [

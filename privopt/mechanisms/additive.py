@@ -1,4 +1,4 @@
-"""Noise added to one answer: Gaussian, Laplace in every coordinate, and Laplace in the norm.
+"""Additive noise for one answer: Gaussian, Laplace and norm-Laplace mechanisms.
 
 Scales are rounded up to float32, so that the device adds noise of exactly the accounted scale.
 """
@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from privopt import draws
 from privopt.arguments import answering, check_fields, shown
-from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.queries import BoundedQuery, L1BoundedQuery
 from privopt.privacy import (
     gaussian_noise_multiplier,
@@ -31,7 +31,7 @@ Query = TypeVar("Query", bound=BoundedQuery | L1BoundedQuery)
 
 
 class _AdditiveNoise(NamedTuple, Generic[Query]):
-    """``query(data) + scale z``. A subclass has the law of ``z``: ``_drawn`` and its ``_event``."""
+    """Mechanism ``query(data) + scale z``. Subclasses define the law of ``z``."""
 
     query: Query
     scale: float
@@ -39,10 +39,10 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
     @classmethod
     def _contribution(cls, query: Query, budget: Budget) -> float:
         check_calibration(query, budget, cls._norm())
-        return cls(query, 0.0)._moved(budget.relation)
+        return cls(query, 0.0)._record_sensitivity(budget.relation)
 
-    def _moved(self, relation: Relation) -> float:
-        """Return the bound on the contribution of one record, as dp-accounting defines it."""
+    def _record_sensitivity(self, relation: Relation) -> float:
+        """Return the per-record sensitivity, as dp-accounting defines it."""
         query = answering("query", self.query, [self._norm()])
         sensitivity: float = getattr(query, self._norm())(relation)
         return sensitivity / Relation(relation).multiple
@@ -50,39 +50,39 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
     def event(self, relation: Relation) -> DpEvent:
         """Return the privacy event of one release."""
         check_fields("mechanism", self)
-        noise = multiplier(self.scale, self._moved(relation))
+        noise = noise_multiplier(self.scale, self._record_sensitivity(relation))
         return self._event(noise, relation) if noise < math.inf else NoOpDpEvent()
 
     def add_noise(self, key: Array, answer: Pytree) -> Pytree:
         """Return the release of ``answer``, the array or pytree of floats that ``query`` returned.
 
-        The noise is drawn in the dtype of the answer, as one vector in the order of its leaves.
+        The noise is sampled in the dtype of the answer, as one vector in the order of its arrays.
         """
         jax.tree.map(lambda leaf: check_answer(leaf, "answer"), answer)
         vector, unravel = ravel_pytree(answer)
-        noise = release("noise", self.scale * self._drawn(key, vector))
+        noise = release("noise", self.scale * self._sample(key, vector))
         return release("answer", unravel(vector + noise))
 
     @staticmethod
     def _norm() -> str:
-        """The sensitivity that the query is asked for."""
+        """Return the name of the sensitivity that calibrates the noise."""
         return "sensitivity"
 
     def _event(self, noise: float, relation: Relation) -> DpEvent:
         raise NotImplementedError
 
     @staticmethod
-    def _drawn(key: Array, like: Array) -> Array:
+    def _sample(key: Array, like: Array) -> Array:
         raise NotImplementedError
 
 
 class GaussianMechanism(_AdditiveNoise[Query]):
-    """``query(data) + N(0, sigma^2 I)``, ``scale = sigma``.
+    """Gaussian mechanism ``query(data) + N(0, sigma^2 I)``, ``scale = sigma``.
 
     Formal guarantee
     ----------------
     ``s/sigma``-Gaussian DP under each relation, ``s = query.sensitivity(relation)``. The
-    calibration charges to ``delta`` that the draws end at ``draws.NORMAL_REACH`` scales.
+    calibration charges the truncation of the noise at ``draws.NORMAL_REACH`` scales to ``delta``.
 
     Examples
     --------
@@ -97,21 +97,20 @@ class GaussianMechanism(_AdditiveNoise[Query]):
 
     @classmethod
     def calibrated(cls, query: Query, budget: Budget, *, compositions: int = 1) -> Self:
-        """The least noise with which ``compositions`` releases stay within ``budget``.
+        """Return the mechanism with the least noise for ``compositions`` releases.
 
-        ValueError if ``budget.delta`` is 0, which no Gaussian noise meets, or no larger than what
-        the ends of drawn noise may cost.
+        ValueError if ``budget.delta`` is 0, or at most the cost of the truncated noise tails.
         """
         contribution = cls._contribution(query, budget)
         noise = gaussian_noise_multiplier(drawable(budget), compositions=compositions)
         return cls(query, round_up(noise * contribution))
 
     def noise_norm(self, dim: int) -> float:
-        """Upper bound ``sigma sqrt(d)`` on ``E |z|``."""
+        """Return the upper bound ``sigma sqrt(d)`` on ``E |z|``."""
         return self.scale * math.sqrt(dim)
 
     def noise_square(self, dim: int) -> float:
-        """``E |z|^2 = sigma^2 d``."""
+        """Return ``E |z|^2 = sigma^2 d``."""
         return self.scale**2 * dim
 
     def _event(self, noise: float, relation: Relation) -> DpEvent:
@@ -119,19 +118,19 @@ class GaussianMechanism(_AdditiveNoise[Query]):
         return GaussianDpEvent(noise)
 
     @staticmethod
-    def _drawn(key: Array, like: Array) -> Array:
+    def _sample(key: Array, like: Array) -> Array:
         return draws.normal(key, like.shape, like.dtype)
 
 
 class LaplaceMechanism(_AdditiveNoise[Query]):
-    """``query(data) + z``, every coordinate of ``z`` Laplace of scale ``b``: ``E|z_j| = b``.
+    """Laplace mechanism ``query(data) + z``: independent ``z_j``, ``E |z_j| = b``, ``scale = b``.
 
     Formal guarantee
     ----------------
-    ``s/b``-DP under each relation, ``s = query.l1_sensitivity(relation)``, which counts *all*
-    coordinates that one record touches. The event is that of Laplace noise on a *scalar* that
-    moves by ``s``, which dominates a vector whose l1 norm moves by ``s`` (proved in
-    ``privopt.privacy.mechanisms.laplace``).
+    ``s/b``-DP under each relation, ``s = query.l1_sensitivity(relation)`` over all coordinates.
+    The event is that of Laplace noise on a scalar of sensitivity ``s``. It dominates the release
+    of a vector of l1 sensitivity ``s`` (proved in ``privopt.privacy.mechanisms.laplace``).
+
     Source: Dwork, McSherry, Nissim and Smith, "Calibrating noise to sensitivity in private data
     analysis", TCC 2006.
 
@@ -148,10 +147,10 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
 
     @classmethod
     def calibrated(cls, query: Query, budget: Budget) -> Self:
-        """The least noise with which one release stays within ``budget.epsilon``.
+        """Return the mechanism with the least noise for one release within ``budget.epsilon``.
 
-        ``budget.delta`` is not spent. A query that no record can move gets no noise. ValueError if
-        the query has no finite sensitivity under ``budget.relation``.
+        ``budget.delta`` is not spent. No noise is added if the sensitivity is 0. ValueError if the
+        sensitivity is infinite under ``budget.relation``.
         """
         contribution = cls._contribution(query, budget)
         if not math.isfinite(contribution):
@@ -159,15 +158,15 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
                 f"query must have a finite l1 sensitivity under {budget.relation}, "
                 f"got {shown(contribution)}"
             )
-        products = 1.0 + 2.0**-50  # the rounding of two
+        products = 1.0 + 2.0**-50  # rounding of two products
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * products))
 
     def noise_norm(self, dim: int) -> float:
-        """Upper bound ``b sqrt(2d)`` on ``E |z|``, the Euclidean norm."""
+        """Return the upper bound ``b sqrt(2d)`` on ``E |z|_2``."""
         return self.scale * math.sqrt(2.0 * dim)
 
     def noise_square(self, dim: int) -> float:
-        """``E |z|^2 = 2 d b^2``."""
+        """Return ``E |z|^2 = 2 d b^2``."""
         return 2.0 * self.scale**2 * dim
 
     @staticmethod
@@ -179,22 +178,21 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
         return LaplaceDpEvent(noise)
 
     @staticmethod
-    def _drawn(key: Array, like: Array) -> Array:
+    def _sample(key: Array, like: Array) -> Array:
         return draws.laplace(key, like.shape, like.dtype)
 
 
 class NormLaplaceMechanism(_AdditiveNoise[Query]):
-    """``query(data) + z`` with density of ``z`` proportional to ``exp(-|z|_2 / beta)``.
+    """Mechanism ``query(data) + z``, density of ``z`` proportional to ``exp(-|z|_2 / beta)``.
 
     The direction is uniform, the radius ``Gamma(shape d, scale beta)``. This is not Laplace noise
-    per coordinate.
+    per coordinate. ``scale`` is ``beta``.
 
     Formal guarantee
     ----------------
     ``s/beta``-DP under each relation, ``s = query.sensitivity(relation)``, by the triangle
     inequality for ``|z|_2``. The event is the randomised-response pair that dominates every
-    mechanism of that epsilon.
-    Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1.
+    mechanism of this epsilon. Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1.
 
     Examples
     --------
@@ -209,47 +207,48 @@ class NormLaplaceMechanism(_AdditiveNoise[Query]):
 
     @classmethod
     def calibrated(cls, query: Query, budget: Budget) -> Self:
-        """The least noise with which one release stays within ``budget.epsilon``.
+        """Return the mechanism with the least noise for one release within ``budget.epsilon``.
 
-        The margin is for the event's probability, a float64 next to 1/2: it resolves epsilon to
-        ``2^-50`` and is rounded to the safe side.
+        The margin covers the probability in the event, a float64 next to 1/2. It resolves epsilon
+        to ``2^-50`` and is rounded up.
         """
         contribution = cls._contribution(query, budget)
         margin = 1.0 + 1e-11 + 2.0**-49 / budget.epsilon
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * margin))
 
     def noise_norm(self, dim: int) -> float:
-        """``E |z| = d beta``."""
+        """Return ``E |z| = d beta``."""
         return self.scale * dim
 
     def noise_square(self, dim: int) -> float:
-        """``E |z|^2 = d (d + 1) beta^2``."""
+        """Return ``E |z|^2 = d (d + 1) beta^2``."""
         return self.scale**2 * dim * (dim + 1)
 
     def _event(self, noise: float, relation: Relation) -> DpEvent:
         if noise == 0.0:
             return NonPrivateDpEvent()
-        return pure_event(self._moved(relation) * Relation(relation).multiple / self.scale)
+        return pure_event(
+            self._record_sensitivity(relation) * Relation(relation).multiple / self.scale
+        )
 
     @staticmethod
-    def _drawn(key: Array, like: Array) -> Array:
+    def _sample(key: Array, like: Array) -> Array:
         return draws.norm_laplace(key, like.size, like.dtype)
 
 
 def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:
-    """The textbook's ``sigma = s sqrt(2 ln(1.25/delta)) / epsilon``: a baseline, never the default.
+    """Return the classic scale ``sigma = s sqrt(2 ln(1.25/delta)) / epsilon``: a baseline.
 
-    Larger than what ``GaussianMechanism.calibrated`` adds (by 30 per cent at ``(1, 1e-5)``).
-    ``GaussianMechanism(query, classic_gaussian_scale(query, budget))`` adds it, with the exact
-    event of that noise.
+    It is larger than the scale of ``GaussianMechanism.calibrated`` (by 30 per cent at ``(1,
+    1e-5)``). ``GaussianMechanism(query, classic_gaussian_scale(query, budget))`` has the exact
+    event of it.
 
     Formal guarantee
     ----------------
-    ``(epsilon, delta)``-DP under ``budget.relation`` for ``epsilon <= 1``; beyond some
-    ``epsilon`` (8.4 at ``delta = 1e-5``) the formula adds too little. ValueError if
-    ``budget.epsilon`` exceeds 1, or ``budget.delta`` is 0.
-    Source: Dwork and Roth, "The algorithmic foundations of differential privacy", 2014, Theorem
-    A.1 (for ``epsilon < 1``).
+    ``(epsilon, delta)``-DP under ``budget.relation`` for ``epsilon <= 1``. Beyond some ``epsilon``
+    (8.4 at ``delta = 1e-5``) the scale is too small. ValueError if ``budget.epsilon`` exceeds 1,
+    or ``budget.delta`` is 0. Source: Dwork and Roth, "The algorithmic foundations of differential
+    privacy", 2014, Theorem A.1 (for ``epsilon < 1``).
     """
     check_calibration(query, budget, "sensitivity")
     epsilon, delta = budget.epsilon, budget.delta

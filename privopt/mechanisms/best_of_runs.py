@@ -1,4 +1,4 @@
-"""The best of a geometric number of runs: a bound of probability 1/2 becomes one near 1."""
+"""Best of a geometric number of runs: a bound of probability 1/2 becomes one near 1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from privopt import draws
 from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
-from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.mechanisms.round_off import UNIT, compensated_sum
 from privopt.privacy import Repetitions, calibrate, round_up, select_best
@@ -24,21 +24,21 @@ from privopt.release import release
 from privopt.spec import Budget, Relation
 
 _ODDS = 2**30
-_SCORE_NOISE = 2.0  # of the score, over that of a run's sums: a tenth of what is spent
+_SCORE_NOISE = 2.0  # noise multiplier of the score over that of a run: about a tenth of the budget
 
 
 class PointScore(NamedTuple):
-    """How good a point is: the norm of the clipped mean gradient, or a clipped risk.
+    """Score of a point: the norm of the clipped mean gradient, or a clipped risk.
 
-    The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B =
-    C R``. Nothing is clipped where losses are ``C``-Lipschitz; the losses need no bounded range.
+    The risk is ``(1/n) sum_i clip_B(l(w; x_i) - l(c; x_i))``, ``c`` the centre of the set and ``B
+    = C R``. No loss is clipped if losses are ``C``-Lipschitz; the losses need no bounded range.
 
-    The public term's share is returned separately and added to the noisy score: a large one would
-    round a record's share off before the noise. Of the risk that is ``r(w)``; of the norm of ``g +
-    k``, with ``k`` the gradient of ``r``, it is ``|k|``, and ``|g + k| - |k| = <g, g + 2k>/(|g + k|
-    + |k|)`` moves by as much as ``g`` does.
+    The public term is returned separately and added to the noisy score, because a large public
+    term would round off the contribution of a record before the noise. For the risk it is
+    ``r(w)``. For the norm of ``g + k``, with ``k`` the gradient of ``r``, it is ``|k|``, and ``|g
+    + k| - |k| = <g, g + 2k>/(|g + k| + |k|)`` has the sensitivity of ``g``.
 
-    A ``radius`` of None scores by the norm of the gradient.
+    If ``radius`` is None, the score is the norm of the gradient.
 
     Examples
     --------
@@ -51,47 +51,47 @@ class PointScore(NamedTuple):
     radius: float | None = None
 
     def sensitivity(self, relation: Relation) -> float:
-        """``2C/n`` of the norm, ``2 C R/n`` of the risk (``replace_one``), else half of that.
+        """Return ``2C/n`` (norm) or ``2 C R/n`` (risk) for ``replace_one``, else half of it.
 
-        And what float32 rounds two answers by: that of the risk three times, the products with
-        multiplicities, the sum and the mean; that of the norm ten times, however many coordinates
-        there are. The sum of gradients is taken as exact.
+        It includes the float32 round-off of two answers: three roundings of the risk, the products
+        with multiplicities, the sum and the mean; ten roundings of the norm, for every dimension.
+        The sum of gradients is assumed exact.
         """
         reach, roundings = (1.0, 12.0) if self.radius is None else (self.radius, 4.0)
         rounded = 2.0 * roundings * UNIT * self.query.clip
         return (self.query.sensitivity(relation) + rounded) * reach
 
     def score_range(self, relation: Relation) -> float:
-        """How unevenly a record moves the scores of several points: one up, another down."""
+        """Return the range of the score differences of two neighbours over all points."""
         return 2.0 * self.sensitivity(relation)
 
     def score_of(self, objective: EmpiricalRisk) -> Callable[[Array], tuple[Array, Array]]:
-        """``w -> (share of the records, share of the public term)`` on the device, without noise.
+        """Return ``w -> (records' term, public term)`` on the device, without noise.
 
-        The smaller their sum, the better.
+        A smaller sum is better.
         """
         if self.radius is None:
             gradient = self.query.gradient_of(objective)
 
             def slope(point: Array) -> tuple[Array, Array]:
-                found, known = gradient(point), objective.public_gradient(point)
-                known = jnp.zeros_like(found) if known is None else known
-                own = _length(known)
-                both = _length(found + known) + own
-                shares = jnp.where(both > 0.0, (found + 2.0 * known) / both, 0.0)
-                return compensated_sum(found * shares), own
+                mean, public = gradient(point), objective.public_gradient(point)
+                public = jnp.zeros_like(mean) if public is None else public
+                size = _length(public)
+                total = _length(mean + public) + size
+                weights = jnp.where(total > 0.0, (mean + 2.0 * public) / total, 0.0)
+                return compensated_sum(mean * weights), size
 
             return slope
         bound = self.query.clip * self.radius
 
         def risk(point: Array) -> tuple[Array, Array]:
             centre = objective.constraint.centre_point(point.shape[-1], point.dtype)
-            moved = objective.losses(point) - objective.losses(centre)
-            moved = jnp.where(jnp.isfinite(moved), jnp.clip(moved, -bound, bound), 0.0)
-            moved = moved if objective.counts is None else objective.counts * moved
+            losses = objective.losses(point) - objective.losses(centre)
+            losses = jnp.where(jnp.isfinite(losses), jnp.clip(losses, -bound, bound), 0.0)
+            losses = losses if objective.counts is None else objective.counts * losses
             public = objective.public
-            known = jnp.zeros((), moved.dtype) if public is None else public(point)
-            return compensated_sum(moved) / self.query.size, known
+            offset = jnp.zeros((), losses.dtype) if public is None else public(point)
+            return compensated_sum(losses) / self.query.size, offset
 
         return risk
 
@@ -99,20 +99,21 @@ class PointScore(NamedTuple):
 @pytree_dataclass
 @dataclass(frozen=True, kw_only=True)
 class BestOfRuns:
-    """Run, score, and stop with probability ``gamma``; release the point of the best score alone.
+    """Best of a random number of runs, each stopping with probability ``gamma``.
 
-    If a run succeeds with probability 1/2, none does with probability ``gamma/(1 + gamma)``.
+    Only the point of the best score is released.
 
-    ``scale`` is of the Gaussian noise on every score; ``odds = 2^30 gamma`` is whole, so that the
-    coin after a run is exact.
+    If a run succeeds with probability 1/2, all runs fail with probability ``gamma/(1 + gamma)``.
+    ``scale`` is the standard deviation of the noise on every score; ``odds = 2^30 gamma`` is an
+    integer, so that the stopping probability is exact.
 
     Formal guarantee
     ----------------
-    The number of runs is geometric and drawn without data. Of all runs and scores, only the point
-    of the best score is released, so the whole costs what :func:`privopt.privacy.select_best` says
-    of one run and its score. *Secret* are the number of runs, the time that all runs take, and
-    the levels of each: the theorem asks for runs of one law.
-    Source: Liu and Talwar 2019; Papernot and Steinke 2022 (arXiv:2110.03620), Theorem 2.
+    The number of runs is geometric and independent of the data. Of all runs and scores, only the
+    point of the best score is released, so the guarantee is :func:`privopt.privacy.select_best` of
+    one run and its score. *Secret* are the number of runs, the total time of the runs, and the
+    levels of each: the theorem assumes runs of one law. Source: Liu and Talwar 2019; Papernot and
+    Steinke 2022 (arXiv:2110.03620), Theorem 2.
     """
 
     run: BiasReducedGradient
@@ -124,43 +125,46 @@ class BestOfRuns:
     def calibrated(
         cls, unit: BiasReducedGradient, score: PointScore, budget: Budget, gamma: float
     ) -> BestOfRuns:
-        """The least noise of ``unit`` and of its score, in a fixed ratio, within ``budget``."""
+        """Return the mechanism with the least noise within ``budget``.
+
+        The noises of ``unit`` and of its score have a fixed ratio.
+        """
         check_calibration(score.query, budget, "contribution")
         odds = max(1, math.ceil(gamma * _ODDS))
         sensitivity = score.sensitivity(budget.relation) / budget.relation.multiple
 
-        def noised(noise: float) -> BestOfRuns:
+        def at_noise(noise: float) -> BestOfRuns:
             scale = round_up(_SCORE_NOISE * noise * sensitivity)
-            return cls(run=unit.noised(noise), score=score, scale=scale, odds=odds)
+            return cls(run=unit.with_noise_multiplier(noise), score=score, scale=scale, odds=odds)
 
         spendable = drawable(budget)
-        return noised(calibrate(lambda z: noised(z).event(budget.relation), spendable))
+        return at_noise(calibrate(lambda z: at_noise(z).event(budget.relation), spendable))
 
     @property
     def repetitions(self) -> Repetitions:
-        """The law of the number of runs."""
+        """Law of the number of runs."""
         return Repetitions.geometric(_ODDS / count("odds", self.odds))
 
     def event(self, relation: Relation) -> DpEvent:
-        """The best of so many runs, each with its score."""
-        moved = self.score.sensitivity(relation) / Relation(relation).multiple
-        noise = GaussianDpEvent(multiplier(self.scale, moved))
+        """Return the event of the best of all runs, each with its score."""
+        sensitivity = self.score.sensitivity(relation) / Relation(relation).multiple
+        noise = GaussianDpEvent(noise_multiplier(self.scale, sensitivity))
         return select_best(ComposedDpEvent((self.run.event(relation), noise)), self.repetitions)
 
-    def scored(self, shares: tuple[Array, Array], key: Array) -> Array:
-        """A score with its noise, from child 0 of the key, and then its public share."""
-        value, known = shares
+    def scored(self, terms: tuple[Array, Array], key: Array) -> Array:
+        """Return the noisy score, with noise from child 0 of the key, plus the public term."""
+        value, public_term = terms
         noise = draws.normal(jax.random.fold_in(key, 0), (1,), value.dtype)[0]
-        return release("answer", value + release("noise", self.scale * noise)) + known
+        return release("answer", value + release("noise", self.scale * noise)) + public_term
 
     def is_last(self, key: Array) -> Array:
-        """Whether no further run is made: the coin of child 1 of the key."""
+        """Return True if no further run is made, by a random bit from child 1 of the key."""
         word = jax.random.bits(jax.random.fold_in(key, 1), (), jnp.uint32) >> 2
         return word < jnp.asarray(self.odds).astype(jnp.uint32)
 
 
 def _length(x: Array) -> Array:
-    """``|x|_2``, to a few roundings."""
+    """Return ``|x|_2``, to a few roundings."""
     scale = jnp.abs(x).max()
     scale = jnp.where(scale > 0.0, scale, 1.0)
     return scale * jnp.sqrt(compensated_sum(jnp.square(x / scale)))

@@ -1,4 +1,4 @@
-"""What every calibration checks, and what an event says of the scale that it found."""
+"""Checks and helpers shared by all calibrations."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from privopt.privacy import round_down
 from privopt.spec import Budget, Relation
 
 
-def check_calibration(query: object, budget: object, *answers: str) -> None:
-    """ValueError unless ``query`` can be asked for all ``answers`` and ``budget`` is one."""
-    for answer in answers:
-        if isinstance(query, type) or not hasattr(query, answer):
-            raise ValueError(f"query must have a {answer}, got {described(query)}")
+def check_calibration(query: object, budget: object, *names: str) -> None:
+    """Check that ``query`` has the attributes ``names`` and that ``budget`` is a Budget."""
+    for name in names:
+        if isinstance(query, type) or not hasattr(query, name):
+            raise ValueError(f"query must have a {name}, got {described(query)}")
     instance("budget", budget, Budget)
 
 
-def require_public_size(relation: Relation, what: str) -> None:
-    """ValueError unless ``relation`` is ``replace_one``, the only one ``what`` is proved for."""
+def require_public_size(relation: Relation, subject: str) -> None:
+    """Check that ``relation`` is ``replace_one``, the only one with a proof for ``subject``."""
     if Relation(relation) is not Relation.REPLACE_ONE:
-        raise ValueError(f"relation must be replace_one for {what}, got {relation}")
+        raise ValueError(f"relation must be replace_one for {subject}, got {relation}")
 
 
 def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
-    """The budget of ideal noise, so that drawn noise, whose tails end, stays within ``budget``.
+    """Reduce ``budget`` by the cost of the truncated noise tails.
 
-    In a run of so many drawn ``numbers`` the ends cost ``e^epsilon`` times their probability
-    (:func:`privopt.draws.end_cost`), which is taken off ``delta``. Where that is more than a
-    quarter of ``delta``, ``epsilon`` is lowered until it is a quarter: noise never falls with it.
-    With ``delta = 0`` nothing is taken off, and the claim fails with the probability of the ends.
-    ValueError if ``delta`` is positive and no larger than what the ends cost at any ``epsilon``.
+    With ``numbers`` sampled numbers in a run, the truncation costs ``e^epsilon`` times its
+    probability (:func:`privopt.draws.end_cost`), which is subtracted from ``delta``. If the cost
+    exceeds a quarter of ``delta``, ``epsilon`` is lowered until the cost is a quarter. With
+    ``delta = 0`` the budget is unchanged, and the guarantee fails with the probability of the
+    truncation. ValueError if ``delta`` is positive and at most the cost at every ``epsilon``.
 
     Examples
     --------
@@ -41,32 +41,32 @@ def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     """
     if budget.delta == 0.0:
         return budget
-    ends = 0.5 * end_cost(0.0, numbers)
-    if not budget.delta > 8.0 * ends:
+    tails = 0.5 * end_cost(0.0, numbers)
+    if not budget.delta > 8.0 * tails:
         raise ValueError(
-            f"delta must exceed {8.0 * ends:.3g}, four times what the ends of {numbers:.3g} drawn "
-            f"numbers cost, got {shown(budget.delta)}"
+            f"delta must exceed {8.0 * tails:.3g}, four times the cost of the tails of "
+            f"{numbers:.3g} numbers, got {shown(budget.delta)}"
         )
-    epsilon = min(budget.epsilon, math.log(0.25 * budget.delta / ends - 1.0))
-    left = math.nextafter(budget.delta - end_cost(epsilon, numbers), 0.0)
-    return replace(budget, epsilon=epsilon, delta=left)
+    epsilon = min(budget.epsilon, math.log(0.25 * budget.delta / tails - 1.0))
+    remaining = math.nextafter(budget.delta - end_cost(epsilon, numbers), 0.0)
+    return replace(budget, epsilon=epsilon, delta=remaining)
 
 
-def multiplier(scale: float, moved: float) -> float:
-    """``scale/moved`` rounded down, both in the units of the answer that a record moves.
+def noise_multiplier(scale: float, contribution: float) -> float:
+    """Return ``scale/contribution``, rounded down; ``contribution`` is the per-record sensitivity.
 
-    0 where nothing bounds what a record moves, infinite where it moves nothing. ValueError if
-    either is negative or no number, or ``scale`` is infinite.
+    The result is infinite for ``contribution = 0``, and 0 for an infinite one. ValueError if an
+    argument is negative or NaN, or if ``scale`` is infinite.
 
     Examples
     --------
-    >>> round(multiplier(0.5, 0.25), 12)
+    >>> round(noise_multiplier(0.5, 0.25), 12)
     2.0
     """
     if not 0.0 <= scale < math.inf:
         raise ValueError(f"scale must be at least 0 and finite, got {shown(scale)}")
-    if not moved >= 0.0:
-        raise ValueError(f"what a record moves must be at least 0, got {shown(moved)}")
-    if moved == 0.0:
+    if not contribution >= 0.0:
+        raise ValueError(f"contribution must be at least 0, got {shown(contribution)}")
+    if contribution == 0.0:
         return math.inf
-    return math.nextafter(round_down(scale) / moved, 0.0)
+    return math.nextafter(round_down(scale) / contribution, 0.0)

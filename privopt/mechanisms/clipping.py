@@ -1,17 +1,17 @@
-"""Sums of per-example gradients, each clipped to a norm, over a data set or a batch of its rows.
+"""Sums of per-record gradients, each clipped to a norm, over a data set or a batch of its rows.
 
-Two forms of clipping: ``g min(1, C/|g|)`` keeps short gradients as they are; ``g C/(|g| + gamma)``,
-automatic clipping, makes all of them nearly equally long (Bu, Wang, Zha and Karypis 2023). A
-``gamma`` of None asks for the first.
+Two forms of clipping: ``g min(1, C/|g|)`` leaves short gradients unchanged; automatic clipping ``g
+C/(|g| + gamma)`` gives all gradients nearly the same norm (Bu, Wang, Zha and Karypis 2023). A
+``gamma`` of None selects the first.
 
-A record whose gradient or features are not finite contributes zero, so no record can
-poison the sum or move it by more than the clip norm. Norms are scaled so that no square vanishes
-or overflows, and the products that a record bounds are taken in full precision: accelerators
-otherwise round float32 factors to ten bits.
+A record with a gradient or features that are not finite contributes zero, so the contribution of
+every record is at most the clip norm. Norms are scaled so that no square vanishes or overflows.
+Products that bound a record are computed in full precision: accelerators otherwise round float32
+factors to ten bits.
 
-Five kinds of losses: :class:`SlopeSums`, :class:`CoordinateSums` and :class:`DistanceSums` make no
-dense gradient a record; :class:`GeneralSums` does, a microbatch at once, and :class:`LayerSums` of
-all but a first linear layer.
+Five kinds of losses: :class:`SlopeSums`, :class:`CoordinateSums` and :class:`DistanceSums` form no
+dense per-record gradient. :class:`GeneralSums` forms a microbatch of them at once, and
+:class:`LayerSums` forms those of all but a first linear layer.
 """
 
 from __future__ import annotations
@@ -34,43 +34,60 @@ from privopt.convex import (
     RegularisedGLM,
     ScalarLoss,
     SparseFeatures,
+    as_features,
     difference,
     is_features,
 )
+from privopt.convex.record_losses import products
 from privopt.convex.vectors import Number, norm
-from privopt.mechanisms.clip_factors import clipping_factors, is_exact
-from privopt.mechanisms.microbatches import MICROBATCH, GeneralSums, LayerSums
 from privopt.release import Pytree
 from privopt.spec import Norm
 
+MICROBATCH = 512  # gradients of a general loss that are in memory at once
+
+
+def is_exact(size: Array, factor: Number) -> Array:
+    """Return True if a norm and its clipping factor have full relative precision.
+
+    A subnormal factor has not, and a record of this size counts as not finite.
+    """
+    return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)
+
+
+def clipping_factors(sizes: Array, clip: Number, gamma: Number | None) -> Array:
+    """Return the factors of gradients with these norms: 0 if a factor is not exact."""
+    factors = clip / sizes if gamma is None else clip / (sizes + gamma)
+    exact = is_exact(sizes, factors) & (sizes > 0.0)
+    return jnp.where(exact, jnp.minimum(1.0, factors) if gamma is None else factors, 0.0)
+
 
 class BatchSum(Protocol):
-    """``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over ``k``, the rows of a batch.
+    """Function ``(w, rows, m) -> sum_k m_k clip(g_k(w))`` over the rows ``k`` of a batch.
 
-    With ``anchor``, of the differences ``clip(g_k(w) - g_k(anchor))``.
+    With ``anchor``, the sum of the differences ``clip(g_k(w) - g_k(anchor))``.
     """
 
     def __call__(self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
-        """The sum, of the shape of ``point``."""
+        """Return the sum, of the shape of ``point``."""
 
 
 class ClippedSums(Protocol):
     """Sums over ``clip(g_i(w))``, ``g_i = grad loss(.; x_i)``, for one kind of loss."""
 
     def gradient_sum(self) -> Callable[[Pytree], Pytree]:
-        """``w -> sum_i m_i clip(g_i(w))`` over all records."""
+        """Return ``w -> sum_i m_i clip(g_i(w))`` over all records."""
 
     def batch_sum(
         self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None
     ) -> Pytree:
-        """A :class:`BatchSum` over rows as they are stored."""
+        """Compute a :class:`BatchSum` over stored rows."""
 
     def usable(self, point: Pytree) -> Array:
-        """Which records have a gradient at ``point`` that can be clipped, shape ``(n,)``."""
+        """Return the mask of records with an exact clipped gradient at ``point``."""
 
 
 class BoundedRecords(NamedTuple):
-    """Records with the bounds of their slopes; the bound of one that is not usable is zero."""
+    """Records with the bounds of their slopes; the bound of an invalid record is zero."""
 
     features: Features
     labels: Array
@@ -79,13 +96,13 @@ class BoundedRecords(NamedTuple):
 
 
 class ClippedSlope(NamedTuple):
-    """A loss whose slope is clipped to ``bound``, one for every record; 0 if not finite."""
+    """Loss with its slope clipped to a ``bound`` for every record; 0 if not finite."""
 
     loss: ScalarLoss
     bound: Array
 
     def slope(self, prediction: Array, label: Array) -> Array:
-        """``clip(phi'(z_i, y_i), -b_i, b_i)``."""
+        """Return ``clip(phi'(z_i, y_i), -b_i, b_i)``."""
         slopes = self.loss.slope(prediction, label)
         return jnp.where(jnp.isfinite(slopes), jnp.clip(slopes, -self.bound, self.bound), 0.0)
 
@@ -93,7 +110,7 @@ class ClippedSlope(NamedTuple):
 def bounded_records(
     records: LinearRecords, clip: Number, measure: Norm = Norm.L2
 ) -> BoundedRecords:
-    """Records with the bounds ``C/|x_i|``; under ``vmap`` over clips the features are shared."""
+    """Return records with bounds ``C/|x_i|``; ``vmap`` over clips shares the features."""
     _, features, labels = records
     norms = features.norms(measure.order)
     finite = jnp.isfinite(norms) & jnp.isfinite(labels)
@@ -108,9 +125,9 @@ def bounded_records(
 def clipped_linear_model(
     risk: EmpiricalRisk, clip: Number, size: Number, measure: Norm = Norm.L2
 ) -> RegularisedGLM | None:
-    """``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, tilt and centre.
+    """Return ``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, linear term and centre.
 
-    Its gradient is the sum of clipped gradients over ``size``. None where the loss is another.
+    Its gradient is the sum of clipped gradients over ``size``. None for other losses.
     """
     if risk.linear is None:
         return None
@@ -122,9 +139,9 @@ def clipped_linear_model(
 
 
 class SlopeSums(NamedTuple):
-    """Of a generalised linear loss: the gradient ``phi'(<x_i, w>, y_i) x_i`` is never formed.
+    """Sums for a generalised linear loss, without the gradients ``phi'(<x_i, w>, y_i) x_i``.
 
-    Its norm is ``|phi'| |x_i|``, so the slope ``phi'`` is clipped to ``C / |x_i|``.
+    The norm of a gradient is ``|phi'| |x_i|``, so the slope ``phi'`` is clipped to ``C / |x_i|``.
     """
 
     records: BoundedRecords
@@ -165,9 +182,10 @@ class SlopeSums(NamedTuple):
 
 
 class CoordinateSums(NamedTuple):
-    """Of losses of single coordinates: a gradient has the places of its record.
+    """Sums for losses of single coordinates: a gradient has the sparsity of its record.
 
-    Those of a batch of ``b`` records of ``s`` entries are ``b s`` numbers; only their sum is dense.
+    The gradients of a batch of ``b`` records of ``s`` entries are ``b s`` numbers; only their sum
+    is dense.
     """
 
     risk: EmpiricalRisk
@@ -190,12 +208,14 @@ class CoordinateSums(NamedTuple):
     def _gradients(
         self, point: Array, rows: Array | None = None, anchor: Array | None = None
     ) -> Features:
-        """Of these rows, or of all; less those at the anchor."""
+        """Return the gradients of these rows, or of all, minus those at the anchor."""
         assert self.risk.separable is not None
         scalar, features = self.risk.separable
-        chosen = features if rows is None else features.take(rows)
-        found = chosen.mapped(scalar.slope, point)
-        return found if anchor is None else difference(found, chosen.mapped(scalar.slope, anchor))
+        batch = features if rows is None else features.take(rows)
+        gradients = batch.mapped(scalar.slope, point)
+        if anchor is None:
+            return gradients
+        return difference(gradients, batch.mapped(scalar.slope, anchor))
 
     def _sum(self, gradients: Features, weights: Array | None) -> Array:
         factors = clipping_factors(gradients.norms(self.measure.order), self.clip, self.gamma)
@@ -204,24 +224,24 @@ class CoordinateSums(NamedTuple):
 
 
 class DistanceSums(NamedTuple):
-    """Of squared distances ``m/2 |w - x_i|^2``: the gradients ``m (w - x_i)`` share a dense ``w``.
+    """Sums for squared distances ``m/2 |w - x_i|^2``: the gradients ``m (w - x_i)`` share ``w``.
 
     With weights ``c_i`` and clipping factors ``f_i``,
 
         sum_i c_i f_i m (w - x_i)  =  m (w sum_i c_i f_i - sum_i c_i f_i x_i),
 
-    and the norm follows from ``|w|^2 - 2 <w, x_i> + |x_i|^2``. That difference may cancel, so it is
-    rounded up by the most that round-off can have taken from it: none is clipped to more than
-    ``C``. Squares and products may also vanish, each by less than the smallest normal number. A
-    record whose square overflows counts as not finite.
+    and the norm follows from ``|w|^2 - 2 <w, x_i> + |x_i|^2``. This difference may cancel, so it
+    is increased by the largest possible round-off: every clipped norm is at most ``C``. Squares
+    and products may also vanish, each by less than the smallest normal number. A record with an
+    overflowing square counts as not finite.
 
-    Far from the origin the two sums on the right are longer than all gradients together, and their
-    rounding more than what one record may move. So no gradient is taken for shorter than ``m
-    |w|/8``: then ``f_i m |w| <= 8C``, and the two sums are no longer than ``8C`` a record. Within
-    the declared class nothing changes: there ``C >= L >= m |w|``.
+    Far from the origin the two sums on the right exceed the sum of all gradients, and their
+    rounding exceeds the contribution of one record. Every gradient norm is therefore taken to be
+    at least ``m |w|/8``: then ``f_i m |w| <= 8C``, and the two sums are at most ``8C`` per record.
+    Within the declared class gradients are unchanged, because ``C >= L >= m |w|``.
     """
 
-    points: Features  # zero for those that are not finite
+    points: Features  # zero for records that are not finite
     finite: Array
     modulus: Array
     counts: Array | None
@@ -230,7 +250,7 @@ class DistanceSums(NamedTuple):
 
     @classmethod
     def of(cls, risk: EmpiricalRisk, clip: Number, gamma: Number | None) -> DistanceSums:
-        """The sums for a risk whose ``points`` are features."""
+        """Return the sums for a risk with ``points`` as features."""
         assert risk.points is not None
         finite = jnp.isfinite(jnp.square(risk.points.norms())).astype(risk.points.dtype)
         modulus: Array = risk.loss.modulus  # type: ignore[attr-defined]
@@ -246,8 +266,8 @@ class DistanceSums(NamedTuple):
         weights = weights * self.finite[rows]
         if anchor is None:
             return self._sum(self.points.take(rows), weights, point)
-        away = self.modulus * (point - anchor)
-        return weights.sum() * clipping_factors(norm(away), self.clip, self.gamma) * away
+        change = self.modulus * (point - anchor)
+        return weights.sum() * clipping_factors(norm(change), self.clip, self.gamma) * change
 
     def usable(self, point: Array) -> Array:
         sizes = self.modulus * _distances(self.points, point)
@@ -260,22 +280,161 @@ class DistanceSums(NamedTuple):
 
 
 def _distances(points: Features, point: Array) -> Array:
-    """``|w - x_i|``, rounded up, and at least ``|w|/8``."""
-    own, squares = _square(point), jnp.square(points.norms())
+    """Return ``|w - x_i|``, rounded up, and at least ``|w|/8``."""
+    square, squares = _square(point), jnp.square(points.norms())
     entries = points.values.shape[-1] if isinstance(points, SparseFeatures) else point.size
     terms = entries + 2 * math.isqrt(point.size) + 16
     numbers = jnp.finfo(point.dtype)
     vanished = 4 * (point.size + 1) * numbers.smallest_normal
-    slack = terms * numbers.eps * (own + squares) + vanished
-    apart = jnp.maximum(own - 2.0 * points.matvec(point) + squares, own / 64.0)
-    return jnp.sqrt(apart + slack)
+    slack = terms * numbers.eps * (square + squares) + vanished
+    squared = jnp.maximum(square - 2.0 * points.matvec(point) + squares, square / 64.0)
+    return jnp.sqrt(squared + slack)
 
 
 def _square(point: Array) -> Array:
-    """``|w|^2`` as a sum of ``sqrt(d)`` sums, whose errors are of that order and not of ``d``."""
+    """Return ``|w|^2`` as a sum of ``sqrt(d)`` sums, with errors of order ``sqrt(d)``."""
     side = math.isqrt(point.size - 1) + 1
     rows = jnp.pad(point, (0, side * side - point.size)).reshape(side, side)
     return jnp.einsum("ij,ij->i", rows, rows, precision="highest").sum()
+
+
+class GeneralSums(NamedTuple):
+    """Sums for any loss ``loss(w, x)``; ``w`` may be any pytree."""
+
+    loss: Callable[[Pytree, Pytree], Array]
+    data: Pytree
+    counts: Array | None
+    clip: Number
+    gamma: Number | None
+    microbatch: int
+    measure: Norm
+
+    def gradient_sum(self) -> Callable[[Pytree], Pytree]:
+        def whole_sum(point: Pytree) -> Pytree:
+            weights = self.counts
+            if weights is None:
+                rows = jax.tree.leaves(self.data)[0].shape[0]
+                weights = jnp.ones(rows, jax.tree.leaves(point)[0].dtype)
+            return _in_parts(
+                lambda part: self._sum(point, *part), (self.data, weights), self.microbatch
+            )
+
+        return whole_sum
+
+    def batch_sum(
+        self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None
+    ) -> Pytree:
+
+        def part_sum(part: tuple[Array, Array]) -> Pytree:
+            examples = jax.tree.map(lambda leaf: leaf[part[0]], self.data)
+            return self._sum(point, examples, part[1], anchor)
+
+        places = jnp.arange(1, weights.shape[0] + 1)
+        return _in_parts(
+            part_sum,
+            (rows, weights),
+            self.microbatch,
+            jnp.max(jnp.where(weights != 0.0, places, 0)),
+        )
+
+    def usable(self, point: Pytree) -> Array:
+
+        def is_usable(example: Pytree) -> Array:
+            size = self._size(self._gradient(point, example), example)
+            return is_exact(size, self.clip / size)
+
+        return jax.lax.map(is_usable, self.data, batch_size=self.microbatch)
+
+    def _sum(
+        self, point: Pytree, examples: Pytree, weights: Array, anchor: Pytree = None
+    ) -> Pytree:
+        """Compute ``sum_i m_i clip(...)``, all examples at once."""
+
+        def one(example: Pytree) -> tuple[Pytree, Array]:
+            gradient = self._gradient(point, example)
+            if anchor is not None:
+                gradient = jax.tree.map(jnp.subtract, gradient, self._gradient(anchor, example))
+            return gradient, clipping_factors(self._size(gradient, example), self.clip, self.gamma)
+
+        gradients, factors = jax.vmap(one)(examples)
+
+        def usable(leaf: Array) -> Array:
+            shape = -1, *(1,) * (leaf.ndim - 1)
+            return jnp.where((factors > 0.0).reshape(shape), leaf, 0.0)
+
+        return self._total(jax.tree.map(usable, gradients), weights * factors, examples)
+
+    def _gradient(self, point: Pytree, example: Pytree) -> Pytree:
+        return jax.grad(self.loss)(point, example)
+
+    def _size(self, gradient: Pytree, example: Pytree) -> Array:
+        del example
+        return _size(gradient, self.measure.order)
+
+    def _total(self, gradients: Pytree, weights: Array, examples: Pytree) -> Pytree:
+        """Compute ``sum_i k_i g_i``."""
+        del examples
+        return jax.tree.map(lambda g: jnp.tensordot(weights, g, 1, precision="highest"), gradients)
+
+
+class LayerSums(GeneralSums):
+    """Sums for a :class:`~privopt.convex.FirstLayer`, without the gradients ``x h^T``.
+
+    ``h`` and the gradients in all other parameters are formed; the norm of a layer's gradient is
+    ``|x| |h|``.
+    """
+
+    def _gradient(self, point: Pytree, example: Pytree) -> Pytree:
+        (weights, rest), (row, other) = point, example
+        slopes = jax.grad(self.loss.head, (1, 0))  # type: ignore[attr-defined]
+        return slopes(rest, products(weights, row), other)
+
+    def _size(self, gradient: Pytree, example: Pytree) -> Array:
+        (slopes, rest), (row, _) = gradient, example
+        sizes = jax.tree.map(lambda h, x: as_features(x).norms() * norm(h), slopes, row)
+        return _size((sizes, rest), 2.0)
+
+    def _total(self, gradients: Pytree, weights: Array, examples: Pytree) -> Pytree:
+        (slopes, rest), (rows, _) = gradients, examples
+
+        def layer(slopes: Array, rows: Pytree) -> Array:
+            used = as_features(rows).scaled((weights != 0.0).astype(slopes.dtype))
+            return used.rmatvec(weights[None] * slopes.T).T
+
+        return jax.tree.map(layer, slopes, rows), super()._total(rest, weights, examples)
+
+
+def _in_parts(
+    part_sum: Callable[[Pytree], Pytree], records: Pytree, size: int, used: Array | None = None
+) -> Pytree:
+    """Sum ``part_sum`` over consecutive parts of ``size`` records.
+
+    Parts after the first ``used`` records are empty and are skipped.
+    """
+    count = jax.tree.leaves(records)[0].shape[0]
+    whole = count - count % size
+    if whole == 0 or whole == count == size:
+        return part_sum(records)
+
+    def part(k: Array) -> Pytree:
+        return jax.tree.map(
+            lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * size, size), records
+        )
+
+    def add(k: Array, total: Pytree) -> Pytree:
+        return jax.tree.map(jnp.add, total, part_sum(part(k)))
+
+    total = part_sum(part(jnp.asarray(0)))
+    parts = whole // size if used is None else jnp.minimum(whole, used + size - 1) // size
+    total = jax.lax.fori_loop(1, parts, add, total)
+    if whole < count:
+        rest = jax.tree.map(lambda leaf: leaf[whole:], records)
+        total = jax.tree.map(jnp.add, total, part_sum(rest))
+    return total
+
+
+def _size(tree: Pytree, order: float) -> Array:
+    return norm(jnp.stack([norm(leaf.ravel(), order) for leaf in jax.tree.leaves(tree)]), order)
 
 
 @checked
@@ -286,20 +445,19 @@ def clipped_gradient_sum(
     microbatch: int = MICROBATCH,
     measure: Norm = Norm.L2,
 ) -> Callable[[Pytree], Pytree]:
-    """``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
+    """Return ``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
 
-    ``clip`` is ``C > 0``; ``inf`` leaves gradients as they are. ``measure`` is the norm that it
-    bounds; that of a gradient that is a pytree is the norm of all its leaves together. Of a general
-    loss, ``microbatch`` gradients are in memory at once. What does not depend on ``w`` is computed
-    before the function is called.
+    ``clip`` is ``C > 0``; ``inf`` disables clipping. ``measure`` is the clipped norm; the norm of
+    a pytree covers all its arrays together. For a general loss, ``microbatch`` gradients are in
+    memory at once. Terms that do not depend on ``w`` are computed before the function is called.
 
     Examples
     --------
     >>> from privopt.convex import WholeSpace
     >>> records = jnp.array([[3.0, 4.0], [0.0, 0.5]])
     >>> risk = EmpiricalRisk(lambda w, x: w @ x, records, None, WholeSpace())
-    >>> print(clipped_gradient_sum(risk, 1.0)(jnp.zeros(2)).round(2))
-    [0.6 1.3]
+    >>> [round(float(each), 2) for each in clipped_gradient_sum(risk, 1.0)(jnp.zeros(2))]
+    [0.6, 1.3]
     """
     return _sums(risk, clip, gamma, microbatch, measure).gradient_sum()
 
@@ -312,18 +470,18 @@ def clipped_batch_sum(
     microbatch: int = MICROBATCH,
     measure: Norm = Norm.L2,
 ) -> BatchSum:
-    """The same over a batch of records, which are numbered ``0..n-1``.
+    """Return the clipped sum over a batch of records, which are numbered ``0..n-1``.
 
-    :meth:`EmpiricalRisk.rows_by_number` finds their rows. Where fewer rows are stored than a batch
-    has, the sum visits each stored row once, with its weight.
+    :meth:`EmpiricalRisk.rows_by_number` maps numbers to rows. If fewer rows are stored than a
+    batch has, the sum visits each stored row once, with its weight.
     """
     over_rows = _sums(risk, clip, gamma, microbatch, measure).batch_sum
     stored = jax.tree.leaves(risk.data)[0].shape[0]
     rows_of = risk.rows_by_number()
 
     def batch_sum(point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
-        rows, there = rows_of(rows)
-        weights = jnp.where(there, weights, 0.0)
+        rows, present = rows_of(rows)
+        weights = jnp.where(present, weights, 0.0)
         if stored < rows.shape[0]:
             weights = jnp.zeros(stored, weights.dtype).at[rows].add(weights)
             rows = jnp.arange(stored)
@@ -333,7 +491,7 @@ def clipped_batch_sum(
 
 
 def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> EmpiricalRisk:
-    """The same without the records that contribute zero for not being finite at ``point``."""
+    """Return the risk without records of non-finite gradient at ``point``."""
     counts = _sums(risk, clip, None, MICROBATCH, Norm.L2).usable(point).astype(risk.dtype)
     return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)
 
@@ -341,7 +499,7 @@ def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> Emp
 def _sums(
     risk: EmpiricalRisk, clip: Number, gamma: Number | None, microbatch: int, measure: Norm
 ) -> ClippedSums:
-    """The sums that make no dense gradient for each record, if the loss has such."""
+    """Return the sums without dense per-record gradients, if the loss has such sums."""
     if risk.linear is not None:
         records = bounded_records(risk.linear, clip, measure)
         return SlopeSums(records, risk.linear.scalar.slope, risk.counts, gamma)

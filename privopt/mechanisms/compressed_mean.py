@@ -1,4 +1,4 @@
-"""A mean that is compressed, made private, and recovered as the vector of least l1 norm."""
+"""Compressed means: random projection, noise, and recovery by l1 minimisation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from privopt import draws
 from privopt.arguments import count
 from privopt.convex import L1L2Ball, basis_pursuit, pytree_dataclass
 from privopt.mechanisms.additive import GaussianMechanism
-from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
+from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.means import ClippedMean
+from privopt.mechanisms.round_off import UNIT64
 from privopt.privacy import (
     CompressedGaussianDpEvent,
     compressed_noise_multiplier,
@@ -25,39 +26,39 @@ from privopt.privacy import (
 )
 from privopt.spec import Budget, Relation
 
-_BLOCK = 1024  # columns whose products are in memory at once
-_UNIT = 2.0**-53  # of float64: the relative error of one operation
+_BLOCK = 1024  # columns in memory at once
 
 
 @pytree_dataclass
 @dataclass(frozen=True, kw_only=True)
 class CompressedMean:
-    """``argmin {|z|_1 : A z = A zbar + N(0, sigma^2 I_m)}``, projected onto the body of means.
+    """Compressed mean ``argmin {|z|_1 : A z = A zbar + N(0, sigma^2 I_m)}``, projected.
 
-    The matrix ``A`` is ``m`` by ``d`` and released too: fresh, of independent ``N(0, 1/m)``, drawn
-    from the public coins of a run; or given, fixed before any data.
+    The matrix ``A`` is ``m`` by ``d`` and released too. It is either sampled, with independent
+    ``N(0, 1/m)`` from the public randomness of a run, or given and fixed before the data. The
+    projection is onto the set of means.
 
-    For two neighbours ``v = zbar - zbar'`` is fixed before a fresh ``A`` is drawn, so ``m |A v|^2 /
-    |v|^2`` is chi-squared with ``m`` degrees of freedom, exactly: given ``A`` the release is a
-    Gaussian mechanism of that shift, and the pair is their mixture. No isometry is needed, no
-    sparsity, and no condition on ``m``. What comes after the noisy ``A zbar`` is post-processing.
-    A given matrix counts by how much it can lengthen ``v`` (:func:`largest_gain`), and ``v`` may
-    depend on it.
+    For two neighbours ``v = zbar - zbar'`` is fixed before a random ``A`` is sampled, so ``m |A
+    v|^2 / |v|^2`` is exactly chi-squared with ``m`` degrees of freedom: given ``A`` the release is
+    a Gaussian mechanism of that shift, and the pair is their mixture. No isometry, no sparsity and
+    no condition on ``m`` is needed. All steps after the noisy ``A zbar`` are post-processing. For
+    a given matrix, ``v`` may depend on ``A``, and its largest gain (:func:`largest_gain`) is
+    charged.
 
-    The float64 round-off of ``A zbar`` is charged for a given matrix. It is not for a fresh one,
-    where it is below ``n d^{3/2} 2^-53`` of the sensitivity.
+    The float64 round-off of ``A zbar`` is charged for a given matrix. It is not charged for a
+    random one: there it is below ``n d^{3/2} 2^-53`` of the sensitivity.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially private optimization with
-    sparse gradients", NeurIPS 2024 (arXiv:2404.10881), theorem 3.4, where privacy rests on a
-    restricted isometry and a factor 3/2 for it.
+    sparse gradients", NeurIPS 2024 (arXiv:2404.10881), theorem 3.4, with a restricted isometry and
+    a factor 3/2 for it.
 
-    ``scale`` is ``sigma``, of one measurement, ``measurements`` is ``m``, and ``matrix`` is ``A``,
-    shape ``(m, d)``, where it is given.
+    ``scale`` is ``sigma``, of one measurement, ``measurements`` is ``m``, and ``matrix`` is a
+    given ``A``, shape ``(m, d)``.
 
     Formal guarantee
     ----------------
-    The event is :class:`privopt.privacy.CompressedGaussianDpEvent`, of a given matrix
-    ``GaussianDpEvent``, under each relation.
+    The event is :class:`privopt.privacy.CompressedGaussianDpEvent`, or ``GaussianDpEvent`` for a
+    given matrix, under each relation.
 
     Examples
     --------
@@ -84,11 +85,12 @@ class CompressedMean:
         calibration: str = "mixture",
         matrix: NDArray[np.float64] | None = None,
     ) -> CompressedMean:
-        """The noise that stays within ``budget``, by one of four proofs.
+        """Return the mechanism with noise within ``budget``, by one of four proofs.
 
-        ``calibration`` is as for :func:`privopt.privacy.compressed_noise_multiplier`: ``"mixture"``
-        is the least noise, by the exact law; ``"renyi"``, ``"split"`` and ``"published"`` are what
-        simpler proofs ask for. A given ``matrix``, fixed before the data are seen, has one proof.
+        ``calibration`` is an argument of :func:`privopt.privacy.compressed_noise_multiplier`:
+        ``"mixture"`` is the least noise, by the exact law; ``"renyi"``, ``"split"`` and
+        ``"published"`` are simpler proofs. A given ``matrix``, fixed before the data, has one
+        proof.
         """
         check_calibration(query, budget, "sensitivity")
         unit = cls(query=query, scale=1.0, matrix=matrix, measurements=measurements)
@@ -99,46 +101,46 @@ class CompressedMean:
         return replace(unit, scale=round_up(noise * unit.contribution(budget.relation)))
 
     def contribution(self, relation: Relation) -> float:
-        """One record's share of the mean; of ``A zbar`` where the matrix is given."""
+        """Return the per-record sensitivity of the mean, or of ``A zbar`` for a given matrix."""
         multiple = Relation(relation).multiple
-        share = self.query.sensitivity(relation) / multiple
+        sensitivity = self.query.sensitivity(relation) / multiple
         if self.matrix is None:
-            return share
+            return sensitivity
         sparsity = (self.query.l1_clip / self.query.l2_clip) ** 2
-        error = 2.0 * (self.query.dim + 8) * 2.0**-53 * float(np.linalg.norm(self.matrix))
-        moved = largest_gain(self.matrix, sparsity) * share
-        return (moved + 2.0 * error * self.query.l2_clip) * (1.0 + 2.0**-50)
+        error = 2.0 * (self.query.dim + 8) * UNIT64 * float(np.linalg.norm(self.matrix))
+        gain = largest_gain(self.matrix, sparsity) * sensitivity
+        return (gain + 2.0 * error * self.query.l2_clip) * (1.0 + 2.0**-50)
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one release, of the matrix too, does to privacy."""
-        noise = multiplier(self.scale, self.contribution(relation))
+        """Return the event of one release, which includes the matrix."""
+        noise = noise_multiplier(self.scale, self.contribution(relation))
         if self.matrix is not None:
             return GaussianDpEvent(noise) if noise < math.inf else NoOpDpEvent()
         return CompressedGaussianDpEvent(noise, count("measurements", self.measurements))
 
     def draw(self, key: Array, dim: int) -> Array:
-        """``A`` of a run, ``d = dim``: fresh, or the given one."""
+        """Return ``A`` of a run, ``d = dim``: sampled, or given."""
         if self.matrix is not None:
             return jnp.asarray(self.matrix)
-        drawn = draws.normal(key, (self.measurements, dim), jnp.float64)
-        return drawn / math.sqrt(self.measurements)
+        sample = draws.normal(key, (self.measurements, dim), jnp.float64)
+        return sample / math.sqrt(self.measurements)
 
     def measure(self, key: Array, matrix: Array, mean: Array) -> Array:
-        """``A zbar`` with its noise, shape ``(m,)``; ``mean`` is what ``query`` gave."""
+        """Return ``A zbar`` with noise, shape ``(m,)``; ``mean`` is the answer of ``query``."""
         measured = jnp.matmul(matrix, mean, precision="highest")
         return GaussianMechanism(self.query, self.scale).add_noise(key, measured)
 
     def recover(self, matrix: Array, measured: Array) -> Array:
-        """The mean that has the least l1 norm, projected; 0 where nothing is recovered."""
-        found = basis_pursuit(matrix, measured).point
-        found = jnp.where(jnp.isfinite(found).all(), found, 0.0)
-        return L1L2Ball(self.query.l1_clip, self.query.l2_clip).project(found)
+        """Return the projected mean of least l1 norm; 0 if the recovery fails."""
+        recovered = basis_pursuit(matrix, measured).point
+        recovered = jnp.where(jnp.isfinite(recovered).all(), recovered, 0.0)
+        return L1L2Ball(self.query.l1_clip, self.query.l2_clip).project(recovered)
 
 
 def largest_gain(matrix: NDArray[np.float64], sparsity: float) -> float:
-    """A certified bound on ``|A v|_2`` over ``|v|_2 <= 1``, ``|v|_1 <= sqrt(s)``.
+    """Return a certified bound on ``|A v|_2`` over ``|v|_2 <= 1``, ``|v|_1 <= sqrt(s)``.
 
-    The smaller of two bounds, with room for round-off:
+    The smaller of two bounds, with a margin for round-off:
 
     - ``kappa^2 <= max_i |a_i|^2 + (s - 1) max_{i != j} |<a_i, a_j>|``. Proof: with ``M`` and ``c``
       the two maxima, ``|A v|^2 <= M |v|_2^2 + c (|v|_1^2 - |v|_2^2)``, and ``M >= c``.
@@ -158,14 +160,14 @@ def largest_gain(matrix: NDArray[np.float64], sparsity: float) -> float:
     lengths, coherence = np.einsum("ij,ij->j", matrix, matrix), 0.0
     for start in range(0, columns, _BLOCK):
         products = np.abs(matrix[:, start : start + _BLOCK].T @ matrix)
-        own = np.arange(products.shape[0])
-        products[own, start + own] = 0.0
+        diagonal = np.arange(products.shape[0])
+        products[diagonal, start + diagonal] = 0.0
         coherence = max(coherence, float(products.max()))
     largest = float(lengths.max())
-    room = 1.0 + 8.0 * (rows + columns) * _UNIT
+    margin = 1.0 + 8.0 * (rows + columns) * UNIT64
     by_coherence = (
-        largest + max(0.0, sparsity - 1.0) * (coherence + rows * _UNIT * largest)
-    ) * room
+        largest + max(0.0, sparsity - 1.0) * (coherence + rows * UNIT64 * largest)
+    ) * margin
     trace = float(lengths.sum())
-    by_norm = float(np.linalg.eigvalsh(matrix @ matrix.T)[-1]) + (rows + columns) * _UNIT * trace
-    return math.sqrt(min(by_coherence, by_norm * room))
+    by_norm = float(np.linalg.eigvalsh(matrix @ matrix.T)[-1]) + (rows + columns) * UNIT64 * trace
+    return math.sqrt(min(by_coherence, by_norm * margin))

@@ -1,67 +1,278 @@
-"""The Gibbs law of a risk: the exponential mechanism over a convex set, drawn exactly."""
+"""Exponential mechanism over a convex set: exact samples from the Gibbs law of a clipped risk."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 from jax import Array
 
-from privopt.arguments import positive_number, shown
+from privopt.arguments import instance, positive_number, shown
 from privopt.convex import (
     MAX_SAMPLER_DIM,
     Draw,
     EmpiricalRisk,
+    LinearRecords,
+    ScalarLoss,
     ValueAndGradient,
     enough_proposals,
     norm,
     sample_log_concave,
 )
+from privopt.convex.vectors import Number
 from privopt.mechanisms.calibration import drawable
-from privopt.mechanisms.clipped_risk import ClippedRisk
+from privopt.mechanisms.clipping import bounded_records, is_exact
+from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
-from privopt.release import release
-from privopt.spec import Budget, Premises, Relation
+from privopt.release import Pytree, release
+from privopt.spec import Budget, Premises, ProblemClass, Relation
 
-DIVISION_ROUND_OFF = 1.0 + 2.0**-50  # more than two divisions round by
+_HALVINGS = 64
+_ROUND_OFF = 16.0  # of a loss, in units of its last place
+
+
+def loss_difference_sum(
+    risk: EmpiricalRisk, clip: Number, centre: Array, radius: Number, resolution: Number
+) -> ValueAndGradient:
+    """Return ``w -> (sum_i m_i (loss(w; x_i) - loss(c; x_i)), its gradient)``, clipped at ``C``.
+
+    For ``|w - c| <= R``. The loss difference of a record is clipped to the interval between the
+    tangents at both points:
+
+        <g(c), w - c>  <=  loss(w) - loss(c)  <=  <g(w), w - c>,    |g| <= C.
+
+    For a convex loss with these gradients the difference is unchanged. For any computed
+    difference, the contribution of a record is at most ``C |w - c|``. If the round-off of the two
+    losses exceeds ``resolution``, the loss is replaced by its tangent at ``c``. Values are the
+    integrals of the gradients that are returned with them. Non-finite records contribute zero.
+
+    *Generalised linear losses* are extended by lines of slope ``+-C/|x_i|`` from the points at
+    which their own slopes exceed these bounds. For every convex ``phi`` and all data the losses
+    are then convex, and ``C``-Lipschitz as functions of ``w``. The points are computed once, by
+    bisection among the predictions of ``|w - c| <= R``. The gradient is that of
+    :func:`privopt.mechanisms.clipped_gradient_sum`.
+
+    *Any other loss* has the same range. Clipped gradients of a loss that is not ``C``-Lipschitz
+    are not the gradients of a convex function; the Lipschitz constant is assumed. A record with a
+    non-finite gradient at ``c`` contributes zero.
+    """
+    if risk.linear is not None:
+        return _linear(risk.linear, risk.counts, clip, centre, radius, resolution)
+    return _general(risk.loss, risk.data, risk.counts, clip, centre, resolution)
+
+
+def _linear(
+    records: LinearRecords,
+    counts: Array | None,
+    clip: Number,
+    centre: Array,
+    radius: Number,
+    resolution: Number,
+) -> ValueAndGradient:
+    loss = records.scalar
+    features, labels, bound, norms = bounded_records(records, clip)
+    matvec, rmatvec = features.products()
+    origin = matvec(centre)
+
+    def slopes(prediction: Array) -> Array:
+        slope = loss.slope(prediction, labels)
+        return jnp.where(jnp.isnan(slope), 0.0, jnp.clip(slope, -bound, bound))
+
+    low, high = _ends(loss, labels, bound, norms * (norm(centre) + radius))
+    base = jnp.clip(origin, low, high)
+    anchor_loss = loss.value(base, labels)
+    is_resolved = _resolved(anchor_loss, resolution)
+    first, first_clipped = slopes(origin), slopes(base)
+
+    def loss_and_gradient(point: Array) -> tuple[Array, Array]:
+        step = matvec(point - centre)
+        prediction = origin + step
+        last = jnp.where(is_resolved, slopes(prediction), first)
+        clipped = jnp.clip(prediction, low, high)
+        inner = loss.value(clipped, labels) - anchor_loss
+        inner = _between_tangents(inner, first_clipped, slopes(clipped), clipped - base)
+        outer = jnp.abs(prediction - clipped) - jnp.abs(origin - base)
+        outer = jnp.where(outer == 0.0, 0.0, bound * outer)
+        losses = _between_tangents(inner + outer, first, last, step)
+        weights = jnp.ones_like(losses) if counts is None else counts
+        return weights @ losses, rmatvec(weights * last)
+
+    return loss_and_gradient
+
+
+def _general(
+    loss: Callable[[Array, Pytree], Array],
+    data: Pytree,
+    counts: Array | None,
+    clip: Number,
+    centre: Array,
+    resolution: Number,
+) -> ValueAndGradient:
+    def clipped(point: Array, example: Pytree) -> tuple[Array, Array]:
+        value, gradient = jax.value_and_grad(loss)(point, example)
+        size = norm(gradient)
+        shrink = clip / size
+        shrunk = jnp.minimum(1.0, shrink) * gradient
+        return value, jnp.where(is_exact(size, shrink) & (size > 0.0), shrunk, 0.0)
+
+    each = jax.vmap(clipped, (None, 0))
+    anchor_loss, first = each(centre, data)
+    is_resolved = _resolved(anchor_loss, resolution)
+
+    def loss_and_gradient(point: Array) -> tuple[Array, Array]:
+        values, last = each(point, data)
+        last = jnp.where(is_resolved[:, None], last, first)
+        offset = point - centre
+        rise = first @ offset
+        losses = _between_tangents(values - anchor_loss, rise, last @ offset, jnp.ones_like(rise))
+        weights = jnp.ones_like(losses) if counts is None else counts
+        return weights @ losses, weights @ last
+
+    return loss_and_gradient
+
+
+def _ends(loss: ScalarLoss, labels: Array, bound: Array, reach: Array) -> tuple[Array, Array]:
+    """Return the interval of predictions up to ``reach`` with slopes within the bound."""
+    # Bisection in the inverse hyperbolic sine: magnitudes may span 300 decades.
+    ends = jnp.arcsinh(jnp.minimum(reach, jnp.finfo(reach.dtype).max))
+
+    def halve(_: int, brackets: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
+        lowest, low, high, highest = brackets
+        first, second = 0.5 * (lowest + low), 0.5 * (high + highest)
+        rising = loss.slope(jnp.sinh(first), labels) >= -bound
+        still = loss.slope(jnp.sinh(second), labels) <= bound
+        return (
+            jnp.where(rising, lowest, first),
+            jnp.where(rising, first, low),
+            jnp.where(still, second, high),
+            jnp.where(still, highest, second),
+        )
+
+    _, low, high, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (-ends, ends, -ends, ends))
+    low = jnp.where(loss.slope(jnp.sinh(-ends), labels) >= -bound, -jnp.inf, jnp.sinh(low))
+    high = jnp.where(loss.slope(jnp.sinh(ends), labels) <= bound, jnp.inf, jnp.sinh(high))
+    return low, jnp.maximum(low, high)
+
+
+def _resolved(losses: Array, resolution: Number) -> Array:
+    return _ROUND_OFF * jnp.finfo(losses.dtype).eps * jnp.abs(losses) <= resolution
+
+
+def _between_tangents(rise: Array, first: Array, last: Array, step: Array) -> Array:
+    """Clip ``rise`` over a step to the interval of the slopes at its ends; the first if NaN."""
+    least, most = first * step, last * step
+    clipped = jnp.clip(jnp.where(jnp.isnan(rise), least, rise), least, most)
+    return jnp.where(jnp.isfinite(clipped), clipped, 0.0)
+
+
+class ClippedRisk(NamedTuple):
+    """Clipped risk as a function of the parameter: every loss is ``C``-Lipschitz; public ``n``.
+
+    ``gradient`` is the query of its gradients; the constraint set is in a ball of ``radius``
+    ``R``.
+
+    Examples
+    --------
+    >>> risk = ClippedRisk.of(ProblemClass(n=1000, dim=2, lipschitz=1.0, radius=3.0))
+    >>> round(risk.range(Relation.REPLACE_ONE), 6)
+    0.012
+    """
+
+    gradient: ClippedGradient
+    radius: float
+
+    @classmethod
+    def of(cls, problem_class: ProblemClass) -> ClippedRisk:
+        """Return the query for a problem class of finite radius."""
+        instance("problem_class", problem_class, ProblemClass)
+        if math.isinf(problem_class.radius):
+            raise ValueError("radius must be finite, got inf")
+        return cls(ClippedGradient.of(problem_class), round_up(problem_class.radius))
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return ``G``: the difference of the risks of two neighbours is ``G``-Lipschitz.
+
+        ``2L/n`` under ``replace_one``: the difference of two losses over ``n``. ``L/n`` under
+        ``zero_out`` and under ``add_or_remove_one``, with the public design size ``n``: a single
+        loss over ``n``. Clipping enforces it for generalised linear losses and all data; it is
+        assumed for other losses.
+        """
+        return self.gradient.sensitivity(relation)
+
+    def range(self, relation: Relation) -> float:
+        """Return ``2 R G``, the range of that difference over the constraint set.
+
+        It holds for every computed loss and all data: a record contributes at most ``L |w - c|``.
+        """
+        if not self.radius > 0.0:
+            raise ValueError(f"radius must be positive, got {shown(self.radius)}")
+        return 2.0 * self.radius * self.sensitivity(relation)
+
+    def premises(self, relation: Relation) -> Premises:
+        """Return the assumptions: convex, ``L``-Lipschitz losses over the ball of that radius."""
+        return self.gradient.premises(relation) & Premises(
+            convex=True,
+            lipschitz=self.gradient.clip,
+            radius=self.radius,
+            n=self.gradient.size,
+        )
+
+    def risk_of(
+        self, objective: EmpiricalRisk, centre: Array, resolution: Number
+    ) -> ValueAndGradient:
+        """Return ``w -> (F(w) - F(c), gradient)``; losses are convex up to ``resolution``."""
+        clip, size = self.gradient.clip, self.gradient.size
+        total = loss_difference_sum(objective, clip, centre, self.radius, resolution)
+
+        def risk(point: Array) -> tuple[Array, Array]:
+            value, gradient = total(point)
+            return value / size, gradient / size
+
+        return risk
+
+
+DIVISION_ROUND_OFF = 1.0 + 2.0**-50  # upper bound for two divisions
 MAX_FAILURE = 2.0**-64  # probability that all proposals are rejected
-FAILURE_SHARE = 2.0**-30  # of delta, for that
-LOSS_RESOLUTION = 2.0**-20  # of a record's loss, in units of the temperature
+FAILURE_SHARE = 2.0**-30  # fraction of delta that pays for MAX_FAILURE
+LOSS_RESOLUTION = 2.0**-20  # of the loss of a record, in units of the temperature
 SUM_ROUND_OFF = 2.0**-46  # of products with features and of sums, in units of the largest loss
 
 
 class GibbsMechanism(NamedTuple):
-    """A draw from the density proportional to ``exp(-k (F(w) + (m/2) |w - c|^2))`` on ``W``.
+    """Sample from the density proportional to ``exp(-k (F(w) + (m/2) |w - c|^2))`` on ``W``.
 
-    ``query`` is ``F``, whose difference between neighbours is ``G``-Lipschitz and so of range
-    ``2 R G``; ``temperature`` is ``1/k``, in units of ``F`` and representable in float32;
-    ``regularisation`` is ``m >= 0`` and ``c`` the centre of the constraint set. After so many
-    ``proposals`` of the sampler the draw is ``c``.
+    ``query`` is ``F``, whose difference between neighbours is ``G``-Lipschitz and so of range ``2
+    R G``. ``temperature`` is ``1/k``, in units of ``F`` and representable in float32.
+    ``regularisation`` is ``m >= 0`` and ``c`` is the centre of the constraint set. If the sampler
+    rejects all ``proposals``, the result is ``c``.
 
     Formal guarantee
     ----------------
     With ``m = 0``: ``2 R G k``-DP under each relation, ``G = query.sensitivity(relation)``. The
-    density ratio of neighbours is ``exp(k (F' - F))`` over its own mean, so only the range of
-    ``F' - F`` counts, and a constant between ``F`` and ``F'`` does not. With ``m > 0``:
-    ``G sqrt(k/m)``-Gaussian DP, if every loss is convex; attained by linear losses without
-    constraint, where the draws are Gaussians of variance ``1/(k m)`` whose means differ by
+    density ratio of neighbours is ``exp(k (F' - F))`` over its own mean, so only the range of ``F'
+    - F`` counts, and a constant between ``F`` and ``F'`` does not. With ``m > 0``: ``G
+    sqrt(k/m)``-Gaussian DP, if every loss is convex. It is attained by linear losses without
+    constraint: the samples are then Gaussians of variance ``1/(k m)`` whose means differ by
     ``G/m``.
 
-    *Proposals.* On every data set all are rejected with a probability ``b <= 2^-64`` at most, so
-    that the law differs from the exact one by no more in total variation, and for every event
+    *Proposals.* On every data set all proposals are rejected with probability ``b <= 2^-64``. The
+    total variation distance to the exact law is at most ``b``, and for every event
 
         P(S) - e^epsilon P'(S)  <=  delta(epsilon) + (1 + e^epsilon) b,
 
-    ``delta(epsilon)`` that of the exact laws. With ``m > 0`` the budget pays for it: the noise is
-    calibrated to a delta smaller by ``2^-30`` of it, and ``(1 + e^epsilon) b`` is below that share.
-    Pure differential privacy leaves nothing to pay with: it holds but for ``2^-64``.
+    with ``delta(epsilon)`` of the exact laws. With ``m > 0`` the budget pays for it: the noise is
+    calibrated to a delta that is smaller by ``2^-30`` of it, and ``(1 + e^epsilon) b`` is below
+    that share. Pure differential privacy has no delta to pay with; it holds with probability ``1 -
+    2^-64``.
 
-    *Arithmetic.* The draw is exact for the potential as it is computed, so the range is all that
-    pure privacy rests on, and it holds whatever the records are. Gaussian DP needs convexity too,
-    which the computed potential has but for ``2^-20`` and the round-off of sums: that is not
-    charged.
+    *Arithmetic.* The sample is exact for the computed potential, so pure privacy depends only on
+    the range, which holds for all records. Gaussian DP also needs convexity. The computed
+    potential is convex up to ``2^-20`` and the round-off of sums, which is not charged.
 
     Source: McSherry and Talwar 2007, Theorem 6, through the range; Gopi, Lee and Liu 2022,
     "Private convex optimization via exponential mechanism" (COLT).
@@ -82,10 +293,7 @@ class GibbsMechanism(NamedTuple):
 
     @classmethod
     def pure(cls, query: ClippedRisk, budget: Budget) -> GibbsMechanism:
-        """The lowest temperature within ``budget.epsilon``, without a regulariser.
-
-        ``range/epsilon``, rounded up.
-        """
+        """Return the mechanism of temperature ``range/epsilon`` without a regulariser."""
         temperature = round_up(query.range(budget.relation) / budget.epsilon * DIVISION_ROUND_OFF)
         return cls(query, temperature, 0.0, enough_proposals(query.gradient.dim, MAX_FAILURE))
 
@@ -93,11 +301,11 @@ class GibbsMechanism(NamedTuple):
     def regularised(
         cls, query: ClippedRisk, budget: Budget, regularisation: float
     ) -> GibbsMechanism:
-        """The lowest temperature within ``budget``: ``1/k = G^2/(m mu^2)``."""
+        """Return the mechanism of the lowest temperature: ``1/k = G^2/(m mu^2)``."""
         regularisation = round_up(regularisation)
-        left = drawable(budget)
-        share = FAILURE_SHARE * left.delta
-        exact = replace(left, delta=left.delta - share)
+        spendable = drawable(budget)
+        share = FAILURE_SHARE * spendable.delta
+        exact = replace(spendable, delta=spendable.delta - share)
         noise = gaussian_noise_multiplier(exact) / budget.relation.multiple  # 1 / mu
         width = query.sensitivity(budget.relation) * noise
         temperature = round_up(width**2 / regularisation * (1.0 + 1e-12))
@@ -106,7 +314,7 @@ class GibbsMechanism(NamedTuple):
         return cls(query, temperature, regularisation, proposals)
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy; none of it where proposals may all be rejected."""
+        """Return the event of one release; no privacy if there are too few proposals."""
         positive_number("temperature", self.temperature)
         if not 0.0 <= self.regularisation < math.inf:
             raise ValueError(
@@ -127,18 +335,18 @@ class GibbsMechanism(NamedTuple):
         )
 
     def premises(self, relation: Relation) -> Premises:
-        """Those of the query; and that pure privacy holds but for the sampler's failure."""
+        """Return the assumptions of the query; for pure privacy, also that the sampler succeeds."""
         failure = "no draw exhausts its proposals, which has a probability below 2^-64"
-        unpaid = (failure,) if self.regularisation == 0.0 else ()
-        return self.query.premises(relation) & Premises(besides=unpaid)
+        assumed = (failure,) if self.regularisation == 0.0 else ()
+        return self.query.premises(relation) & Premises(besides=assumed)
 
     def draw(self, key: Array, objective: EmpiricalRisk, *, dim: int) -> Draw:
-        """The release with its diagnostics, exact; ``dim`` at most 3."""
+        """Return an exact sample with its diagnostics; ``dim`` is at most 3."""
         constraint = objective.constraint
         centre = constraint.centre_point(dim, objective.dtype)
         reach = norm(centre) + self.query.radius
         rounded = SUM_ROUND_OFF * self.query.gradient.clip * reach / self.temperature
-        drawn = sample_log_concave(
+        sample = sample_log_concave(
             key,
             self.potential(objective, centre),
             constraint,
@@ -147,17 +355,17 @@ class GibbsMechanism(NamedTuple):
             proposals=self.proposals,
             error=LOSS_RESOLUTION + rounded,
         )
-        return drawn._replace(point=release("answer", drawn.point))
+        return sample._replace(point=release("answer", sample.point))
 
     def potential(self, objective: EmpiricalRisk, centre: Array) -> ValueAndGradient:
-        """``w -> k (F(w) - F(c) + (m/2) |w - c|^2)`` and its gradient."""
+        """Return ``w -> k (F(w) - F(c) + (m/2) |w - c|^2)`` and its gradient."""
         risk = self.query.risk_of(objective, centre, LOSS_RESOLUTION * self.temperature)
 
         def potential(point: Array) -> tuple[Array, Array]:
             value, gradient = risk(point)
-            away = point - centre
-            value = value + 0.5 * self.regularisation * (away @ away)
-            gradient = gradient + self.regularisation * away
+            offset = point - centre
+            value = value + 0.5 * self.regularisation * (offset @ offset)
+            gradient = gradient + self.regularisation * offset
             return value / self.temperature, gradient / self.temperature
 
         return potential

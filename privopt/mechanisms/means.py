@@ -1,4 +1,4 @@
-"""Private means of vectors: each clipped in two norms at once, raw or projected onto a body."""
+"""Private means of vectors that are clipped in two norms, with an optional projection."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from privopt.convex import (
     WholeSpace,
 )
 from privopt.mechanisms.additive import GaussianMechanism, LaplaceMechanism, classic_gaussian_scale
-from privopt.mechanisms.clip_factors import is_exact
+from privopt.mechanisms.clipping import is_exact
+from privopt.mechanisms.round_off import UNIT64
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
-_UNIT = 2.0**-53  # of float64: the relative error of one operation
 _ROUND_OFF = 1e-6  # relative, of a clip norm
-_CLIPPED = 1.0 - 2.0**-20  # a factor below it is no matter of the record's own rounding
+_CLIPPED = 1.0 - 2.0**-20  # a smaller factor is not due to rounding
 
 
 class ClippedMean(NamedTuple):
-    """``(1/n) sum_i z_i min(1, L/|z_i|_2, R/|z_i|_1)``, in float64.
+    """Mean of clipped records ``(1/n) sum_i z_i min(1, L/|z_i|_2, R/|z_i|_1)``, in float64.
 
-    ``n`` is the public design size and stays the divisor whatever the data. Clipping is total: a
-    record that is not finite, or whose norms are not, counts as 0. A clipped record lies in both
-    balls, so nothing is assumed of the records: neither a sparsity nor a norm. With ``R = L
-    sqrt(s)`` a record of norm at most ``L``, with at most ``s`` numbers that are not 0, stays as it
-    is, since then ``|z|_1 <= sqrt(s) |z|_2``.
+    ``n`` is the public design size and the divisor for every data set. Clipping is total: a record
+    counts as 0 if it or its norms are not finite. A clipped record is in both balls, so nothing is
+    assumed of the records: neither a sparsity nor a norm. With ``R = L sqrt(s)`` a record of norm
+    at most ``L`` with at most ``s`` nonzero numbers is unchanged, since then ``|z|_1 <= sqrt(s)
+    |z|_2``.
 
-    ``l2_clip`` and ``l1_clip`` are ``L`` and ``R``, ``size`` is ``n``, ``dim`` is for round-off.
+    ``l2_clip`` and ``l1_clip`` are ``L`` and ``R``, ``size`` is ``n``; ``dim`` enters the
+    round-off.
 
     Examples
     --------
@@ -56,15 +57,15 @@ class ClippedMean(NamedTuple):
 
     @classmethod
     def of(cls, problem_class: ProblemClass, clip: float | None = None) -> ClippedMean:
-        """The query for a class of problems; ``R = L sqrt(s)``, ``s = d`` where none is declared.
+        """Return the query for a problem class; ``R = L sqrt(s)``, ``s = d`` if not declared.
 
         ``clip`` is ``L``, by default :func:`largest_record`.
         """
         instance("problem_class", problem_class, ProblemClass)
         if problem_class.smoothness == 0.0:
             raise ValueError(
-                "smoothness must be positive or undeclared for squared distances, whose mean is "
-                "asked for, got 0.0: losses of this class are linear"
+                "smoothness must be positive or undeclared for squared distances, got 0.0: "
+                "losses of this class are linear"
             )
         clip = largest_record(problem_class) if clip is None else positive_number("clip", clip)
         if not math.isfinite(clip):
@@ -73,43 +74,43 @@ class ClippedMean(NamedTuple):
         return cls(clip, l1_clip, float(problem_class.n), problem_class.dim)
 
     def sensitivity(self, relation: Relation) -> float:
-        """``L/n``, twice that under ``replace_one``; plus round-off, a few ``n^2 2^-53`` of it.
+        """Return ``L/n``, twice that under ``replace_one``, plus round-off of a few ``n^2 2^-53``.
 
         Attained by a flat record of ``s`` numbers and, under ``replace_one``, its negative.
         """
-        return self._moved(min(self.l2_clip, self.l1_clip), relation)
+        return self._sensitivity(min(self.l2_clip, self.l1_clip), relation)
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """``R/n``, twice that under ``replace_one``; plus round-off."""
-        return self._moved(min(self.l1_clip, self.l2_clip * math.sqrt(self.dim)), relation)
+        """Return ``R/n``, twice that under ``replace_one``; plus round-off."""
+        return self._sensitivity(min(self.l1_clip, self.l2_clip * math.sqrt(self.dim)), relation)
 
-    def _moved(self, clip: float, relation: Relation) -> float:
-        """What float64 adds: the error of norms, of a record's share, and of the sum in any order.
+    def _sensitivity(self, clip: float, relation: Relation) -> float:
+        """Return the sensitivity with float64 round-off: of norms, of records, and of the sum.
 
         A computed sum of ``n`` vectors of norm ``C`` is within ``n^2 2^-53 C`` of the exact one in
-        either norm, and two neighbours' are off by twice that.
+        either norm, for any order of summation. For two neighbours the error is twice that.
         """
         positive_number("clip", clip)
         positive_number("size", self.size)
-        norms, order = 2.0 * (self.dim + 16) * _UNIT, 2.0 * self.size**2 * _UNIT
+        norms, order = 2.0 * (self.dim + 16) * UNIT64, 2.0 * self.size**2 * UNIT64
         contribution = clip * (1.0 + norms + order)
-        return Relation(relation).multiple * contribution / self.size * (1.0 + 4.0 * _UNIT)
+        return Relation(relation).multiple * contribution / self.size * (1.0 + 4.0 * UNIT64)
 
     def premises(self, relation: Relation) -> Premises:
-        """None of the records: clipping enforces all; round-off counts coordinates and records."""
+        """Return the assumptions: none on the records. Round-off depends on dimension and size."""
         del relation
         requires = frozenset({"mean"})
         return Premises(dim=self.dim, n=self.size, requires=requires)
 
     def changes(self, problem_class: ProblemClass) -> bool:
-        """Whether it may answer with another vector than the mean of records as declared."""
-        least = largest_record(problem_class) * (1.0 - _ROUND_OFF)
+        """Return True if the answer can differ from the mean of declared records."""
+        declared = largest_record(problem_class) * (1.0 - _ROUND_OFF)
         spread = math.sqrt(problem_class.sparsity or problem_class.dim)
-        short = self.l2_clip < least or self.l1_clip < spread * self.l2_clip * (1.0 - _ROUND_OFF)
-        return short or self.size != problem_class.n
+        clips = self.l2_clip < declared or self.l1_clip < spread * self.l2_clip * (1.0 - _ROUND_OFF)
+        return clips or self.size != problem_class.n
 
     def mean_of(self, objective: EmpiricalRisk) -> Array:
-        """The mean, shape ``(dim,)``, on the device."""
+        """Return the mean, shape ``(dim,)``, on the device."""
         points = _points(objective)
         factors = self._factors(points)
         finite = points.scaled((factors > 0.0).astype(points.dtype))
@@ -117,29 +118,29 @@ class ClippedMean(NamedTuple):
         return finite.rmatvec(weights) / self.size
 
     def clipped(self, objective: EmpiricalRisk) -> Array:
-        """How many records are changed: secret. If any is, no bound on the risk holds."""
+        """Return the secret number of changed records. If positive, no risk bound holds."""
         points = _points(objective)
         changed = (self._factors(points) < _CLIPPED).astype(points.dtype)
         return changed.sum() if objective.counts is None else objective.counts @ changed
 
     def _factors(self, points: Features) -> Array:
-        """``min(1, L/|z|_2, R/|z|_1)``, shape ``(n,)``; 0 of what is not finite."""
-        bounded = jnp.ones(points.shape[0], points.dtype)
+        """Return ``min(1, L/|z|_2, R/|z|_1)``, shape ``(n,)``; 0 for non-finite records."""
+        factors = jnp.ones(points.shape[0], points.dtype)
         for size, clip in (
             (points.norms(), self.l2_clip),
             (points.norms(1.0), self.l1_clip),
         ):
             factor = clip / jnp.where(size == 0.0, 1.0, size)
             factor = jnp.where(size == 0.0, 1.0, jnp.minimum(factor, 1.0))
-            bounded = jnp.where(is_exact(size, factor), jnp.minimum(bounded, factor), 0.0)
-        return bounded
+            factors = jnp.where(is_exact(size, factor), jnp.minimum(factors, factor), 0.0)
+        return factors
 
 
 def largest_record(problem_class: ProblemClass) -> float:
-    """The largest norm that the declared facts allow a record of a squared distance.
+    """Return ``L/m - R`` if it is positive and ``m`` is declared, else ``L``.
 
-    A loss ``(m/2)|w - z|^2`` has gradients as long as ``m (R + |z|)`` over a ball of radius ``R``,
-    so that ``|z| <= L/m - R``. Where that is not positive, or ``m`` not declared: ``L``.
+    It bounds ``|z|`` for losses ``(m/2) |w - z|^2`` with gradients of norm at most ``L`` on a ball
+    of radius ``R`` about the centre, since the gradient norm attains ``m (R + |z|)`` there.
 
     Examples
     --------
@@ -166,10 +167,10 @@ def _points(objective: EmpiricalRisk) -> Features:
 
 
 class ProjectedMean(NamedTuple):
-    """``argmin_{v in B} |v - (zbar + xi)|_2``: the mean, noise, and the nearest point of a body.
+    """Projection of a noisy mean: ``argmin_{v in B} |v - (zbar + xi)|_2``.
 
-    The projection is post-processing. It makes the error ``e`` smaller: ``zbar`` is a member of
-    ``B``, so ``|e|^2 <= <e, xi>`` (the variational inequality at ``zbar``), hence
+    The projection is post-processing. It reduces the error ``e``: ``zbar`` is in ``B``, so ``|e|^2
+    <= <e, xi>`` (the variational inequality at ``zbar``), hence
 
         E |e|^2 <= min(E h_B(xi), E |xi|^2),    h_B(xi) = max_{v in B} <v, xi>,
 
@@ -179,12 +180,12 @@ class ProjectedMean(NamedTuple):
     private optimization with sparse gradients", NeurIPS 2024 (arXiv:2404.10881), lemma 3.1, whose
     statement lacks the square of the error.
 
-    ``noisy`` is of a :class:`ClippedMean`; ``body`` is ``B``, public.
+    ``noisy`` is the mechanism of a :class:`ClippedMean`; ``body`` is ``B``, public.
 
     Formal guarantee
     ----------------
-    That of ``noisy``: Gaussian noise rests on the records' Euclidean clip alone, and Laplace noise
-    on the l1 clip alone.
+    The guarantee of ``noisy``. Gaussian noise depends on the Euclidean clip alone, and Laplace
+    noise on the l1 clip alone.
 
     Examples
     --------
@@ -209,23 +210,23 @@ class ProjectedMean(NamedTuple):
         body: str = "l1_l2",
         classic: bool = False,
     ) -> ProjectedMean:
-        """The least noise within ``budget``; that of the textbook where ``classic``.
+        """Return the mechanism with the least noise within ``budget``.
 
-        ``noise`` is ``"gaussian"`` or ``"laplace"``, ``body`` as :func:`body_of` reads it;
-        ``classic`` asks for Gaussian noise of :func:`classic_gaussian_scale`, ``epsilon <= 1``.
+        ``noise`` is ``"gaussian"`` or ``"laplace"``; ``body`` is an argument of :func:`body_of`.
+        If ``classic``, the scale is :func:`classic_gaussian_scale`, for ``epsilon <= 1``.
         """
         instance("query", query, ClippedMean)
         member("noise", noise, ("gaussian", "laplace"))
-        around = body_of(body, query.l1_clip, query.l2_clip)
+        convex_set = body_of(body, query.l1_clip, query.l2_clip)
         if noise == "laplace":
-            return cls(LaplaceMechanism.calibrated(query, budget), around)
+            return cls(LaplaceMechanism.calibrated(query, budget), convex_set)
         if classic:
-            return cls(GaussianMechanism(query, classic_gaussian_scale(query, budget)), around)
-        return cls(GaussianMechanism.calibrated(query, budget), around)
+            return cls(GaussianMechanism(query, classic_gaussian_scale(query, budget)), convex_set)
+        return cls(GaussianMechanism.calibrated(query, budget), convex_set)
 
     @property
     def query(self) -> ClippedMean:
-        """The mean that is asked for."""
+        """Clipped mean without noise."""
         return self.noisy.query
 
     @property
@@ -234,25 +235,25 @@ class ProjectedMean(NamedTuple):
         return self.noisy.scale
 
     def event(self, relation: Relation) -> DpEvent:
-        """What one release does to privacy."""
+        """Return the event of one release."""
         return self.noisy.event(relation)
 
     def release(self, key: Array, mean: Array) -> Array:
-        """The projected noisy mean; ``mean`` is what ``query`` gave."""
+        """Return the projected noisy mean; ``mean`` is the answer of ``query``."""
         return self.body.project(self.noisy.add_noise(key, mean))
 
 
 def body_of(name: str, l1_clip: float, l2_clip: float) -> ConstraintSet:
-    """A body that holds every mean of records that are clipped in two norms.
+    """Return a convex set that contains every mean of records clipped in two norms.
 
-    ``name`` is ``"l1_l2"``, the balls of the two clips together, ``"l1"`` or ``"l2"``, one of them,
-    or ``"none"``, the whole space.
+    ``name`` is ``"l1_l2"``, the intersection of the balls of the two clips, ``"l1"`` or ``"l2"``,
+    one of them, or ``"none"``, the whole space.
     """
-    bodies: dict[str, ConstraintSet] = {
+    sets: dict[str, ConstraintSet] = {
         "l1_l2": L1L2Ball(l1_clip, l2_clip),
         "l1": L1Ball(l1_clip),
         "l2": L2Ball(l2_clip),
         "none": WholeSpace(),
     }
-    member("body", name, bodies)
-    return bodies[name]
+    member("body", name, sets)
+    return sets[name]

@@ -1,4 +1,4 @@
-"""The private gradient: a clipped sum over batches, noise, and what is done after."""
+"""Private gradients: a clipped mean over batches, noise, and an optional projection."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from jax import Array
 from privopt.arguments import answering, count, positive_number, shown
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import BATCHES, Batches, Draw
-from privopt.mechanisms.calibration import check_calibration, drawable, multiplier
-from privopt.mechanisms.microbatches import MICROBATCH
+from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
+from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.noise import IndependentNoise, Noise, noise_of
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, gaussian_noise_multiplier, round_down, round_up
@@ -28,10 +28,10 @@ _Batch: TypeAlias = tuple[Array, Array]
 
 
 class BatchMean(NamedTuple):
-    """What a step saw before noise; for experiments, never to be published.
+    """Quantities of a step before noise; for experiments only, not to be published.
 
-    ``gradient`` is the clipped mean; ``batch`` says which records stand in its places and which
-    places are filled, ``(rows, taken)``, or None where all records take part.
+    ``gradient`` is the clipped mean. ``batch`` is ``(rows, mask)``, or None if all records are
+    used.
     """
 
     losses: EmpiricalRisk
@@ -42,26 +42,28 @@ class BatchMean(NamedTuple):
 @pytree_dataclass
 @dataclass(frozen=True, kw_only=True)
 class PrivateGradient:
-    r"""``g_t = post((1/b) \sum_{i \in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t)``, ``t < T``.
+    r"""Private gradient of ``T`` steps: clipped, averaged over a batch, noisy, projected.
+
+    ``g_t = post((1/b) \sum_{i \in B_t} clip_C(grad l(w_t; x_i)) + sigma z_t)``.
 
     Attributes
     ----------
     query, batches
-        Clips every record's gradient to ``C``; who takes part in a step, and the divisor ``b``.
+        The clipped gradient with norm ``C``; the batch sampler with divisor ``b``.
     noise : Noise or None
         ``z_t``; None for the gradient itself, without privacy.
     post : ConstraintSet or None
-        A body that holds the gradient without noise, onto which the answer is projected.
-        Post-processing: it costs no privacy, and must not depend on the data.
+        A public set that contains the gradient without noise. The answer is projected onto it, a
+        post-processing.
     scale : float
         ``sigma``, in units of the gradient; representable in float32, so that the device adds
-        exactly this.
+        exactly this noise.
     steps : int
-        ``T``: so many answers are given and accounted for.
+        ``T``, the number of answers that are accounted for.
 
     Formal guarantee
     ----------------
-    All ``T`` adaptive answers together are the event that ``noise`` states on these ``batches``
+    All ``T`` adaptive answers together are the event that ``noise`` returns for these ``batches``
     at the noise multiplier ``sigma b/C``, round-off included, under ``relation``: for every data
     set and loss, since clipping enforces the sensitivity.
 
@@ -93,7 +95,7 @@ class PrivateGradient:
         noise: Noise | None = None,
         post: ConstraintSet | None = None,
     ) -> PrivateGradient:
-        """The least noise for ``steps`` answers within ``budget``."""
+        """Return the mechanism with the least noise for ``steps`` answers within ``budget``."""
         check_calibration(query, budget, "contribution")
         steps = count("steps", steps)
         noise = noise_of(noise, steps)
@@ -102,12 +104,12 @@ class PrivateGradient:
         return unit.within(budget)
 
     def within(self, budget: Budget) -> PrivateGradient:
-        """The same with the least noise that keeps all its answers within ``budget``."""
+        """Return a copy with the least noise that keeps all answers within ``budget``."""
         noise, spendable = self.noise, drawable(budget, 2.0 * self.steps * self.query.dim)
         assert noise is not None
 
-        def event(ratio: float) -> DpEvent:
-            return noise.event(self.batches, ratio, self.steps, budget.relation)
+        def event(multiplier: float) -> DpEvent:
+            return noise.event(self.batches, multiplier, self.steps, budget.relation)
 
         match event(1.0):
             case SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=1.0), count=times):
@@ -116,56 +118,56 @@ class PrivateGradient:
                 least = math.nextafter(gaussian_noise_multiplier(spendable) / unit, math.inf)
             case _:
                 least = calibrate(event, spendable)
-        return self.noised(least)
+        return self.with_noise_multiplier(least)
 
-    def noised(self, ratio: float) -> PrivateGradient:
-        """The same with noise of so many times one record's largest share of an answer."""
-        return replace(self, scale=round_up(ratio * self.contribution))
+    def with_noise_multiplier(self, noise_multiplier: float) -> PrivateGradient:
+        """Return a copy with noise of ``noise_multiplier`` times the per-record sensitivity."""
+        return replace(self, scale=round_up(noise_multiplier * self.contribution))
 
     @property
     def contribution(self) -> float:
-        """``C/b``: one record's largest share of an answer."""
+        """Per-record sensitivity ``C/b`` of an answer."""
         divisor = float(self.batches.divisor(self.query.size))
         return self.query.contribution / round_down(positive_number("divisor", divisor))
 
     def event(self, relation: Relation) -> DpEvent:
-        """What all ``T`` answers together do to privacy."""
+        """Return the event of all ``T`` answers."""
         if self.noise is None:
             return NonPrivateDpEvent()
-        noise = multiplier(self.scale, self.contribution)
+        noise = noise_multiplier(self.scale, self.contribution)
         return self.noise.event(self.batches, noise, self.steps, relation)
 
     def oracle(
         self, losses: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
     ) -> PrivateAnswers:
-        """What a run on the device asks.
+        """Return the gradient oracle of a run on the device.
 
-        Batches come from ``stream(key, "batches")``, noise from ``stream(key, "noise")``.
-        ``microbatch`` gradients of a general loss are in memory at once.
+        Batches use ``stream(key, "batches")``, noise uses ``stream(key, "noise")``. ``microbatch``
+        gradients of a general loss are in memory at once.
         """
         if self.batches.by_number and losses.counts is not None:
             raise ValueError(
-                "counts must be None for batches by the numbers of records, since a record that "
-                f"is replaced would move others, got multiplicities and {shown(self.batches)}"
+                "counts must be None for batches by record number, since replacing a record would "
+                f"change the numbers of others, got multiplicities and {shown(self.batches)}"
             )
         batched = self.batches.block > 0
-        asked = self.query.batch_sums_of if batched else self.query.gradient_of
+        clipped_sum = self.query.batch_sums_of if batched else self.query.gradient_of
         return PrivateAnswers(
             mechanism=self,
             losses=losses,
             noise_key=stream(key, "noise"),
             batches=self.draws_of(key, losses.records) if batched else None,
-            clipped_sum=asked(losses, microbatch),
+            clipped_sum=clipped_sum(losses, microbatch),
         )
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
-        """Who takes part, block by block, in the run with this key."""
+        """Return the batch sampler for this key."""
         return self.batches.draws_of(stream(key, "batches"), records)
 
 
 @dataclass(frozen=True)
 class PrivateAnswers(Oracle):
-    """The answers of a private gradient in one run."""
+    """Oracle of a private gradient in one run."""
 
     mechanism: PrivateGradient
     losses: EmpiricalRisk
@@ -181,51 +183,51 @@ class PrivateAnswers(Oracle):
     def block(self) -> int:  # type: ignore[override]
         return self.mechanism.batches.block
 
-    def begin(self, point: Pytree) -> Pytree:
+    def init(self, point: Pytree) -> Pytree:
         noise = self.mechanism.noise
-        return () if noise is None else noise.begin(point)
+        return () if noise is None else noise.init(point)
 
     def draw(self, k: Array) -> _Batch:
         assert self.batches is not None
         return self.batches(k)
 
-    def ask(
+    def update(
         self,
-        memory: Pytree,
+        state: Pytree,
         t: Array,
         point: Pytree,
         batch: _Batch | None = None,
         anchor: Pytree = None,
     ) -> tuple[Pytree, Pytree]:
-        """``post(mean clip_C(g_i(w)) + sigma z_t)``, or of changes since ``anchor``.
+        """Return ``post(mean clip_C(g_i(w)) + sigma z_t)``, or that of differences to ``anchor``.
 
-        The gradient of the public term of the losses is added last: it is no record's, and needs
-        neither noise nor ``post``.
+        The gradient of the public term of the losses is added last. It depends on no record, and
+        needs neither noise nor ``post``.
         """
         noise, scale, post = self.mechanism.noise, self.mechanism.scale, self.mechanism.post
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         answer = self.mean(point, None if batch is None else release("batch", batch), anchor)
         if noise is not None:
-            z, memory = noise.next(memory, t, self.noise_key, answer)
-            added = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
-            answer = jax.tree.map(jnp.add, answer, added)
+            z, state = noise.update(state, t, self.noise_key, answer)
+            scaled = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
+            answer = jax.tree.map(jnp.add, answer, scaled)
         if post is not None:
             answer = post.project(answer)
-        return self._with_public_term(release("answer", answer), point, anchor), memory
+        return self._with_public_term(release("answer", answer), point, anchor), state
 
     def mean(self, point: Pytree, batch: _Batch | None, anchor: Pytree = None) -> Pytree:
-        """``(1/b) sum_{i in B} clip_C(grad l(w; x_i))``."""
+        """Return ``(1/b) sum_{i in B} clip_C(grad l(w; x_i))``."""
         if batch is None:
             return self.clipped_sum(point)
-        rows, taken = batch
-        total = self.clipped_sum(point, rows, taken.astype(self.losses.dtype), anchor)
+        rows, mask = batch
+        total = self.clipped_sum(point, rows, mask.astype(self.losses.dtype), anchor)
         divisor = self.mechanism.batches.divisor(self.mechanism.query.size)
         return jax.tree.map(lambda leaf: leaf / jnp.asarray(divisor, leaf.dtype), total)
 
     def secret(
-        self, memory: Pytree, t: Array, point: Pytree, batch: _Batch | None = None
+        self, state: Pytree, t: Array, point: Pytree, batch: _Batch | None = None
     ) -> BatchMean:
-        del memory
+        del state
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         return BatchMean(self.losses, self.mean(point, batch), batch)
 

@@ -1,4 +1,4 @@
-"""Regularised minimisers of losses with sparse gradients: little l1 sensitivity without a set."""
+"""Regularised minimisers of losses with sparse gradients, with small l1 sensitivity."""
 
 from __future__ import annotations
 
@@ -27,57 +27,59 @@ from privopt.mechanisms.minimisers import RegularisedMinimiser
 from privopt.privacy import round_up
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
-_RELATIVE_ERROR = 1e-3  # what the solver may add to a sensitivity
+_RELATIVE_ERROR = 1e-3  # error of the solver relative to the sensitivity
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class SparseMinimiser:
-    """``argmin_w (1/n) sum_i l(w; x_i) + (lambda/2) |w - c|^2`` over ``R^d``, gradients sparse.
+    """Minimiser ``argmin_w (1/n) sum_i l(w; x_i) + (lambda/2) |w - c|^2`` over ``R^d``.
+
+    Gradients are sparse.
 
     *Sensitivity.* Let all losses be convex, ``L``-Lipschitz and ``H``-smooth on ``R^d``, every
-    gradient have at most ``s`` numbers that are not 0, and the gradients of one loss at two points
-    differ in at most ``k`` coordinates: ``k = s`` for a generalised linear loss, whose gradients
-    are multiples of one row, ``k = 2s`` for any other. One replaced record moves the minimiser by
-    at most::
+    gradient have at most ``s`` nonzero numbers, and the gradients of one loss at two points differ
+    in at most ``k`` coordinates: ``k = s`` for a generalised linear loss, whose gradients are
+    multiples of one row, ``k = 2s`` for any other. Replacing a record changes the minimiser by at
+    most::
 
         Delta_2 = 2L/(lambda n),
         Delta_1 = (2L/(lambda n)) min{sqrt(d), sqrt(s) + (1/2) sqrt(k H/lambda)},
 
-    and one that becomes a null record, or comes in addition while there are at most ``n``, by half
-    of that.
+    and half of that if a record becomes null, or is added while there are at most ``n``.
 
     *Proof.* Let ``w`` and ``w'`` be the minimisers for ``S`` and ``S'``, ``D = w - w'``, ``G =
     grad F_S(w) - grad F_S(w')``, and ``v = grad F_S(w') - grad F_S'(w')``, the change of one
     record: ``|v|_2 <= 2L/n`` and ``|v|_1 <= 2 sqrt(s) L/n``, or half of both. Both minimisers are
     stationary, so ``lambda D = -G - v``. Each of the at most ``n`` losses adds to ``n G`` a vector
-    ``g_i`` with at most ``k`` numbers that are not 0, and by Jensen's inequality, then because
-    gradients of convex ``H``-smooth functions are co-coercive::
+    ``g_i`` with at most ``k`` nonzero numbers. By Jensen's inequality, and because gradients of
+    convex ``H``-smooth functions are co-coercive::
 
         |G|_1 <= sqrt(k) (1/n) sum_i |g_i|_2 <= sqrt(k) sqrt((1/n) sum_i |g_i|_2^2)
               <= sqrt(k H <G, D>).
 
     And ``<G, D> = -lambda |D|^2 - <v, D> <= |v|_2^2/(4 lambda)``. Together ``lambda |D|_1 <= |v|_1
-    + sqrt(k H/lambda) |v|_2/2``. Euclidean: ``<G, D> >= 0`` leaves ``lambda |D|_2 <= |v|_2``; and
-    ``|D|_1 <= sqrt(d) |D|_2``. QED. On a set ``W`` normal vectors enter ``lambda D``, whose l1 norm
-    nothing bounds: hence the whole space. The growth like ``sqrt(H/lambda)`` is real: quadratics
-    that share one coordinate, a hub, have it.
+    + sqrt(k H/lambda) |v|_2/2``. Euclidean: ``<G, D> >= 0`` implies ``lambda |D|_2 <= |v|_2``; and
+    ``|D|_1 <= sqrt(d) |D|_2``. QED. On a set ``W`` normal vectors enter ``lambda D``, whose l1
+    norm is unbounded: hence the whole space. The growth like ``sqrt(H/lambda)`` is necessary:
+    quadratics that share one coordinate, a hub, attain it.
 
-    *Solver.* A point ``u`` within ``tau`` of the minimiser is moved to ``c - grad F(u)/lambda``,
-    where the minimiser itself stays. The answer is then within ``(H/lambda) tau`` of the minimiser
-    in the Euclidean norm, and within ``min{sqrt(d), sqrt(k)}`` times that in the l1 norm, instead
-    of ``sqrt(d) tau``: for so much do the gradients of each loss differ at the two points. (In
-    terms of a residual ``r = |grad J(u)|`` the same step has ``sqrt(k H/lambda) r/(2 lambda)``.)
-    Twice that is charged, with 1 for ``H/lambda`` if it is less; the difference covers round-off.
+    *Solver.* A point ``u`` within ``tau`` of the minimiser is mapped to ``c - grad F(u)/lambda``,
+    a map with the minimiser as fixed point. The answer is then within ``(H/lambda) tau`` of the
+    minimiser in the Euclidean norm, and within ``min{sqrt(d), sqrt(k)}`` times that in the l1
+    norm, instead of ``sqrt(d) tau``: this is the distance of the gradients of each loss at the two
+    points. (In terms of a residual ``r = |grad J(u)|`` the same step has ``sqrt(k H/lambda) r/(2
+    lambda)``.) Twice that is charged, with 1 for ``H/lambda`` if it is less; the difference covers
+    round-off.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4, with a
-    factor ``sqrt(2) (2H/lambda + 1)`` in the place of ``1 + sqrt(H/(2 lambda))``; the root, the
-    constants and the solver's charge are derived here.
+    factor ``sqrt(2) (2H/lambda + 1)`` in place of ``1 + sqrt(H/(2 lambda))``; the root, the
+    constants and the charge for the solver are derived here.
 
-    ``minimiser`` is what is solved for, to a distance ``tau``, with ``L``, ``H``, ``lambda`` and
-    ``n``; ``sparsity`` is ``s``. With ``kept`` rows of generalised linear losses are *made* so
-    sparse, and so short that no gradient exceeds ``L``; None for losses whose gradients are
-    declared to be.
+    ``minimiser`` is the solved query, to a distance ``tau``, with ``L``, ``H``, ``lambda`` and
+    ``n``; ``sparsity`` is ``s``. If ``kept`` is given, rows of generalised linear losses are
+    truncated to this sparsity, and shortened so that no gradient exceeds ``L``; None for losses
+    with declared sparsity.
 
     Examples
     --------
@@ -104,9 +106,11 @@ class SparseMinimiser:
         smoothing: float = 0.0,
         glm: bool = False,
     ) -> SparseMinimiser:
-        """The query for a class with ``sparsity``; the solver adds a thousandth to sensitivities.
+        """Return the query for a class with ``sparsity``.
 
-        ``glm``: whether losses are generalised linear ones. The rest is as for
+        The solver adds a thousandth to the sensitivities.
+
+        ``glm`` is True for generalised linear losses. Other arguments:
         :meth:`RegularisedMinimiser.of`.
         """
         instance("problem_class", problem_class, ProblemClass)
@@ -118,10 +122,10 @@ class SparseMinimiser:
             )
         sparsity = problem_class.sparsity
         problem_class = replace(problem_class, strong_convexity=0.0)
-        loose = RegularisedMinimiser.of(
+        initial = RegularisedMinimiser.of(
             problem_class, relation, regularisation=regularisation, smoothing=smoothing
         )
-        query = cls(loose, float(sparsity), sparsity if glm else None)
+        query = cls(initial, float(sparsity), sparsity if glm else None)
         share = query._spread / (2.0 * query._last_step * math.sqrt(query._reach))
         solver = RegularisedMinimiser.of(
             problem_class,
@@ -134,41 +138,43 @@ class SparseMinimiser:
 
     @property
     def width(self) -> float:
-        """``k``; infinite where rows are kept longer than is accounted for."""
+        """``k``; infinite if truncated rows exceed the accounted sparsity."""
         if self.kept is None:
             return 2.0 * self.sparsity
         return self.sparsity if 0 < self.kept <= self.sparsity else math.inf
 
     @property
     def dense(self) -> bool:
-        """Whether ``sqrt(d)`` is the smaller of the two."""
+        """True if ``sqrt(d)`` is the smaller factor of ``Delta_1``."""
         return self._spread == math.sqrt(self._dim)
 
     @property
     def error(self) -> float:
-        """``max(1, H/lambda) tau``: how far the answer may be from the minimiser."""
+        """``max(1, H/lambda) tau``, the largest distance to the minimiser."""
         return self._last_step * self.minimiser.error
 
     def sensitivity(self, relation: Relation) -> float:
-        """``Delta_2``, and twice the solver's error; infinite for a solver of too few steps."""
-        return self._moved(relation) + 2.0 * self.error if self._solved else math.inf
+        """Return ``Delta_2``, and twice the error of the solver; infinite for too few steps."""
+        return self._sensitivity(relation) + 2.0 * self.error if self._solved else math.inf
 
     def l1_sensitivity(self, relation: Relation) -> float:
-        """``Delta_1``, and twice the solver's error in the l1 norm."""
+        """Return ``Delta_1``, and twice the error of the solver in the l1 norm."""
         if not self._solved:
             return math.inf
-        return self._spread * self._moved(relation) + 2.0 * math.sqrt(self._reach) * self.error
+        return (
+            self._spread * self._sensitivity(relation) + 2.0 * math.sqrt(self._reach) * self.error
+        )
 
     def premises(self, relation: Relation) -> Premises:
-        """Those of the minimiser, on the whole space; and sparse gradients, or linear models."""
-        found = self.minimiser.premises(relation) & Premises(whole_space=True)
+        """Return the assumptions: whole space, and sparse gradients or a linear model."""
+        assumptions = self.minimiser.premises(relation) & Premises(whole_space=True)
         if self.kept is None:
-            return found & Premises(sparsity=self.sparsity)
+            return assumptions & Premises(sparsity=self.sparsity)
         smooth = {"linear_model"} if self.minimiser.smoothing is None else ()
-        return found & Premises(requires=frozenset(smooth))
+        return assumptions & Premises(requires=frozenset(smooth))
 
     def minimiser_of(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
-        """``c -> answer`` on the device."""
+        """Return ``c -> answer`` on the device."""
         if self.kept is not None:
             clip = self.minimiser.gradient.clip
             objective = truncated_records(objective, self.kept, clip)
@@ -178,8 +184,8 @@ class SparseMinimiser:
         def minimiser(centre: Array) -> Array:
             present = without_null_records(objective, self.minimiser.gradient.clip, centre)
             gradient = self.minimiser.gradient.gradient_of(present)
-            near = solver.minimiser_of(objective)(centre)
-            return centre - gradient(near) / self.minimiser.regularisation
+            approximation = solver.minimiser_of(objective)(centre)
+            return centre - gradient(approximation) / self.minimiser.regularisation
 
         return minimiser
 
@@ -189,7 +195,7 @@ class SparseMinimiser:
 
     @property
     def _reach(self) -> float:
-        """The coordinates in which an error of the solver counts."""
+        """Number of coordinates in which an error of the solver counts."""
         return min(self.width, float(self._dim))
 
     @property
@@ -201,14 +207,14 @@ class SparseMinimiser:
 
     @property
     def _last_step(self) -> float:
-        """By how much the last step stretches distances from the minimiser, at least 1."""
+        """Factor of the last step on distances from the minimiser, at least 1."""
         return max(1.0, self.minimiser.smoothness / self.minimiser.regularisation)
 
-    def _moved(self, relation: Relation) -> float:
-        """``Delta_2``, round-off of the sum included."""
+    def _sensitivity(self, relation: Relation) -> float:
+        """Return ``Delta_2``, round-off of the sum included."""
         gradient = self.minimiser.gradient
-        moved = Relation(relation).multiple * gradient.contribution / gradient.size
-        return moved / self.minimiser.regularisation
+        contribution = Relation(relation).multiple * gradient.contribution / gradient.size
+        return contribution / self.minimiser.regularisation
 
     @property
     def _solved(self) -> bool:
@@ -221,12 +227,12 @@ class SparseMinimiser:
 
 @checked
 def published_laplace_scale(query: SparseMinimiser, budget: Budget) -> float:
-    """``b = (2 sqrt(2s) L/(lambda n epsilon)) (2H/lambda + 1)``: a baseline, never the default.
+    """Return ``b = (2 sqrt(2s) L/(lambda n epsilon)) (2H/lambda + 1)``: a baseline.
 
-    More than ``sqrt(2)`` times what ``LaplaceMechanism.calibrated`` adds, and of the order of
-    ``sqrt(H/lambda)`` times that. ``LaplaceMechanism(query, published_laplace_scale(query,
-    budget))`` adds it, with the exact event of that noise. Printed for ``replace_one``; half of it
-    serves where one of two neighbours has a null record.
+    More than ``sqrt(2)`` times the scale of ``LaplaceMechanism.calibrated``, and of the order of
+    ``sqrt(H/lambda)`` times it. ``LaplaceMechanism(query, published_laplace_scale(query,
+    budget))`` has the exact event of this noise. Published for ``replace_one``; half of it
+    suffices if one of two neighbours has a null record.
 
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4.
 
@@ -240,47 +246,47 @@ def published_laplace_scale(query: SparseMinimiser, budget: Budget) -> float:
     0.0566
     """
     check_calibration(query, budget, "l1_sensitivity")
-    solved = query.minimiser
-    curved = 2.0 * solved.smoothness / solved.regularisation + 1.0
-    moved = budget.relation.multiple * solved.gradient.clip / solved.gradient.size
-    unit = moved / (solved.regularisation * budget.epsilon)
-    return round_up(math.sqrt(2.0 * query.sparsity) * unit * curved)
+    minimiser = query.minimiser
+    curvature = 2.0 * minimiser.smoothness / minimiser.regularisation + 1.0
+    contribution = budget.relation.multiple * minimiser.gradient.clip / minimiser.gradient.size
+    unit = contribution / (minimiser.regularisation * budget.epsilon)
+    return round_up(math.sqrt(2.0 * query.sparsity) * unit * curvature)
 
 
 def truncated_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> EmpiricalRisk:
-    """The records of a generalised linear loss, each made as sparse and as short as is declared.
+    """Return the records of a generalised linear loss with the declared sparsity and length.
 
-    A row keeps its ``sparsity`` numbers of largest modulus, and is shortened until its length times
-    the bound of the slope, if there is one, is at most ``clip``. Every record is changed by itself,
-    so neighbours stay neighbours; rows that are as declared keep their bits. ValueError if the loss
-    is not one of a linear prediction.
+    A row keeps its ``sparsity`` numbers of largest modulus. It is shortened until its length times
+    the bound of the slope, if there is one, is at most ``clip``. Records are changed
+    independently, so neighbours remain neighbours; rows within the declared bounds keep their
+    bits. ValueError if the loss is not a function of a linear prediction.
 
     Examples
     --------
     >>> from privopt.convex import Linear, WholeSpace
     >>> rows = jnp.array([[3.0, 1.0, 4.0], [0.0, 0.5, 0.0]])
     >>> risk = EmpiricalRisk(GeneralisedLinear(Linear()), (rows, jnp.ones(2)), None, WholeSpace())
-    >>> kept = truncated_records(risk, 2, 1.0).linear.features
-    >>> kept.indices.tolist(), kept.norms().round(2).tolist()
+    >>> truncated = truncated_records(risk, 2, 1.0).linear.features
+    >>> truncated.indices.tolist(), truncated.norms().round(2).tolist()
     ([[0, 2], [0, 1]], [1.0, 0.5])
     """
     if not isinstance(objective.loss, GeneralisedLinear):
         raise ValueError(
-            "loss must be one of a linear prediction (GeneralisedLinear), got "
+            "loss must be a function of a linear prediction (GeneralisedLinear), got "
             f"{shown(objective.loss)}"
         )
     features, labels = objective.data
     rows = _largest(as_features(features), sparsity)
-    steepest = objective.loss.scalar.slope_bound
-    if math.isfinite(steepest):  # else slopes are clipped, and nothing more is known
-        norms, longest = rows.norms(), clip / steepest
-        long = jnp.isfinite(norms) & (norms > longest)
-        rows = rows.scaled(jnp.where(long, longest / jnp.where(long, norms, 1.0), 1.0))
+    slope_bound = objective.loss.scalar.slope_bound
+    if math.isfinite(slope_bound):  # otherwise slopes are clipped by the query
+        norms, longest = rows.norms(), clip / slope_bound
+        is_long = jnp.isfinite(norms) & (norms > longest)
+        rows = rows.scaled(jnp.where(is_long, longest / jnp.where(is_long, norms, 1.0), 1.0))
     return replace(objective, data=(rows, labels))
 
 
 def _largest(rows: Features, sparsity: int) -> Features:
-    """The ``s`` numbers of largest modulus of every row."""
+    """Return the ``s`` numbers of largest modulus of every row."""
     if isinstance(rows, SparseFeatures):
         values, indices = rows.values, rows.indices
     else:

@@ -1,4 +1,4 @@
-"""A full gradient now and then, and in between what has changed since, from batches."""
+"""Variance-reduced gradients: full gradients at anchors, and batches of gradient differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches import AllRecords, PoissonBatches
 from privopt.mechanisms.calibration import check_calibration, drawable
-from privopt.mechanisms.microbatches import MICROBATCH
+from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.private_gradient import PrivateAnswers, PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate
@@ -25,21 +25,21 @@ from privopt.spec import Budget, Relation
 @pytree_dataclass
 @dataclass(frozen=True)
 class VarianceReducedGradient:
-    """``G + (1/b) sum_{i in batch} clip_{C'}(g_i(w) - g_i(a)) + N(0, scale'^2 I)``.
+    """Gradient ``G + (1/b) sum_{i in batch} clip_{C'}(g_i(w) - g_i(a)) + N(0, scale'^2 I)``.
 
-    Every ``period``-th question renews the anchor ``a``, the point asked about, and is answered
-    by its gradient ``G = (1/n) sum_i clip_C(g_i(a)) + N(0, scale^2 I)`` itself. All that is
-    remembered has been released.
+    In every ``period``-th step the current point becomes the anchor ``a``, and the answer is its
+    gradient ``G = (1/n) sum_i clip_C(g_i(a)) + N(0, scale^2 I)``. The state contains only released
+    values.
 
-    Gradients at anchors are clipped to ``C`` by ``query`` and get noise of ``scale``; differences
-    are clipped to ``C'`` by ``difference_query`` and get noise of ``difference_scale``. ``batches``
-    are of the differences; ``steps``, ``T``, include the anchors.
+    Gradients at anchors are clipped to ``C`` by ``query`` and get noise of ``scale``. Differences
+    are clipped to ``C'`` by ``difference_query`` and get noise of ``difference_scale``.
+    ``batches`` are the batches of the differences; ``steps``, ``T``, include the anchors.
 
     Formal guarantee
     ----------------
     ``T`` adaptive answers are ``K = ceil(T/period)`` releases of a Gaussian mechanism composed
-    with ``T - K`` of one on Poisson samples, under one relation. A record's contribution to a
-    difference is bounded by ``C'``, for it is what is clipped; whatever the losses.
+    with ``T - K`` of one on Poisson samples, under one relation. The contribution of a record to a
+    difference is at most ``C'`` for all losses, because the difference itself is clipped.
 
     Examples
     --------
@@ -70,14 +70,15 @@ class VarianceReducedGradient:
         period: int,
         batches: PoissonBatches,
     ) -> VarianceReducedGradient:
-        """The least noise for ``steps`` answers within ``budget``, in shares of a public rule.
+        """Return the mechanism with the least noise for ``steps`` answers within ``budget``.
 
-        The noise of ``G`` is in all ``p`` answers of a period, that of differences fresh in each.
-        With ``mu^2`` shared as ``u : u'`` the sum of the noises of a period has a variance in
-        proportion to ``(p C)^2/u + ((p - 1) C')^2/u'``, least for shares as ``p C : (p - 1) C'``.
-        The rule takes ``C : C'``. What ``mu^2`` a noise costs is read off the central limit, ``K
-        /z^2`` and ``(T - K) q^2 (e^{1/z'^2} - 1)``; that decides the shares alone, the accountant
-        how much noise there is.
+        The budget is divided by a public rule. The noise of ``G`` is in all ``p`` answers of a
+        period; the noise of differences is independent in each. With ``mu^2`` divided as ``u :
+        u'`` the sum of the noises of a period has a variance proportional to ``(p C)^2/u + ((p -
+        1) C')^2/u'``, which is minimal at ``p C : (p - 1) C'``. The rule uses ``C : C'``. The cost
+        of a noise in ``mu^2`` is that of the central limit, ``K /z^2`` and ``(T - K) q^2
+        (e^{1/z'^2} - 1)``. It determines only the ratio; the accountant determines the amount of
+        noise.
         """
         check_calibration(query, budget, "contribution")
         check_calibration(difference_query, budget, "contribution")
@@ -86,20 +87,20 @@ class VarianceReducedGradient:
         unit = cls(query, 1.0, difference_query, 1.0, batches, period, steps)
         inner = max(1, unit.differences.steps)
 
-        def noised(size: float) -> VarianceReducedGradient:
-            """At ``mu = 1/size``."""
+        def at_noise(size: float) -> VarianceReducedGradient:
+            """Return the mechanism at ``mu = 1/size``."""
             cost = size**2 * inner * batches.rate**2
             squared = math.log1p((1.0 - share) / cost) if cost > 0.0 else math.inf
-            full = unit.anchors.noised(size * math.sqrt(unit.anchors.steps / share))
-            rest = unit.differences.noised(1.0 / math.sqrt(squared))
+            full = unit.anchors.with_noise_multiplier(size * math.sqrt(unit.anchors.steps / share))
+            rest = unit.differences.with_noise_multiplier(1.0 / math.sqrt(squared))
             return replace(unit, scale=full.scale, difference_scale=rest.scale)
 
         budget = drawable(budget, 2.0 * steps * query.dim)
-        return noised(calibrate(lambda size: noised(size).event(budget.relation), budget))
+        return at_noise(calibrate(lambda size: at_noise(size).event(budget.relation), budget))
 
     @property
     def anchors(self) -> PrivateGradient:
-        """The gradients at the ``K`` anchors."""
+        """Private gradient at the ``K`` anchors."""
         steps = -(-self.steps // self.period)
         return PrivateGradient(
             query=self.query, batches=AllRecords(), scale=self.scale, steps=steps
@@ -107,7 +108,7 @@ class VarianceReducedGradient:
 
     @property
     def differences(self) -> PrivateGradient:
-        """The ``T - K`` changes since."""
+        """Private gradient of the ``T - K`` differences."""
         return PrivateGradient(
             query=self.difference_query,
             batches=self.batches,
@@ -116,7 +117,7 @@ class VarianceReducedGradient:
         )
 
     def event(self, relation: Relation) -> DpEvent:
-        """Gaussian releases, and ones from truncated Poisson samples."""
+        """Return the composition of Gaussian releases and truncated Poisson samples."""
         count("period", self.period)
         full = self.anchors.event(relation)
         if self.differences.steps == 0:
@@ -126,9 +127,9 @@ class VarianceReducedGradient:
     def oracles(
         self, losses: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
     ) -> tuple[AnchorAnswers, ChangeAnswers]:
-        """What a run asks at anchors, and what it asks in between.
+        """Return the oracles of a run at anchors and in between.
 
-        The memory of both is ``(a, G)``; batches and noise of step ``t`` are those of
+        The state of both is ``(a, G)``. Batches and noise of step ``t`` are those of
         :class:`PrivateGradient`.
         """
         return (
@@ -139,24 +140,24 @@ class VarianceReducedGradient:
 
 @dataclass(frozen=True)
 class AnchorAnswers(Oracle):
-    """``G``, the gradient at the new anchor."""
+    """Oracle of ``G``, the gradient at the new anchor."""
 
     steps: int
     inner: PrivateAnswers
 
-    def begin(self, point: Pytree) -> tuple[Pytree, Pytree]:
+    def init(self, point: Pytree) -> tuple[Pytree, Pytree]:
         return point, point
 
-    def ask(
-        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    def update(
+        self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
-        gradient, _ = self.inner.ask((), t, point, None)
+        gradient, _ = self.inner.update((), t, point, None)
         return gradient, (point, gradient)
 
 
 @dataclass(frozen=True)
 class ChangeAnswers(Oracle):
-    """``G`` and what has changed since, by the records of a batch."""
+    """Oracle of ``G`` plus the gradient difference to the anchor, over a batch."""
 
     steps: int
     inner: PrivateAnswers
@@ -168,9 +169,9 @@ class ChangeAnswers(Oracle):
     def draw(self, k: Array) -> Pytree:
         return self.inner.draw(k)
 
-    def ask(
-        self, memory: Pytree, t: Array, point: Pytree, batch: Pytree = None
+    def update(
+        self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None
     ) -> tuple[Pytree, Pytree]:
-        anchor, gradient = memory
-        change, _ = self.inner.ask((), t, point, batch, anchor)
-        return jax.tree.map(jnp.add, gradient, change), memory
+        anchor, gradient = state
+        change, _ = self.inner.update((), t, point, batch, anchor)
+        return jax.tree.map(jnp.add, gradient, change), state

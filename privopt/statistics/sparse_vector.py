@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
     ``left`` is the public number of remaining large answers. ``threshold_noise``, of scale 1, and
     ``key``, from which all further noise is drawn, are secret. Use each state once and continue
-    with the state that ``ask`` returns: two queries with the same noise are not private.
+    with the state that ``update`` returns: two queries with the same noise are not private.
     """
 
     key: Array
@@ -63,9 +63,9 @@ class SparseVector(NamedTuple):
     >>> from privopt.statistics import Count
     >>> budget = Budget(epsilon=1.0, delta=0.0, relation="zero_out")
     >>> mechanism = SparseVector.calibrated(Count(), budget, answers=2)
-    >>> state, results = mechanism.begin(jax.random.key(0)), []
+    >>> state, results = mechanism.init(jax.random.key(0)), []
     >>> for number in (0.0, 0.0, 500.0, 0.0):
-    ...     above, state = mechanism.ask(state, jnp.asarray(number), 250.0)
+    ...     above, state = mechanism.update(state, jnp.asarray(number), 250.0)
     ...     results.append(bool(above))
     >>> results, int(state.left)
     ([False, False, True, False], 1)
@@ -115,14 +115,16 @@ class SparseVector(NamedTuple):
         """Return the privacy event of all answers together."""
         return pure_release(self.loss(relation))
 
-    def begin(self, key: Array) -> Memory:
+    def init(self, key: Array) -> Memory:
         """Return the initial state."""
         key, threshold_key = jax.random.split(as_key(key))
         noise = draws.laplace(threshold_key, (), jnp.result_type(float))
         return Memory(key, release("noise", noise), jnp.asarray(self.answers).astype(jnp.int32))
 
     @checked
-    def ask(self, memory: Memory, answer: Array, threshold: float | Array) -> tuple[Array, Memory]:
+    def update(
+        self, state: Memory, answer: Array, threshold: float | Array
+    ) -> tuple[Array, Memory]:
         """Return True if the noisy ``answer`` reaches the noisy ``threshold``, and the new state.
 
         ``answer`` is one answer of ``query``, shape ``()``, because a vector of answers would be
@@ -130,29 +132,29 @@ class SparseVector(NamedTuple):
         Raises ``ValueError`` if no True result is left. A compiled program cannot raise; the result
         is then False for all data, and ``left`` is 0.
         """
-        check_answers_left(memory, self.answers)
+        check_answers_left(state, self.answers)
         answer = check_answer(answer, "answer", ndim=0)
         numeric = jnp.issubdtype(jnp.result_type(threshold), jnp.number)
         if jnp.ndim(threshold) != 0 or not numeric:
             raise ValueError(f"threshold must be one real number, got {shown(threshold)}")
-        key, question_key = jax.random.split(memory.key)
+        key, question_key = jax.random.split(state.key)
         noise = release(
             "noise", self.question_scale * draws.laplace(question_key, (), answer.dtype)
         )
-        threshold_noise = self.threshold_scale * memory.threshold_noise.astype(answer.dtype)
+        threshold_noise = self.threshold_scale * state.threshold_noise.astype(answer.dtype)
         limit = jnp.asarray(threshold, answer.dtype) + threshold_noise
-        result = release("answer", (answer + noise >= limit) & (memory.left > 0))
-        return result, memory._replace(key=key, left=memory.left - result.astype(jnp.int32))
+        result = release("answer", (answer + noise >= limit) & (state.left > 0))
+        return result, state._replace(key=key, left=state.left - result.astype(jnp.int32))
 
 
-def check_answers_left(memory: Memory, answers: float) -> None:
+def check_answers_left(state: Memory, answers: float) -> None:
     """Check, on the host, that the state has between 1 and ``answers`` answers left."""
-    remaining = instance("memory", memory, Memory).left
+    remaining = instance("state", state, Memory).left
     if isinstance(remaining, jax.core.Tracer) or remaining.ndim != 0:
         return
     if not 0 < int(remaining) <= answers:
         raise ValueError(
-            f"memory must have an answer left, got {int(remaining)} of the {answers:g} paid for"
+            f"state must have an answer left, got {int(remaining)} of the {answers:g} paid for"
         )
 
 
@@ -223,7 +225,7 @@ class Thresholdout(NamedTuple):
     >>> budget = Budget(epsilon=2.0, delta=0.0, relation="replace_one")
     >>> mechanism = Thresholdout.calibrated(query, 0.04, budget, answers=10)
     >>> training, holdout = jnp.ones(10_000), jnp.full(10_000, 0.5)  # an overfitted model
-    >>> answer, state = mechanism.ask(mechanism.begin(jax.random.key(0)), training, holdout)
+    >>> answer, state = mechanism.update(mechanism.init(jax.random.key(0)), training, holdout)
     >>> abs(float(answer) - 0.5) < 0.01, int(state.left)
     (True, 9)
     """
@@ -264,24 +266,24 @@ class Thresholdout(NamedTuple):
         results = results / self.answer_scale if sensitivity > 0.0 else 0.0
         return pure_release((self.comparison.loss(relation) + results) * (1.0 + 2.0**-50))
 
-    def begin(self, key: Array) -> Memory:
+    def init(self, key: Array) -> Memory:
         """Return the initial state."""
-        return self.comparison.begin(key)
+        return self.comparison.init(key)
 
-    def ask(self, memory: Memory, training: Array, holdout: Array) -> tuple[Array, Memory]:
+    def update(self, state: Memory, training: Array, holdout: Array) -> tuple[Array, Memory]:
         """Return the result, shape ``()``, and the new state.
 
         ``training`` and ``holdout`` are the values of the query, shapes ``(m,)`` and ``(n,)`` of
         one dtype. Raises ``ValueError`` if no holdout result is left. A compiled program cannot
         raise; the result is then NaN.
         """
-        check_answers_left(memory, self.comparison.answers)
-        key, answer_key = jax.random.split(memory.key)
+        check_answers_left(state, self.comparison.answers)
+        key, answer_key = jax.random.split(state.key)
         training = as_floats(training, "training", ndim=1)
         holdout = as_floats(holdout, "holdout", ndim=1)
         gap = self.gap.answer(training, holdout)
-        differs, after = self.comparison.ask(memory._replace(key=key), gap, self.threshold)
+        differs, after = self.comparison.update(state._replace(key=key), gap, self.threshold)
         training_mean, unseen = self.gap.mean_of(training), self.query.answer(holdout)
         noise = release("noise", self.answer_scale * draws.laplace(answer_key, (), unseen.dtype))
         result = self.query.restore(jnp.where(differs, unseen + noise, training_mean))
-        return release("answer", jnp.where(memory.left > 0, result, jnp.nan)), after
+        return release("answer", jnp.where(state.left > 0, result, jnp.nan)), after

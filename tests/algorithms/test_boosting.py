@@ -53,7 +53,7 @@ def test_the_price_is_that_of_a_selection_and_within_the_budget():
     run, score = event.event.events
     assert (event.mean, event.shape) == (4.0, 1.0)
     assert run == mechanism.run.event(BUDGET.relation)
-    assert score.noise_multiplier == pytest.approx(2.0 * mechanism.run.multiplier, rel=1e-5)
+    assert score.noise_multiplier == pytest.approx(2.0 * mechanism.run.noise_multiplier, rel=1e-5)
     assert 0.99 < planned.guarantee.epsilon(BUDGET.delta).upper <= 1.0
     assert mechanism.run.scale > 1.5 * plan(boost=None).params.mechanism.scale
     quieter = scaled(mechanism, 0.9)

@@ -448,8 +448,8 @@ class HeavyNoise(mechanisms.IndependentNoise):
 
     variance = None
 
-    def next(self, memory, t, key, like):
-        return jax.random.t(jax.random.fold_in(key, t), 2.01, like.shape, like.dtype), memory
+    def update(self, state, t, key, like):
+        return jax.random.t(jax.random.fold_in(key, t), 2.01, like.shape, like.dtype), state
 
 
 @pytree_dataclass

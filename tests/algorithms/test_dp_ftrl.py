@@ -129,11 +129,11 @@ def test_every_noise_keeps_the_contract(noise):
 class Regret:
     """``sum_t <g_t, w_t>`` and ``sum_t g_t`` of linear losses."""
 
-    def begin(self, point, secret):
+    def init(self, point, secret):
         return jnp.zeros(()), jnp.zeros_like(point)
 
-    def observe(self, memory, t, point, secret):
-        paid, total = memory
+    def update(self, state, t, point, secret):
+        paid, total = state
         return paid + secret.gradient @ point, total + secret.gradient
 
 

@@ -148,7 +148,7 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
                 where = problems.logistic(others, labels, problem_class=unsmooth)
             else:
                 where = problems.Problem(loss=loss, data=(others, labels), problem_class=FACTS)
-            ask = changes.oracle(where.objective, jax.random.key(trial)).ask
+            ask = changes.oracle(where.objective, jax.random.key(trial)).update
             answers.append(ask((), 1, point, None, jax.numpy.zeros(6))[0])
         moves.append(float(np.linalg.norm(answers[0] - answers[1])))
     assert 0.2 * 0.05 / 40 < max(moves) <= 2.0 * 0.05 / 40 * (1.0 + 1e-6)

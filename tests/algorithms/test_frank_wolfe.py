@@ -50,12 +50,12 @@ class Vertices(Oracle):
     key: Array
     steps: Any
 
-    def ask(self, memory, t, point, batch=None):
+    def update(self, state, t, point, batch=None):
         radius, slopes = self.mechanism.radius, self.gradient(point)
         scores = radius * jnp.concatenate([-slopes, slopes])  # of +R e_j, then of -R e_j
         best = self.mechanism.selection.select(jax.random.fold_in(self.key, t), scores)
         vertex = radius * jax.nn.one_hot(best, scores.size, dtype=scores.dtype)
-        return vertex[: point.size] - vertex[point.size :], memory
+        return vertex[: point.size] - vertex[point.size :], state
 
 
 def towards(learning_rate):

@@ -78,11 +78,11 @@ class Answers(Oracle):
     key: Array
     steps: Any
 
-    def ask(self, memory, t, point, batch=None):
+    def update(self, state, t, point, batch=None):
         one, other = jax.random.split(jax.random.fold_in(self.key, t))
         gradient = self.mechanism.gradient.add_noise(one, self.gradient(point))
         half = jnp.triu(self.mechanism.hessian.add_noise(other, self.hessian(point)))
-        return (gradient, half + jnp.triu(half, 1).T), memory
+        return (gradient, half + jnp.triu(half, 1).T), state
 
 
 def newton(learning_rate, ridge):

@@ -28,9 +28,9 @@ SGD = Update.of(optax.sgd)
 
 
 def oracle(steps=STEPS):
-    def ask(memory, t, point):
+    def ask(state, t, point):
         gradient = jnp.asarray(MATRIX) @ (point - jnp.asarray(TARGET)) + jnp.asarray(NOISE)[t]
-        return gradient, memory + 1
+        return gradient, state + 1
 
     return Answers(steps, ask, lambda _: jnp.zeros((), int))
 
@@ -126,8 +126,8 @@ def test_the_path_is_what_fewer_steps_release(rule):
 def test_what_is_not_finite_starts_again():
     """From the public start, with fresh moments: no exception, no memory of it."""
 
-    def ask(memory, t, point):
-        return jnp.where(t == 7, jnp.nan, 1.0) * jnp.ones(DIM), memory
+    def ask(state, t, point):
+        return jnp.where(t == 7, jnp.nan, 1.0) * jnp.ones(DIM), state
 
     run = method(last_iterate(), update=Update.of(optax.sgd, momentum=0.9))
     where = WholeSpace(), jnp.ones(DIM), jax.random.key(0)
@@ -140,8 +140,8 @@ def test_any_pytree_is_a_parameter():
     start = {"a": jnp.ones((2, 3)), "b": (jnp.zeros(()), jnp.ones(4))}
     target = jax.tree.map(lambda leaf: 3.0 * jnp.ones_like(leaf), start)
 
-    def ask(memory, t, point):
-        return jax.tree.map(jnp.subtract, point, target), memory
+    def ask(state, t, point):
+        return jax.tree.map(jnp.subtract, point, target), state
 
     run = method(Average(), update=Update.of(optax.adam), recorded=3)
     result = descend(run, Answers(300, ask), WholeSpace(), start, jax.random.key(0))
@@ -203,7 +203,7 @@ def on_a_ball(gradient_mapping, factory=optax.adam, radius=2.0, steps=400, **opt
     update = Update.of(factory, **options)
     sizes = None if update.has_step_sizes else StepSizes.linear_decay(0.05)
     run = FirstOrder(sizes, update, last_iterate(), gradient_mapping=gradient_mapping)
-    oracle = Answers(steps, lambda memory, t, point: (SLOPE, memory))
+    oracle = Answers(steps, lambda state, t, point: (SLOPE, state))
     return descend(run, oracle, L2Ball(radius), jnp.zeros(3), jax.random.key(0)).output
 
 
@@ -246,7 +246,7 @@ def test_a_step_with_the_gradient_mapping_equals_the_formula():
         return point * min(1.0, 2.0 / np.linalg.norm(point))
 
     for gradient in rng.normal(size=(16, 3)):
-        answers = Answers(1, lambda memory, t, point, g=gradient: (jnp.asarray(g), memory))
+        answers = Answers(1, lambda state, t, point, g=gradient: (jnp.asarray(g), state))
         where = L2Ball(2.0), jnp.asarray(start), jax.random.key(0)
         step = 0.3 * 3.0**0.5 / np.linalg.norm(gradient)
         mapped = (start - onto_ball(start - step * gradient)) / step

@@ -30,8 +30,8 @@ def run(oracle, output=None, observer=None, losses=None, **options):
 
 
 def plain(steps=STEPS, **options):
-    def ask(memory, t, point):
-        return point - jnp.asarray(NOISE)[t], memory + 1
+    def ask(state, t, point):
+        return point - jnp.asarray(NOISE)[t], state + 1
 
     return Answers(steps, ask, lambda point: jnp.zeros((), int), **options)
 
@@ -43,10 +43,10 @@ def blocks(block, steps=STEPS, **options):
         rows = number * block + jnp.arange(block)
         return jnp.asarray(NOISE)[rows % 64]
 
-    def ask(memory, t, point, batch):
-        return point - batch, memory + 1
+    def ask(state, t, point, batch):
+        return point - batch, state + 1
 
-    return Answers(steps, ask, plain().begin, draw=draw, block=block, **options)
+    return Answers(steps, ask, plain().init, draw=draw, block=block, **options)
 
 
 def iterates(steps=STEPS):
@@ -108,9 +108,9 @@ def test_stops_at_random_steps_are_those_of_each_replicate():
     """Coins of the oracle decide; replicates are mapped together and stop each at its own step."""
 
     def one(key):
-        def ask(memory, t, point):
+        def ask(state, t, point):
             coin = jax.random.bernoulli(jax.random.fold_in(key, t), 0.2)
-            return point - jnp.asarray(NOISE)[t], memory | coin
+            return point - jnp.asarray(NOISE)[t], state | coin
 
         oracle = Answers(
             STEPS, ask, lambda point: jnp.zeros((), bool), stop=lambda stopped: stopped
@@ -133,17 +133,17 @@ def test_stops_at_random_steps_are_those_of_each_replicate():
 class Norms:
     """The sum of the squares of what was asked about, and of the secrets."""
 
-    def begin(self, point, secret):
+    def init(self, point, secret):
         assert secret == "losses"
         return jnp.zeros(3)
 
-    def observe(self, memory, t, point, secret):
-        return memory + jnp.stack([jnp.sum(point**2), jnp.sum(secret**2), t.astype(point.dtype)])
+    def update(self, state, t, point, secret):
+        return state + jnp.stack([jnp.sum(point**2), jnp.sum(secret**2), t.astype(point.dtype)])
 
 
 @pytest.mark.parametrize("make", [plain, lambda **options: blocks(5, **options)])
 def test_an_observer_folds_points_and_secrets_and_changes_nothing(make):
-    def secret(memory, t, point, batch):
+    def secret(state, t, point, batch):
         return point - 1.0
 
     watched = run(make(secret=secret), Average(), observer=Norms(), losses="losses")

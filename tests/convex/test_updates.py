@@ -40,7 +40,7 @@ def minimise(update, ask, step_sizes=None, constraint=None, start=START):
     if not update.has_step_sizes:
         step_sizes = step_sizes or StepSizes.inverse_root(0.3)
     method = FirstOrder(step_sizes, update, last_iterate())
-    oracle = Answers(STEPS, lambda memory, t, point: (ask(t, point), memory))
+    oracle = Answers(STEPS, lambda state, t, point: (ask(t, point), state))
     return descend(method, oracle, constraint or WholeSpace(), start, jax.random.key(1)).output
 
 

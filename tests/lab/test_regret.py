@@ -80,8 +80,8 @@ def test_records_with_multiplicities(make):
     point = jnp.asarray([0.1, 0.2, -0.3])
     batch = jnp.array([1, 2, 5, 6, 7, 0]), jnp.array([True, True, True, True, True, False])
     observer = StreamLosses()
-    seen = observer.begin(point, risk)
-    seen = observer.observe(seen, jnp.int32(0), point, BatchMean(risk, point, batch))
+    seen = observer.init(point, risk)
+    seen = observer.update(seen, jnp.int32(0), point, BatchMean(risk, point, batch))
     losses = [
         np.linalg.norm(point - ROWS[i]) if make is distance else -float(point @ ROWS[i])
         for i in (0, 2, 2, 3)

@@ -55,7 +55,7 @@ def by_level(mechanism, runs=RUNS):
     @jax.jit
     def answers(t):
         def one(key):
-            return mechanism.oracle(objective, key, coins).ask((), t, jnp.zeros(DIM))[0]
+            return mechanism.oracle(objective, key, coins).update((), t, jnp.zeros(DIM))[0]
 
         return jax.vmap(one)(keys)
 
@@ -140,7 +140,7 @@ def test_records_stored_with_multiplicities_are_as_many():
     def answer(rows, counts):
         objective = dataclasses.replace(risk(rows), counts=counts)
         oracle = gradient(base=8).oracle(objective, jax.random.key(1), jax.random.key(2))
-        return oracle.ask((), jnp.asarray(3), jnp.zeros(DIM))[0]
+        return oracle.update((), jnp.asarray(3), jnp.zeros(DIM))[0]
 
     first = answer(rows.repeat(counts, axis=0), None)
     second = answer(rows, jnp.asarray(counts, float))
@@ -162,7 +162,9 @@ def test_runs_that_share_levels_compute_one_branch(shared):
     mechanism, keys = gradient(), jax.random.split(jax.random.key(0), 3)
 
     def one(key, coins):
-        return mechanism.oracle(risk(records()), key, coins).ask((), jnp.asarray(0), jnp.zeros(DIM))
+        return mechanism.oracle(risk(records()), key, coins).update(
+            (), jnp.asarray(0), jnp.zeros(DIM)
+        )
 
     many = jax.vmap(one, (0, None if shared else 0))
     jaxpr = jax.make_jaxpr(many)(keys, keys[0] if shared else keys)

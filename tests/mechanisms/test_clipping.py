@@ -221,7 +221,7 @@ def test_products_that_bound_a_record_are_not_taken_in_reduced_precision(path):
 
 
 @pytest.mark.parametrize("counts", [None, (1, 1, 1)], ids=["rows", "counts"])
-def test_a_number_beyond_all_records_is_nobody_s(counts):
+def test_a_number_beyond_all_records_is_ignored(counts):
     """Batches of a mechanism for more records hold none of the last one in their place."""
     records = jnp.eye(3)
     counts = None if counts is None else jnp.asarray(counts, records.dtype)

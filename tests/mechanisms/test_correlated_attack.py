@@ -1,4 +1,4 @@
-"""Noise with memory under attack: whole transcripts, hostile records, long runs.
+"""Correlated noise under attack: whole transcripts, hostile records, long runs.
 
 What the code says of itself is not asked: means and covariances are those of the runs.
 """
@@ -57,11 +57,11 @@ def asked(oracle_of, records, keys):
     def answers(key):
         oracle = oracle_of.oracle(risk, key)
 
-        def step(memory, t):
-            answer, memory = oracle.ask(memory, t, point)
-            return memory, answer
+        def step(state, t):
+            answer, state = oracle.update(state, t, point)
+            return state, answer
 
-        return jax.lax.scan(step, oracle.begin(point), jnp.arange(STEPS, dtype=jnp.int32))[1]
+        return jax.lax.scan(step, oracle.init(point), jnp.arange(STEPS, dtype=jnp.int32))[1]
 
     return jax.vmap(answers)(keys)
 
@@ -135,7 +135,7 @@ SIZES = [0.0, 1e-45, 1e-38, 1e-20, 1e-3, 1.0, 3e19, 1e30, 3e38, np.inf, -np.inf,
 def test_no_record_reaches_beyond_its_steps_or_its_share(name, dtype):
     """The same key on both neighbours: only the record's own answers differ, by ``C/b`` at most.
 
-    Every size, both coordinates, mixed; a record that is not finite leaves no trace in the memory.
+    Every size, both coordinates, mixed; a record that is not finite leaves no trace in the state.
     """
     half = STEPS // 2
     batches = OrderedBatches.of(2, STEPS, epochs=2)
@@ -175,11 +175,11 @@ def test_optimised_coefficients_stream_without_loss_over_long_runs(name):
         np.float64,
     )[:, 0]
 
-    def step(memory, t):
-        z, memory = noise.next(memory, t, key, jnp.zeros(1, jnp.float32))
-        return memory, z[0]
+    def step(state, t):
+        z, state = noise.update(state, t, key, jnp.zeros(1, jnp.float32))
+        return state, z[0]
 
-    found = np.asarray(jax.lax.scan(step, noise.begin(jnp.zeros(1, jnp.float32)), times)[1])
+    found = np.asarray(jax.lax.scan(step, noise.init(jnp.zeros(1, jnp.float32)), times)[1])
     inverse = noise.factorisation(steps).inverse()
     exact = np.convolve(inverse, sources)[:steps]
     assert np.abs(np.cumsum(found.astype(np.float64) - exact)).max() < 1e-3

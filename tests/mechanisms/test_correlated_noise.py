@@ -1,4 +1,4 @@
-"""Noise with memory adds what its factorisation says, whatever is remembered, restarted, resumed.
+"""Correlated noise equals its factorisation: after recomputation, a restart or a resumed run.
 
 A step is linear in what has been drawn, so the matrix that maps the draws to the noise is read off
 one run of more coordinates than steps, without any statistics.
@@ -50,21 +50,21 @@ of_each_class = pytest.mark.parametrize("noise", [NOISES[name] for name in CLASS
 
 
 @partial(jax.jit, static_argnames="steps")
-def answered(noise, memory, first, steps, key, like):
-    """``z`` of so many steps from ``first`` on, and the memory."""
+def answered(noise, state, first, steps, key, like):
+    """``z`` of so many steps from ``first`` on, and the state."""
 
-    def step(memory, t):
-        z, memory = noise.next(memory, t, key, like)
-        return memory, z
+    def step(state, t):
+        z, state = noise.update(state, t, key, like)
+        return state, z
 
-    memory, z = jax.lax.scan(step, memory, first + jnp.arange(steps, dtype=jnp.int32))
-    return z, memory
+    state, z = jax.lax.scan(step, state, first + jnp.arange(steps, dtype=jnp.int32))
+    return z, state
 
 
 def stream(noise, key=KEY, steps=STEPS, dtype=np.float64):
     """``z``, shape ``(steps, DIM)``."""
     like = jnp.zeros(DIM, dtype)
-    return answered(noise, noise.begin(like), np.int32(0), steps, key, like)[0]
+    return answered(noise, noise.init(like), np.int32(0), steps, key, like)[0]
 
 
 @cache
@@ -130,12 +130,12 @@ def test_the_tree_has_the_same_bits_however_much_it_remembers():
 
 @of_each_class
 def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
-    """In every step: its memory goes through NumPy, and the step is a program of its own."""
+    """In every step: its state goes through NumPy, and the step is a program of its own."""
     like = jnp.zeros(DIM)
-    memory = noise.begin(like)
+    state = noise.init(like)
     for t, expected in enumerate(stream(noise)):
-        saved = jax.tree.map(np.array, memory)
-        found, memory = answered(noise, saved, np.int32(t), 1, KEY, like)
+        saved = jax.tree.map(np.array, state)
+        found, state = answered(noise, saved, np.int32(t), 1, KEY, like)
         np.testing.assert_array_equal(found[0], expected)
 
 
@@ -166,7 +166,7 @@ def test_rows_of_many_runs_are_weighted_as_those_of_one():
 def test_keys_do_not_decide_how_many_blocks_are_drawn_again(remembered):
     """A predicate mapped over keys would be reduced over them, and spend every draw on all."""
     noise, keys, like = TreeNoise(remembered), jax.random.split(KEY, 4), jnp.zeros(3)
-    step = jax.vmap(lambda key: noise.next(noise.begin(like), jnp.asarray(7), key, like)[0])
+    step = jax.vmap(lambda key: noise.update(noise.init(like), jnp.asarray(7), key, like)[0])
     program = jax.make_jaxpr(step)(keys)
     loops = [equation for equation in program.eqns if equation.primitive.name == "while"]
     assert len(loops) == 1 + (remembered > 0)
@@ -200,20 +200,20 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
     """One vector in the order of the leaves; types in which noise is rounded are refused."""
     noise, key = NOISES[name], jax.random.key(1)
     like = {"a": jnp.zeros((2, 3), dtype), "b": [jnp.zeros(4, dtype)]}
-    memory = noise.begin(like)
-    vector, step = jnp.zeros(10, dtype), jax.jit(noise.next)
-    flat, _ = answered(noise, noise.begin(vector), np.int32(0), 3, key, vector)
+    state = noise.init(like)
+    vector, step = jnp.zeros(10, dtype), jax.jit(noise.update)
+    flat, _ = answered(noise, noise.init(vector), np.int32(0), 3, key, vector)
     for t in range(3):
-        z, memory = step(memory, t, key, like)
+        z, state = step(state, t, key, like)
         assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), z) == jax.tree.map(
             lambda leaf: (leaf.shape, leaf.dtype), like
         )
         joined = np.concatenate([z["a"].ravel(), z["b"][0]]).astype(np.float64)
         np.testing.assert_allclose(joined, flat[t], rtol=4 * float(jnp.finfo(dtype).eps), atol=1e-6)
-    assert {leaf.dtype for leaf in jax.tree.leaves(memory)} == {np.dtype(dtype)}
+    assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {np.dtype(dtype)}
     short = jnp.zeros(3, jnp.bfloat16)
     with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got bfloat16"):
-        noise.next(noise.begin(short), 0, key, short)
+        noise.update(noise.init(short), 0, key, short)
 
 
 # --- restarts ---------------------------------------------------------------------------------
@@ -238,10 +238,10 @@ def test_nothing_of_an_epoch_remains_in_the_next(name):
 
 
 @pytest.mark.parametrize("name", RESTARTED)
-def test_a_new_epoch_does_not_look_at_the_memory(name):
+def test_a_new_epoch_does_not_read_the_state(name):
     noise, like = RESTARTED[name], jnp.zeros(DIM)
     expected = stream(noise)[PERIOD]
-    spoilt = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), noise.begin(like))
+    spoilt = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), noise.init(like))
     found, _ = answered(noise, spoilt, np.int32(PERIOD), 1, KEY, like)
     np.testing.assert_array_equal(found[0], expected)
 
@@ -264,12 +264,12 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
     @partial(jax.jit, static_argnames="dim")
     def total(key, dim):
         def step(carry):
-            t, memory, total = carry
-            z, memory = noise.next(memory, t, key, total)
-            return t + 1, memory, total + z
+            t, state, total = carry
+            z, state = noise.update(state, t, key, total)
+            return t + 1, state, total + z
 
         start = jnp.zeros(dim)
-        carry = jnp.zeros((), jnp.int32), noise.begin(start), start
+        carry = jnp.zeros((), jnp.int32), noise.init(start), start
         return jax.lax.while_loop(lambda carry: carry[0] < steps, step, carry)[2]
 
     last = draws.normal(jax.random.fold_in(KEY, steps - 1), (1,), np.float64)
@@ -302,16 +302,16 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
         (lambda: SeriesNoise([1.0], [1.0, 1e5]).factorisation(2), "denominator must give C an inv"),
         (lambda: BufferedNoise([3.0], [1.0]).factorisation(2000), "omega must give C an inverse"),
         (lambda: RestartedNoise(TreeNoise(), 0), "period must be an integer from 1"),
-        (lambda: RestartedNoise("tree", 4), "noise must answer begin, next, factorisation, event"),
+        (lambda: RestartedNoise("tree", 4), "noise must answer init, update, factorisation, event"),
         (lambda: noise_of("ternary", 4), "name must be one of independent, tree"),
         (lambda: noise_of("tree", 4, band=2), "band must be left out for tree, got 2"),
         (lambda: noise_of("banded", 4, band=5), "band must be at most steps=4, got 5"),
         (lambda: noise_of("tree", 4, optimise=True), "optimise must be False for tree"),
-        (lambda: noise_of(TreeNoise(), 4, band=2), "band must be left out where noise is no name"),
-        (lambda: noise_of(None, 4, optimise=True), "optimise must be False where noise is no name"),
+        (lambda: noise_of(TreeNoise(), 4, band=2), "band must be left out if noise is not a name"),
+        (lambda: noise_of(None, 4, optimise=True), "optimise must be False if noise is not a name"),
         (
             lambda: noise_of("optimal", 1025),
-            "noise must be another than 'optimal' for more than 10",
+            "noise must not be 'optimal' for more than 10",
         ),
         (lambda: noise_of(0.5, 4), "noise must be a Noise or a string or None, got 0.5"),
         (lambda: HonakerNoise(3).factorisation(8), "steps must be at most 7 for a tree of height"),

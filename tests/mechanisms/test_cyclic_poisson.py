@@ -112,9 +112,9 @@ def spent(epsilon_lower_bound):
     def transcripts(where, scale, keys):
         def run(key):
             bound = dataclasses.replace(mechanism, scale=scale).oracle(where, key)
-            memory, seen = bound.begin(jnp.zeros(1)), []
+            state, seen = bound.init(jnp.zeros(1)), []
             for t in range(4):
-                answer, memory = bound.ask(memory, jnp.asarray(t), jnp.zeros(1))
+                answer, state = bound.update(state, jnp.asarray(t), jnp.zeros(1))
                 seen.append(answer[0])
             return jnp.stack(seen)
 
@@ -216,7 +216,7 @@ def test_dp_sgd_in_cycles(relation):
         (lambda: cyclic().banded(1.0, 5, 8, Relation.ZERO_OUT), "band must be at most cycle = 4"),
         (
             lambda: cyclic().participation(8, Relation.ZERO_OUT),
-            "no theorem covers another on cyclic Poisson batches",
+            "no theorem covers other noise on cyclic Poisson batches",
         ),
     ],
 )

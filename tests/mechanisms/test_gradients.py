@@ -55,9 +55,9 @@ def clipped_gradients(features, labels, point=POINT, clip=CLIP):
 def asked(oracle, objective, keys, t):
     def ask(key):
         bound = oracle.oracle(objective, key)
-        memory, gradient = bound.begin(jnp.asarray(POINT)), None
+        state, gradient = bound.init(jnp.asarray(POINT)), None
         for step in range(t + 1):
-            gradient, memory = bound.ask(memory, jnp.asarray(step), jnp.asarray(POINT))
+            gradient, state = bound.update(state, jnp.asarray(step), jnp.asarray(POINT))
         return gradient
 
     return jax.vmap(ask)(keys)
@@ -201,7 +201,7 @@ def spent(epsilon_lower_bound):
     @jax.jit
     def releases(where, scale, keys):
         weakened, point = dataclasses.replace(oracle, scale=scale), jnp.zeros(1)
-        return jax.vmap(lambda key: weakened.oracle(where, key).ask((), 0, point)[0][0])(keys)
+        return jax.vmap(lambda key: weakened.oracle(where, key).update((), 0, point)[0][0])(keys)
 
     def scores(size, last, seed, weaker):
         features = np.zeros((size, 1))
@@ -244,7 +244,7 @@ def test_counts_are_records():
 @partial(jax.jit, static_argnames="steps")
 def asked_at_each(oracle, objective, key, steps):
     bound = oracle.oracle(objective, key)
-    return jax.vmap(lambda t: bound.ask((), t, jnp.zeros(N))[0])(jnp.arange(steps))
+    return jax.vmap(lambda t: bound.update((), t, jnp.zeros(N))[0])(jnp.arange(steps))
 
 
 def taken(batches, steps, records=N, seed=0):
@@ -285,7 +285,7 @@ def test_calibrated_to_the_budget_and_not_beyond(relation):
 def test_noise_is_rounded_up_to_float32():
     oracle = gradient(AllRecords())
     for ratio in np.linspace(0.3, 5.0, 101):
-        scale = oracle.noised(ratio).scale
+        scale = oracle.with_noise_multiplier(ratio).scale
         assert scale == np.float32(scale)
         assert 1.0 <= scale / (ratio * oracle.contribution) <= 1.0 + 2.0**-23
 
@@ -392,7 +392,7 @@ def test_a_block_of_draws_is_the_draws_of_its_steps(name):
         bound = oracle.oracle(objective, jax.random.key(3))
         drawn = bound.draw(t // bound.block)
         batch = jax.tree.map(lambda leaf: leaf[t % bound.block], drawn)
-        return [bound.ask((), t, jnp.asarray(POINT), *own)[0] for own in ([], [batch])]
+        return [bound.update((), t, jnp.asarray(POINT), *own)[0] for own in ([], [batch])]
 
     for block in (0, 2):
         for t in {block * batches.block, (block + 1) * batches.block - 1}:
@@ -437,7 +437,7 @@ def test_no_record_counts_twice_whatever_the_number_of_places(name, places):
     ],
 )
 def test_more_records_than_int32_numbers_are_refused(of):
-    with pytest.raises(ValueError, match=r"n must be at most 1040187392 where .* got 1040187393"):
+    with pytest.raises(ValueError, match=r"n must be at most 1040187392 for .* got 1040187393"):
         of(4, 31 * 32**5 + 1)
 
 

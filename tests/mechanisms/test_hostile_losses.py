@@ -25,7 +25,7 @@ from privopt.convex import (
     WholeSpace,
 )
 from privopt.mechanisms import ClippedRisk, GibbsMechanism, clipped_gradient_sum
-from privopt.mechanisms.clipped_risk import moved_loss_sum
+from privopt.mechanisms.gibbs import loss_difference_sum
 from privopt.spec import Budget, ProblemClass, Relation
 
 N, RADIUS = 4, 0.01
@@ -144,7 +144,7 @@ def data(scale=1.0):
 
 
 def total_of(loss, features, labels, clip, counts=None):
-    return moved_loss_sum(risk(loss, features, labels, counts), clip, CENTRE, WIDE, FINE)
+    return loss_difference_sum(risk(loss, features, labels, counts), clip, CENTRE, WIDE, FINE)
 
 
 def risk(loss, features, labels, counts):
@@ -194,7 +194,7 @@ def test_any_loss_counts_from_the_centre_and_without_records_that_are_not_finite
     points[2] = np.nan
     points[4] = 1e100
     risk = EmpiricalRisk(Distance(), jnp.asarray(points), None, WholeSpace())
-    total = moved_loss_sum(risk, 1.0, CENTRE, WIDE, FINE)
+    total = loss_difference_sum(risk, 1.0, CENTRE, WIDE, FINE)
     value, gradient = total(point)
     used = np.delete(points, [2, 4], axis=0)
     point, centre, diagonal = np.asarray(point), np.asarray(CENTRE), -np.full(2, 0.5**0.5)

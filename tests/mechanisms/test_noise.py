@@ -1,4 +1,4 @@
-"""Noise with memory and projections fit into the private gradient; pairs without theorem do not."""
+"""Correlated noise and projections in the private gradient; unsupported pairs are rejected."""
 
 import dataclasses
 import math
@@ -35,16 +35,16 @@ class LaggedNoise:
 
     lag: float
 
-    def begin(self, point):
+    def init(self, point):
         return jax.tree.map(jnp.zeros_like, point)
 
-    def next(self, memory, t, key, like):
+    def update(self, state, t, key, like):
         fresh = jax.random.normal(jax.random.fold_in(key, t), like.shape, like.dtype)
-        return fresh - self.lag * memory, fresh
+        return fresh - self.lag * state, fresh
 
-    def event(self, batches, multiplier, steps, relation):
+    def event(self, batches, noise_multiplier, steps, relation):
         sensitivity = self.factorisation(steps).sensitivity(*batches.participation(steps, relation))
-        return dp.GaussianDpEvent(multiplier / sensitivity)
+        return dp.GaussianDpEvent(noise_multiplier / sensitivity)
 
     def factorisation(self, steps):
         return SeriesFactorisation("lagged", steps, np.ones(1), np.array([1.0, -self.lag]))
@@ -61,7 +61,7 @@ def made(batches, noise=None, post=None, steps=STEPS):
     return PrivateGradient.calibrated(QUERY, BUDGET, steps, batches, noise, post)
 
 
-def test_the_loop_carries_the_memory_of_the_noise():
+def test_the_loop_carries_the_state_of_the_noise():
     """A run of DP-GD with lagged noise, and of DP-SGD: by one argument. The twin is spelled out."""
     planned = privopt.dp_gd(FACTS, BUDGET, steps=STEPS, step_size=0.5, noise=LaggedNoise(LAG))
     assert planned.rate.upper == math.inf
@@ -79,7 +79,7 @@ def test_the_loop_carries_the_memory_of_the_noise():
         point = point - 0.5 * answer
         point *= min(1.0, 5.0 / np.linalg.norm(point))
     np.testing.assert_allclose(found.secret.last, point, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"no theorem covers that, got .* PoissonB"):
+    with pytest.raises(ValueError, match=r"no theorem covers this, got .* PoissonB"):
         privopt.dp_sgd(FACTS, BUDGET, steps=STEPS, batch_size=4, noise=LaggedNoise(LAG))
 
 
@@ -92,7 +92,7 @@ def test_a_projection_of_the_answer_costs_no_privacy():
 
     def answers(mechanism):
         def ask(key):
-            return mechanism.oracle(objective, key).ask((), 0, point)[0]
+            return mechanism.oracle(objective, key).update((), 0, point)[0]
 
         return np.asarray(jax.vmap(ask)(jax.random.split(jax.random.key(0), 200)))
 
@@ -108,12 +108,12 @@ def test_a_projection_of_the_answer_costs_no_privacy():
 class LargestBatch:
     """The most records that a batch held, and the largest clipped mean."""
 
-    def begin(self, point, secret):
+    def init(self, point, secret):
         return jnp.zeros(2)
 
-    def observe(self, memory, t, point, secret):
-        size = secret.batch[1].sum().astype(memory.dtype)
-        return jnp.maximum(memory, jnp.stack([size, jnp.linalg.norm(secret.gradient)]))
+    def update(self, state, t, point, secret):
+        size = secret.batch[1].sum().astype(state.dtype)
+        return jnp.maximum(state, jnp.stack([size, jnp.linalg.norm(secret.gradient)]))
 
 
 def test_an_observer_sees_batches_and_clipped_means():

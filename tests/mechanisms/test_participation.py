@@ -32,7 +32,7 @@ BATCHES = {
 
 
 @pytest.mark.parametrize(("batches", "steps"), BATCHES.values(), ids=BATCHES)
-def test_no_record_takes_part_more_often_or_sooner_again_than_stated(batches, steps):
+def test_no_record_participates_more_often_than_stated(batches, steps):
     """In 500 runs; and some record does, so that no less could be stated."""
     times, gap, even = batches.participation(steps, Relation.REPLACE_ONE)
     found = taken_in(batches, steps, N, jax.random.split(jax.random.key(0), 500))[..., :N]
@@ -60,12 +60,12 @@ def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, 
     def answers(where):
         bound = oracle.oracle(where, key)
 
-        def step(memory, t):
-            answer, memory = bound.ask(memory, t, jnp.zeros(wide))
-            return memory, answer
+        def step(state, t):
+            answer, state = bound.update(state, t, jnp.zeros(wide))
+            return state, answer
 
         times = jnp.arange(steps, dtype=jnp.int32)
-        return jax.lax.scan(step, bound.begin(jnp.zeros(wide)), times)[1]
+        return jax.lax.scan(step, bound.init(jnp.zeros(wide)), times)[1]
 
     def of(features):
         return np.asarray(answers(problems.linear(features, problem_class=public).objective))
@@ -111,5 +111,5 @@ def test_multiplicities_have_no_numbers(batches, accepted):
     if accepted:
         oracle.oracle(where.objective, jax.random.key(0))
     else:
-        with pytest.raises(ValueError, match="counts must be None for batches by the numbers"):
+        with pytest.raises(ValueError, match="counts must be None for batches by record number"):
             oracle.oracle(where.objective, jax.random.key(0))

@@ -1,4 +1,4 @@
-"""The event of noise with memory: one Gaussian mechanism of the sensitivity of its encoder."""
+"""Event of correlated noise: one Gaussian mechanism with the sensitivity of its encoder."""
 
 import dp_accounting as dp
 import numpy as np
@@ -136,9 +136,9 @@ def test_no_steps_cost_nothing(noise):
             PoissonBatches(0.5, 6.0, N, N),
             3,
             "zero_out",
-            "covers that, got .* PoissonB",
+            "covers this, got .* PoissonB",
         ),
-        (TreeNoise(), FixedSizeBatches(6, N), 3, "replace_one", "covers that, got .* FixedS"),
+        (TreeNoise(), FixedSizeBatches(6, N), 3, "replace_one", "covers this, got .* FixedS"),
         (TreeNoise(), OrderedBatches.of(3, N), 5, "zero_out", "steps must be at most 4"),
         (TreeNoise(), OrderedBatches.of(3, N), 4, "add_or_remove_one", "relation must be replace"),
         (TreeNoise(), ShuffledBatches.of(3, N), 4, "add_or_remove_one", "relation must be replace"),

@@ -1,4 +1,4 @@
-"""Rules that stop by public coins: what any sequence of levels spends, on the host and in a run."""
+"""Stopping rules by public randomness: the cost of levels, on the host and in a run."""
 
 import dataclasses
 import itertools
@@ -81,7 +81,7 @@ def test_the_guarantee_of_all_steps_is_the_rule_s():
     spent = planned.guarantee.epsilon(BUDGET.delta)
     assert 0.74 < spent.upper <= 0.76
     classical = 2.0 * math.sqrt(2.0 * math.log(1.25 * 16.0 / BUDGET.delta)) * 32.0
-    assert planned.params.mechanism.multiplier == pytest.approx(classical, rel=1e-6)
+    assert planned.params.mechanism.noise_multiplier == pytest.approx(classical, rel=1e-6)
     quieter = scaled(planned.params.mechanism, 0.99)
     assert quieter.event(BUDGET.relation) == NonPrivateDpEvent()
     with pytest.raises(ValueError, match="within the budget"):
@@ -90,12 +90,12 @@ def test_the_guarantee_of_all_steps_is_the_rule_s():
 
 
 def test_the_guarantee_is_of_the_very_rule():
-    """A table that charges less, or whose sums leave int32 and begin anew, is no guarantee's."""
+    """A table that charges less, or overflows int32, has no guarantee."""
     mechanism = plan().params.mechanism
     stop, relation = mechanism.stop, Relation(BUDGET.relation)
     least, most = stop.costs // 2, stop.costs.copy()
     most[-1] = np.iinfo(np.int32).max
-    once = stop.spend(stop.begin(), 0)
+    once = stop.spend(stop.init(), 0)
     wrong = dataclasses.replace(stop, costs=most)
     assert not wrong.is_over(wrong.spend(once, most.shape[0] - 1))
     for changed in (dataclasses.replace(stop, costs=least), wrong):

@@ -48,7 +48,7 @@ def test_the_public_gradient_comes_after_noise_and_projection(post):
     answers = []
     for objective in (SINES.objective, plain):
         oracle = mechanism.oracle(objective, KEY)
-        answers.append(oracle.ask(oracle.begin(point), jnp.asarray(0), point)[0])
+        answers.append(oracle.update(oracle.init(point), jnp.asarray(0), point)[0])
     np.testing.assert_allclose(answers[0] - answers[1], point, atol=1e-12)
     secret = mechanism.oracle(SINES.objective, KEY).secret((), jnp.asarray(0), point)
     assert float(jnp.linalg.norm(secret.gradient)) < 0.5  # of the records alone

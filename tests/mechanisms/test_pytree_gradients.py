@@ -1,4 +1,4 @@
-"""Gradients that are pytrees: clipped as one vector, summed in parts, noised leaf by leaf."""
+"""Gradients that are pytrees: clipped as one vector, summed in parts, noise for every array."""
 
 import itertools
 import math
@@ -251,7 +251,7 @@ def test_noise_is_independent_across_leaves_steps_and_seeds(batches):
     @partial(jax.vmap, in_axes=(None, 0))
     def answer(seed, t):
         oracle = mechanism.oracle(objective, jax.random.key(seed))
-        return oracle.ask((), t, objective.start(0))[0]
+        return oracle.update((), t, objective.start(0))[0]
 
     found = answer(jnp.arange(2), jnp.arange(2))
     vectors = [leaf[k, t].ravel() for leaf in found.values() for k in (0, 1) for t in (0, 1)]
@@ -265,9 +265,9 @@ def test_noise_of_anchors_and_of_differences_is_independent():
     objective = still()
     anchors, changes = reduced.oracles(objective, jax.random.key(0))
     start = objective.start(0)
-    first, memory = anchors.ask(anchors.begin(start), jnp.asarray(0), start)
-    later = [changes.ask(memory, jnp.asarray(t), start)[0] for t in (1, 2)]
-    second, _ = anchors.ask(anchors.begin(start), jnp.asarray(3), start)
+    first, state = anchors.update(anchors.init(start), jnp.asarray(0), start)
+    later = [changes.update(state, jnp.asarray(t), start)[0] for t in (1, 2)]
+    second, _ = anchors.update(anchors.init(start), jnp.asarray(3), start)
     own = [jax.tree.map(jnp.subtract, answer, first) for answer in later]
     noises = flat([first, second, own])
     assert len(noises) == 8

@@ -418,5 +418,5 @@ def test_a_null_record_has_the_loss_of_the_centre():
 
 def test_strong_convexity_needs_a_radius():
     facts = problem_class(math.inf, math.inf, smoothness=1.0, strong_convexity=1.0)
-    with pytest.raises(ValueError, match="radius must be finite where losses are strongly convex"):
+    with pytest.raises(ValueError, match="radius must be finite for strongly convex losses"):
         RegularisedMinimiser.of(facts, REPLACE, regularisation=0.5)

@@ -94,7 +94,7 @@ def test_fewer_records_than_the_most_are_the_first_of_them():
     np.testing.assert_array_equal(larger[:, :20], smaller)
 
 
-def test_records_beyond_the_most_never_take_part():
+def test_records_beyond_the_maximum_are_never_sampled():
     """The row after the last is where gaps without an end stop: nobody's, whoever stands there."""
     within, rows, weights = inclusions(0.25, 16, most=16, capacity=12, draws=2000)
     beyond = inclusions(0.25, 20, most=16, capacity=12, draws=2000)

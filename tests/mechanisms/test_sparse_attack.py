@@ -241,13 +241,13 @@ def transcripts(mechanism, records, keys, steps, dtype="float32"):
         key, coins = pair
         oracle = mechanism.oracle(risk, key, coins)
 
-        def step(memory, t):
+        def step(state, t):
             level = law.draw(jax.random.fold_in(coins, t))
-            answer, memory = oracle.ask(memory, t, jnp.zeros(4, dtype))
+            answer, state = oracle.update(state, t, jnp.zeros(4, dtype))
             weight, half = law.weight(level, answer.dtype), (base << level).astype(dtype)
             shares = jnp.stack([weight, -0.5 * weight, -0.5 * weight, jnp.ones_like(weight)])
             sizes = jnp.stack([2.0 * half, half, half, jnp.full_like(half, base)])
-            return memory, (level, answer / shares * sizes)
+            return state, (level, answer / shares * sizes)
 
         return jax.lax.scan(step, (), jnp.arange(steps, dtype=jnp.int32))[1]
 
@@ -276,7 +276,7 @@ def log_ratio(mechanism, levels, sums):
 
 
 def keys_of(seed, runs=RUNS):
-    """Of the runs and of their coins."""
+    """Include the runs and their public randomness."""
     return tuple(jax.random.split(key, runs) for key in jax.random.split(jax.random.key(seed), 2))
 
 

@@ -189,5 +189,5 @@ def test_refuses():
         query(facts=dataclasses.replace(FACTS, radius=1.0))
     other = problems.distance(np.zeros((3, 2)), problem_class=dataclasses.replace(
         FACTS, n=3, dim=2, sparsity=None))  # fmt: skip
-    with pytest.raises(ValueError, match="loss must be one of a linear prediction"):
+    with pytest.raises(ValueError, match="loss must be a function of a linear prediction"):
         truncated_records(other.objective, 2, 1.0)

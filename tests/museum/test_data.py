@@ -147,7 +147,7 @@ def test_nobody_stands_in_the_empty_places(included):
 
 
 def refused(counts):
-    with pytest.raises(ValueError, match="counts must be None for batches by the numbers"):
+    with pytest.raises(ValueError, match="counts must be None for batches by record number"):
         oracle(OrderedBatches.of(2, 6), np.eye(3)[:, :1], jnp.asarray(counts))
     return np.zeros((3, 2))
 

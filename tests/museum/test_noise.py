@@ -61,7 +61,7 @@ def test_a_run_without_a_key_is_refused(run):
 
 
 def independent(t, key, like):
-    return IndependentNoise().next((), t, key, like)[0]
+    return IndependentNoise().update((), t, key, like)[0]
 
 
 def leaf_by_leaf(t, key, like):
@@ -89,9 +89,9 @@ NOISE = 2.0  # over one record's share
 def answered(key):
     mechanism = PrivateGradient(
         query=ClippedGradient.of(FACTS), batches=BATCHES, scale=1.0, steps=10
-    ).noised(NOISE)
+    ).with_noise_multiplier(NOISE)
     losses = problems.linear(np.zeros((100, 400)), problem_class=FACTS).objective
-    return mechanism.oracle(losses, key).ask((), 0, jnp.zeros(400))[0]
+    return mechanism.oracle(losses, key).update((), 0, jnp.zeros(400))[0]
 
 
 def batch_noise(factor):
@@ -171,9 +171,9 @@ RESTARTED = RestartedNoise(TreeNoise(), 4)
 
 def streamed():
     like, found = jnp.zeros(2000), []
-    memory = RESTARTED.begin(like)
+    state = RESTARTED.init(like)
     for t in range(8):
-        z, memory = RESTARTED.next(memory, t, KEY, like)
+        z, state = RESTARTED.update(state, t, KEY, like)
         found.append(np.asarray(z))
     return found
 

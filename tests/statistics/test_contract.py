@@ -47,7 +47,7 @@ def select(mechanism, key, records):
 
 def ask(mechanism, key, records):
     given = (records.sum(), 1.0) if isinstance(mechanism, SparseVector) else (records, records[:4])
-    return mechanism.ask(mechanism.begin(key), *given)[0]
+    return mechanism.update(mechanism.init(key), *given)[0]
 
 
 # name -> (mechanism from a budget and an upper bound, what it releases)

@@ -31,11 +31,11 @@ def asked(mechanism, keys, values, threshold):
     """All answers of many runs; ``(runs, questions)``."""
 
     def one(key):
-        def step(memory, value):
-            above, memory = mechanism.ask(memory, value, threshold)
-            return memory, above
+        def step(state, value):
+            above, state = mechanism.update(state, value, threshold)
+            return state, above
 
-        return jax.lax.scan(step, mechanism.begin(key), values)[1]
+        return jax.lax.scan(step, mechanism.init(key), values)[1]
 
     return jax.lax.map(one, keys, batch_size=20_000)
 
@@ -192,10 +192,10 @@ def reused(mechanism, keys, values):
     """Answers of a holdout of one record about functions that are 0 on the training records."""
 
     def one(key):
-        def step(memory, value):
-            return mechanism.ask(memory, jnp.zeros(1), value[None])[::-1]
+        def step(state, value):
+            return mechanism.update(state, jnp.zeros(1), value[None])[::-1]
 
-        return jax.lax.scan(step, mechanism.begin(key), values)[1]
+        return jax.lax.scan(step, mechanism.init(key), values)[1]
 
     return jax.lax.map(one, keys, batch_size=20_000)
 
@@ -226,11 +226,11 @@ def test_the_answers_are_those_of_the_noise_on_the_tape():
     for dtype in (np.float32, np.float64):
         training, holdout = rng.uniform(0.0, 2.0, (2, 3, 4)).astype(dtype)
         with Tape() as tape:
-            memory, told = mechanism.begin(jax.random.key(3)), []
+            state, told = mechanism.init(jax.random.key(3)), []
             for seen, unseen in zip(training[:, :3], holdout, strict=True):
-                answer, memory = mechanism.ask(memory, jnp.asarray(seen), jnp.asarray(unseen))
+                answer, state = mechanism.update(state, jnp.asarray(seen), jnp.asarray(unseen))
                 told.append(answer)
-                if memory.left == 0:
+                if state.left == 0:
                     break
         limit, *noises = (float(each) for each in tape["noise"])
         scales = (mechanism.comparison.question_scale, mechanism.answer_scale) * len(told)
@@ -250,32 +250,32 @@ def test_the_answers_are_those_of_the_noise_on_the_tape():
 def test_one_question_is_asked_at_a_time_in_floats(answer):
     """A vector would be answered as one question; in integers the noise is zero or large."""
     mechanism = sparse(2)
-    memory = mechanism.begin(jax.random.key(0))
+    state = mechanism.init(jax.random.key(0))
     with pytest.raises(ValueError, match=r"answer must be an array( of floats with 0 axes)?, got "):
-        mechanism.ask(memory, answer, 0.0)
+        mechanism.update(state, answer, 0.0)
     with pytest.raises(ValueError, match="answer must be float32 or float64, got float16"):
-        mechanism.ask(memory, jnp.float16(9.0), 0.0)
+        mechanism.update(state, jnp.float16(9.0), 0.0)
     with pytest.raises(
         ValueError, match=r"threshold must be one real number, got an object of type .* length 2"
     ):
-        mechanism.ask(memory, jnp.zeros(()), jnp.zeros(2))
-    with pytest.raises(ValueError, match="memory must have an answer left, got 3 of the 2 paid"):
-        mechanism.ask(memory._replace(left=jnp.int32(3)), jnp.zeros(()), 0.0)
+        mechanism.update(state, jnp.zeros(()), jnp.zeros(2))
+    with pytest.raises(ValueError, match="state must have an answer left, got 3 of the 2 paid"):
+        mechanism.update(state._replace(left=jnp.int32(3)), jnp.zeros(()), 0.0)
 
 
 def test_more_questions_than_paid_for_are_refused_on_the_host_and_tell_nothing_inside():
     mechanism = sparse(1, epsilon=50.0)
-    above, memory = mechanism.ask(mechanism.begin(jax.random.key(0)), jnp.asarray(9.0), 0.0)
+    above, state = mechanism.update(mechanism.init(jax.random.key(0)), jnp.asarray(9.0), 0.0)
     assert above
-    with pytest.raises(ValueError, match="memory must have an answer left, got 0 of the 1 paid"):
-        mechanism.ask(memory, jnp.asarray(9.0), 0.0)
-    again, memory = jax.jit(mechanism.ask)(memory, jnp.asarray(9.0), 0.0)
+    with pytest.raises(ValueError, match="state must have an answer left, got 0 of the 1 paid"):
+        mechanism.update(state, jnp.asarray(9.0), 0.0)
+    again, state = jax.jit(mechanism.update)(state, jnp.asarray(9.0), 0.0)
     assert not again
-    assert memory.left == 0
-    spent = HOLDOUT.begin(jax.random.key(0))._replace(left=jnp.int32(0))
-    with pytest.raises(ValueError, match="memory must have an answer left"):
-        HOLDOUT.ask(spent, jnp.zeros(1), jnp.zeros(1))
-    assert jnp.isnan(jax.jit(HOLDOUT.ask)(spent, jnp.zeros(1), jnp.ones(1))[0])
+    assert state.left == 0
+    spent = HOLDOUT.init(jax.random.key(0))._replace(left=jnp.int32(0))
+    with pytest.raises(ValueError, match="state must have an answer left"):
+        HOLDOUT.update(spent, jnp.zeros(1), jnp.zeros(1))
+    assert jnp.isnan(jax.jit(HOLDOUT.update)(spent, jnp.zeros(1), jnp.ones(1))[0])
 
 
 def test_bad_input_fails_with_its_name():

@@ -63,18 +63,18 @@ class StreamLosses(NamedTuple):
     (True, 3, 1)
     """
 
-    def begin(self, point: Pytree, secret: EmpiricalRisk) -> Played:
+    def init(self, point: Pytree, secret: EmpiricalRisk) -> Played:
         """Nothing played yet."""
         del point
         none, count = jnp.zeros((), secret.dtype), jnp.zeros((), jnp.int32)
         return Played(none, none, count, count)
 
-    def observe(self, memory: Played, t: Array, point: Pytree, secret: BatchMean) -> Played:
+    def update(self, state: Played, t: Array, point: Pytree, secret: BatchMean) -> Played:
         """The loss of batch ``t`` added."""
         del t
         loss, taken, places = _batch_loss(secret, point)
-        total, lost = two_sum(memory.total, loss)
-        return Played(total, memory.missing + lost, memory.taken + taken, jnp.int32(places))
+        total, lost = two_sum(state.total, loss)
+        return Played(total, state.missing + lost, state.taken + taken, jnp.int32(places))
 
 
 def _batch_loss(seen: BatchMean, point: Pytree) -> tuple[Array, Array | int, int]:
@@ -115,7 +115,7 @@ class Quantity(NamedTuple):
     )
     observer: Observer | None = None  # where a quantity is not one of the released point
     played: Callable[[Problem, Run], _Floats] | None = (
-        None  # one number a run, of the observer's memory
+        None  # one number a run, of the observer's state
     )
 
     def measure(self, problem: Problem, run: Run) -> _Floats | float:

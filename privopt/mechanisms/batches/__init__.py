@@ -1,4 +1,4 @@
-"""Who takes part in each step: the samplers of batches."""
+"""Samplers of batches."""
 
 from privopt.mechanisms.batches.batches import (
     BATCHES,
@@ -8,9 +8,8 @@ from privopt.mechanisms.batches.batches import (
     FixedSizeBatches,
     Participation,
 )
-from privopt.mechanisms.batches.cyclic_poisson import CyclicPoissonBatches
 from privopt.mechanisms.batches.passes import OrderedBatches, ShuffledBatches
-from privopt.mechanisms.batches.poisson import PoissonBatches, poisson_sampler
+from privopt.mechanisms.batches.poisson import CyclicPoissonBatches, PoissonBatches, poisson_sampler
 
 __all__ = [
     "BATCHES",

@@ -1,4 +1,4 @@
-"""What a sampler of batches answers; all records at every step, and a fixed number of them."""
+"""Protocol of batch samplers; all records, and batches of fixed size."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ Draw = Callable[[Array], tuple[Array, Array]]
 
 
 class Participation(NamedTuple):
-    """In which of ``T`` steps one record can take part: at most ``times``, any two ``gap`` apart.
+    """Participation of one record in ``T`` steps: at most ``times``, at least ``gap`` steps apart.
 
-    They are exactly ``gap`` steps apart if ``even`` (epochs in one order), else at least that.
+    The distance of consecutive participations is exactly ``gap`` if ``even`` (epochs in one
+    order).
 
     Examples
     --------
@@ -52,56 +53,56 @@ class Participation(NamedTuple):
 
 
 class Batches(Protocol):
-    r"""The set ``B_t`` of records that take part in step ``t``, drawn independently of the data.
+    r"""Sampler of the batches ``B_t``, independent of the data.
 
     The gradient of step ``t`` is ``g_t = (1/b) \sum_{i \in B_t} clip_C(grad l(w_t; x_i))``. The
-    divisor ``b`` is public, however many records came.
+    divisor ``b`` is public and does not depend on the number of sampled records.
 
     An implementation is a frozen dataclass registered as a pytree
-    (:func:`privopt.convex.pytree_dataclass`). Every field that enters ``composed`` is a field that
-    the device uses.
+    (:func:`privopt.convex.pytree_dataclass`). Every field that enters ``composed`` is used on the
+    device.
     """
 
     @property
     def block(self) -> int:
-        """For how many steps batches are drawn together; 0 if all records take part in all steps.
+        """Number of steps sampled at once; 0 if every step uses all records.
 
         It changes speed and no bit.
         """
 
-    # Batches with the members ``places`` and ``padded(places)`` share programs with batches of
+    # Batches with the attributes ``places`` and ``padded(places)`` share programs with batches of
     # other sizes: padding adds empty places and changes no other number.
 
     @property
     def by_number(self) -> bool:
-        """Whether the law of the batches depends on the order of the records.
+        """True if the law of the batches depends on the order of the records.
 
-        If so, records with multiplicities are refused: they are numbered group by group, and one
-        that is replaced would change the numbers of others.
+        Records with multiplicities are then rejected: they are numbered group by group, and
+        replacing one would change the numbers of others.
         """
 
     def divisor(self, size: float) -> float:
-        """``b``; ``size`` is the public number of records that the query divides by."""
+        """Return ``b``; ``size`` is the public number of records of the query."""
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
-        """The draws of a run; all randomness comes from ``key``. Not called at ``block = 0``.
+        """Return the sampler of a run; all randomness is from ``key``. Not called if ``block = 0``.
 
-        Rows from ``records`` on are not taken (:func:`present`).
+        Rows from ``records`` on are masked (:func:`present`).
         """
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """``steps`` adaptive answers, each with fresh Gaussian noise.
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        """Return the event of ``steps`` adaptive answers with independent Gaussian noise.
 
-        ``multiplier`` is the noise's scale over the largest share of one record in an answer.
-        ValueError, with the reason, where no theorem covers these batches under ``relation``.
+        ``noise_multiplier`` is the noise standard deviation over the per-record sensitivity of an
+        answer. ValueError, with the reason, if no theorem covers these batches under ``relation``.
         """
 
     def participation(self, steps: int, relation: Relation) -> Participation:
-        """What correlated noise is calibrated to; ValueError where no theorem covers it."""
+        """Return the participation for correlated noise; ValueError if no theorem covers it."""
 
 
 def batch_size_of(batch_size: float, n: int) -> float:
-    """``batch_size`` in ``(0, n]``, ``n`` an integer up to 1.04e9; or ValueError."""
+    """Return ``batch_size``; check that it is in ``(0, n]`` and that ``n`` is at most 1.04e9."""
     require_numbered("n", n)
     if not 0.0 < real("batch_size", batch_size) <= n:
         raise ValueError(
@@ -111,7 +112,7 @@ def batch_size_of(batch_size: float, n: int) -> float:
 
 
 def whole_batch_size(batch_size: float, n: int) -> int:
-    """``batch_size`` as an integer from 1 to ``n``, itself one up to 1.04e9; or ValueError."""
+    """Return ``batch_size``, an integer from 1 to ``n <= 1.04e9``, or raise ValueError."""
     require_numbered("n", n)
     if not real("batch_size", batch_size).is_integer() or not 1 <= batch_size <= n:
         raise ValueError(f"batch_size must be an integer from 1 to {n}, got {shown(batch_size)}")
@@ -119,7 +120,7 @@ def whole_batch_size(batch_size: float, n: int) -> int:
 
 
 def step_count(steps: int) -> int:
-    """``steps`` as an integer from 0 on; or ValueError."""
+    """Return ``steps`` as a non-negative integer, or raise ValueError."""
     if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 0:
         raise ValueError(f"steps must be an integer from 0 on, got {shown(steps)}")
     return int(steps)
@@ -131,44 +132,49 @@ def padded_size(size: int) -> int:
     return -(-size // unit) * unit
 
 
+def place_count(places: int, batch_size: int, n: int) -> int:
+    """Return ``places``, at least the padded batch size and at most ``n``."""
+    size = whole_batch_size(batch_size, n)
+    return int(min(float(n), max(real("places", places), padded_size(size))))
+
+
 def present(rows: Array, records: Array | int) -> tuple[Array, Array]:
-    """``(rows, taken)``: a number outside ``0 .. records - 1`` is not taken, and becomes row 0.
+    """Return ``(rows, mask)``: a number outside ``0 .. records - 1`` is masked, and becomes row 0.
 
     JAX would gather the last record for it.
     """
-    taken = (rows >= 0) & (rows < jnp.asarray(records, rows.dtype))
-    return jnp.where(taken, rows, 0), taken
+    mask = (rows >= 0) & (rows < jnp.asarray(records, rows.dtype))
+    return jnp.where(mask, rows, 0), mask
 
 
 def require_numbered(name: str, count: int) -> None:
-    """ValueError unless so many records can be drawn by their numbers, in exact int32."""
+    """Check that ``count`` records can be numbered exactly in int32."""
     if positive_integer(name, count) > MAX_NUMBERED:
         raise ValueError(
-            f"{name} must be at most {MAX_NUMBERED} where records are drawn by their numbers, "
-            f"got {count}"
+            f"{name} must be at most {MAX_NUMBERED} for sampling by record number, got {count}"
         )
 
 
 class FreshBatches:
-    """Batches that are drawn anew in every step, alike for all records."""
+    """Batches that are sampled independently in every step, with the same law for all records."""
 
     by_number = False
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         raise ValueError(
-            "batches must not be drawn afresh in every step for noise with memory: no theorem "
-            f"covers that, got {shown(self)}"
+            "batches must not be sampled in every step for correlated noise: no theorem "
+            f"covers this, got {shown(self)}"
         )
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class AllRecords:
-    """``B_t = {0, .., n-1}`` and ``b = n``, the public size, whatever the number of records.
+    """Full batches: ``B_t = {0, .., n-1}`` and ``b = n``, the public size.
 
     Formal guarantee
     ----------------
-    ``T`` adaptive answers with fresh noise are ``sqrt(T)/z``-Gaussian DP, ``z`` the noise
+    ``T`` adaptive answers with independent noise are ``sqrt(T)/z``-Gaussian DP, ``z`` the noise
     multiplier, and twice that under ``replace_one``; exactly, under every relation.
 
     Examples
@@ -186,8 +192,8 @@ class AllRecords:
     def draws_of(self, key: Array, records: Array | int) -> NoReturn:
         raise NotImplementedError
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), step_count(steps))
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
+        return SelfComposedDpEvent(GaussianDpEvent(noise_multiplier), step_count(steps))
 
     def participation(self, steps: int, relation: Relation) -> Participation:
         return Participation(step_count(steps), 1, even=True)
@@ -196,14 +202,14 @@ class AllRecords:
 @pytree_dataclass
 @dataclass(frozen=True)
 class FixedSizeBatches(FreshBatches):
-    """``B_t`` uniform among the sets of ``b`` of the first ``n`` records, fresh in every step.
+    """Uniform batches of ``b`` of the first ``n`` records, independent in every step.
 
     Formal guarantee
     ----------------
-    ``T`` adaptive answers with fresh noise are the ``T``-fold composition of Gaussian mechanisms on
-    samples without replacement, under ``replace_one`` only: a record added or removed would move
-    another one into or out of the batch. Far more noise is needed than for a Poisson batch of the
-    same size, since the record that is in the batch keeps another one out of it.
+    ``T`` adaptive answers with independent noise are the ``T``-fold composition of Gaussian
+    mechanisms on samples without replacement, under ``replace_one`` only: adding or removing a
+    record would move another one into or out of the batch. Much more noise is needed than for a
+    Poisson batch of the same size, since a record in the batch keeps another one out of it.
 
     Examples
     --------
@@ -216,20 +222,18 @@ class FixedSizeBatches(FreshBatches):
     places: int = field(default=0, repr=False, compare=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        size = whole_batch_size(self.batch_size, self.n)
-        places = min(float(self.n), max(real("places", self.places), padded_size(size)))
-        object.__setattr__(self, "places", int(places))
+        object.__setattr__(self, "places", place_count(self.places, self.batch_size, self.n))
 
     @classmethod
     def of(cls, batch_size: float, n: int) -> FixedSizeBatches:
-        """Batches of ``batch_size`` of ``n`` records, at most 1.04e9."""
+        """Return batches of ``batch_size`` of ``n`` records, at most 1.04e9."""
         return cls(whole_batch_size(batch_size, n), n)
 
     def padded(self, places: int) -> FixedSizeBatches:
         """Return the batches with more empty places."""
         return replace(self, places=places)
 
-    block = 1  # a draw is a permutation of all records
+    block = 1  # every batch needs a permutation of all records
 
     def divisor(self, size: float) -> float:
         del size
@@ -246,7 +250,8 @@ class FixedSizeBatches(FreshBatches):
 
         return draw
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         require_public_size(relation, "batches of fixed size")
-        one = SampledWithoutReplacementDpEvent(self.n, self.batch_size, GaussianDpEvent(multiplier))
+        gaussian = GaussianDpEvent(noise_multiplier)
+        one = SampledWithoutReplacementDpEvent(self.n, self.batch_size, gaussian)
         return SelfComposedDpEvent(one, step_count(steps))

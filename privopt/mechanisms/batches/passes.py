@@ -1,4 +1,4 @@
-"""Passes over the data, each record in one batch of every pass: in one order, or shuffled anew."""
+"""Passes over the data, each record in one batch of every pass: in one order, or shuffled."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 
-from privopt.arguments import count, member, real
+from privopt.arguments import count, member
 from privopt.convex import pytree_dataclass
 from privopt.mechanisms.batches.batches import (
     Draw,
     Participation,
     batch_size_of,
-    padded_size,
+    place_count,
     present,
     require_numbered,
     step_count,
@@ -25,36 +25,36 @@ from privopt.mechanisms.batches.batches import (
 from privopt.privacy import round_up
 from privopt.spec import Relation
 
-_PLACES = 2**12  # of a block of draws
+_PLACES = 2**12  # in a block of batches
 
 
 class Passes:
-    """A record is in one batch of every pass: with fresh noise a pass is one Gaussian release."""
+    """Batches with each record in one batch of every pass: a pass is one Gaussian release."""
 
     participation: Callable[[int, Relation], Participation]
 
-    def composed(self, multiplier: float, steps: int, relation: Relation) -> DpEvent:
+    def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         passes = self.participation(steps, relation).times
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), passes)
+        return SelfComposedDpEvent(GaussianDpEvent(noise_multiplier), passes)
 
 
 @pytree_dataclass
 @dataclass(frozen=True)
 class OrderedBatches(Passes):
-    """``B_t = {o(p b), .., o((p + 1) b - 1)}``, ``p = t mod ceil(n/b)``: ``o`` is one order.
+    """Passes in one order ``o``: ``B_t = {o(p b), .., o((p + 1) b - 1)}``, ``p = t mod ceil(n/b)``.
 
-    All passes have the same order, as the records are ``"stored"`` or one ``"random"`` permutation
-    drawn from the key. The last batch of a pass may be smaller; its divisor is the same. After
-    ``epochs`` passes no record takes part. Records stored with multiplicities need a random order.
+    The order is ``"stored"``, or one ``"random"`` permutation sampled from the key. The last batch
+    of a pass may be smaller; its divisor is the same. After ``epochs`` passes the batches are
+    empty. Records with multiplicities need a random order.
 
     Formal guarantee
     ----------------
-    A record is in one batch of every pass, at the same place of each, so all answers with fresh
-    noise are one release of a Gaussian mechanism a pass, however many steps a pass has. Nothing is
-    claimed from a random order: the guarantee holds for each. With multiplicities a record replaced
-    moves the numbers of others, but a permutation has the same law whatever the numbers were.
-    Under ``add_or_remove_one`` the batches of others would move, and it is refused; so are more
-    steps than the passes have.
+    A record is in one batch of every pass, at the same place of each, so all answers with
+    independent noise are one release of a Gaussian mechanism per pass, for every number of steps
+    in a pass. The guarantee holds for each order; a random order is not exploited. With
+    multiplicities, replacing a record moves the numbers of others, but the law of a permutation
+    does not depend on the numbering. ``add_or_remove_one`` is rejected, because the batches of
+    others would change, and so are more steps than the passes have.
 
     Examples
     --------
@@ -70,16 +70,14 @@ class OrderedBatches(Passes):
     places: int = field(default=0, repr=False, compare=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        size = whole_batch_size(self.batch_size, self.n)
-        places = min(float(self.n), max(real("places", self.places), padded_size(size)))
-        object.__setattr__(self, "places", int(places))
+        object.__setattr__(self, "places", place_count(self.places, self.batch_size, self.n))
         member("order", self.order, ("stored", "random"))
 
     @classmethod
     def of(
         cls, batch_size: float, n: int, epochs: int = 1, order: str = "stored"
     ) -> OrderedBatches:
-        """``epochs`` passes over ``n`` records, at most 1.04e9, in batches of ``batch_size``."""
+        """Return ``epochs`` passes over ``n <= 1.04e9`` records in batches of ``batch_size``."""
         return cls(whole_batch_size(batch_size, n), n, count("epochs", epochs), order)
 
     def padded(self, places: int) -> OrderedBatches:
@@ -88,7 +86,7 @@ class OrderedBatches(Passes):
 
     @property
     def period(self) -> int:
-        """Steps of a pass: ``ceil(n/b)``."""
+        """Number of steps in a pass: ``ceil(n/b)``."""
         return -(-self.n // self.batch_size)
 
     @property
@@ -135,16 +133,16 @@ class OrderedBatches(Passes):
 @pytree_dataclass
 @dataclass(frozen=True)
 class ShuffledBatches(Passes):
-    """A pass is ``k`` disjoint batches of a fresh permutation of ``n`` records; ``b = n/k``.
+    """Shuffled passes: ``k`` disjoint batches of a new permutation of ``n`` records; ``b = n/k``.
 
-    Where ``k`` does not divide ``n`` the last batch of a pass is smaller; its divisor is the same.
+    If ``k`` does not divide ``n``, the last batch of a pass is smaller; its divisor is the same.
 
     Formal guarantee
     ----------------
-    A record is in one batch of every pass, so ``T`` adaptive answers with fresh noise are
-    ``ceil(T/k)`` releases of a Gaussian mechanism. **No amplification by shuffling is claimed**:
-    the numbers of Poisson sampling do not hold for shuffled passes. Under ``add_or_remove_one``
-    the batches of others would move, and it is refused.
+    A record is in one batch of every pass, so ``T`` adaptive answers with independent noise are
+    ``ceil(T/k)`` releases of a Gaussian mechanism. **Amplification by shuffling is not
+    exploited**: the guarantees of Poisson sampling do not hold for shuffled passes.
+    ``add_or_remove_one`` is rejected, because the batches of others would change.
 
     Examples
     --------
@@ -162,7 +160,7 @@ class ShuffledBatches(Passes):
 
     @classmethod
     def of(cls, batch_size: float, n: int) -> ShuffledBatches:
-        """Passes over ``n`` records, at most 1.04e9, in batches of about ``batch_size``."""
+        """Return passes over ``n`` records, at most 1.04e9, in batches of about ``batch_size``."""
         return cls(max(1, round(n / batch_size_of(batch_size, n))), n)
 
     @property
@@ -194,10 +192,10 @@ class ShuffledBatches(Passes):
         return Participation(-(-step_count(steps) // self.batches), 1, even=False)
 
 
-def require_places(relation: Relation, what: str) -> None:
-    """ValueError under ``add_or_remove_one``, where a record added moves the places of others."""
+def require_places(relation: Relation, subject: str) -> None:
+    """Refuse ``add_or_remove_one``, under which a new record changes the places of others."""
     if Relation(relation) is Relation.ADD_OR_REMOVE_ONE:
         raise ValueError(
-            f"relation must be replace_one or zero_out for {what}, where a record "
-            f"added moves others to other batches, got {relation}"
+            f"relation must be replace_one or zero_out for {subject}, since a new record "
+            f"moves others to other batches, got {relation}"
         )

@@ -1,7 +1,13 @@
-"""The kinds of noise that are added to the answers."""
+"""Independent and correlated noise."""
 
-from privopt.mechanisms.noise.choice import RestartedNoise, correlated_noise, noise_of
-from privopt.mechanisms.noise.matrices import BufferedNoise, DenseNoise, SeriesNoise
+from privopt.mechanisms.noise.correlated import (
+    BufferedNoise,
+    DenseNoise,
+    RestartedNoise,
+    SeriesNoise,
+    correlated_noise,
+    noise_of,
+)
 from privopt.mechanisms.noise.noise import IndependentNoise, Noise, participation_event
 from privopt.mechanisms.noise.trees import HonakerNoise, TreeNoise
 

@@ -1,4 +1,4 @@
-"""What a kind of noise answers, fresh noise, and the event of noise that is correlated."""
+"""Protocol of noise, independent noise, and the event of correlated noise."""
 
 from __future__ import annotations
 
@@ -22,66 +22,68 @@ from privopt.mechanisms.batches import Batches, CyclicPoissonBatches, Participat
 from privopt.release import Pytree
 from privopt.spec import Relation
 
-QUESTIONS = ("begin", "next", "factorisation", "event")
+QUESTIONS = ("init", "update", "factorisation", "event")
 
-_ROUND_OFF = 1e-9  # of a sensitivity computed in float64, relative
+_ROUND_OFF = 1e-9  # relative, of a sensitivity in float64
 
 
 class Noise(Protocol):
-    r"""What is added: ``z_t``, the increments of ``B xi`` with independent ``xi_s ~ N(0, I)``.
+    r"""Noise ``z_t``: the increments of ``B xi`` with independent ``xi_s ~ N(0, I)``.
 
-    Step ``t`` answers ``g_t + sigma z_t``. ``A = B C`` is a factorisation of the matrix of prefix
+    Step ``t`` returns ``g_t + sigma z_t``. ``A = B C`` is a factorisation of the matrix of prefix
     sums, so the prefix sums of the answers are ``A g + sigma B xi = B (C g + sigma xi)``: a
-    post-processing of one Gaussian mechanism, whose sensitivity is that of ``C`` under the
-    participation of a record. For a square ``C`` this is ``z = C^{-1} xi``; independent noise has
+    post-processing of one Gaussian mechanism, with the sensitivity of ``C`` under the
+    participation of a record. For a square ``C`` this is ``z = C^{-1} xi``. Independent noise has
     ``C = I``.
 
-    *Adaptivity*. ``g_t`` may depend on the answers before it. The noise is Gaussian and row ``t``
-    of ``C g`` needs no gradient after ``g_t``, so the releases are as private as those for
-    gradients fixed in advance (Denisov, McMahan, Rush, Smith and Thakurta 2022, arXiv:2202.08312,
-    Theorem 2.1). *Vectors*. A record that moves ``g_i`` by vectors of unit norm moves ``C g`` by at
-    most ``(\sum_{ij} |X_ij|)^{1/2}`` over its steps, ``X = C^T C``, whatever their directions.
+    *Adaptivity*. ``g_t`` may depend on earlier answers. The noise is Gaussian and row ``t`` of ``C
+    g`` needs no gradient after ``g_t``, so the releases are as private as those for gradients
+    fixed in advance (Denisov, McMahan, Rush, Smith and Thakurta 2022, arXiv:2202.08312, Theorem
+    2.1). *Vectors*. If a record changes ``g_i`` by vectors of unit norm, it changes ``C g`` by at
+    most ``(\sum_{ij} |X_ij|)^{1/2}`` over its steps, ``X = C^T C``, for all directions.
 
     An implementation is a frozen dataclass registered as a pytree
-    (:func:`privopt.convex.pytree_dataclass`). Its factorisation is made of the numbers that the
-    device multiplies by. It may declare the ``variance`` of its ``xi_s`` (1 for normal draws);
-    they are then independent with mean zero. Without a ``variance`` no rate is claimed.
+    (:func:`privopt.convex.pytree_dataclass`). Its factorisation consists of the numbers that the
+    device multiplies by. It may declare the ``variance`` of its ``xi_s`` (1 for normal noise);
+    they are then independent with mean zero. Without a ``variance`` there is no rate.
     """
 
-    def begin(self, point: Pytree) -> Pytree:
-        """Memory before the first step, for a ``point`` like the parameter; a pytree."""
+    def init(self, point: Pytree) -> Pytree:
+        """Return the initial state, a pytree, for a ``point`` like the parameter."""
 
-    def next(self, memory: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
-        """``(z_t, memory)``, ``z_t`` a pytree like ``like``, the gradient; ``t = 0, 1, ..``.
+    def update(self, state: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+        """Return ``(z_t, state)``, ``z_t`` a pytree like the gradient ``like``; ``t = 0, 1, ..``.
 
-        ``key`` is that of the run: what step ``t`` draws comes from ``fold_in(key, t)``.
+        ``key`` is the key of the run: step ``t`` uses ``fold_in(key, t)``.
         """
 
     def factorisation(self, steps: int) -> Factorisation:
-        """``A = B C`` of the first ``steps`` steps, on the host; ValueError beyond its length."""
+        """Return ``A = B C`` of the first ``steps`` steps; ValueError beyond its length."""
 
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        """What ``steps`` answers on these batches do to privacy.
+    def event(
+        self, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
+    ) -> DpEvent:
+        """Return the event of ``steps`` answers on these batches.
 
-        ``multiplier`` is ``sigma`` over the largest share of one record in an answer: a quotient
-        without a unit, from 0 on. At 0, where no noise is added, the event has no privacy.
-        ValueError, with the reason, where no theorem covers this noise on these batches.
+        ``noise_multiplier`` is ``sigma`` over the per-record sensitivity of an answer, at least 0.
+        At 0 the event has no privacy. ValueError, with the reason, if no theorem covers this noise
+        on these batches.
         """
 
 
-def drawn(key: Array, t: Array, like: Pytree) -> Array:
-    """Draw ``N(0, I)`` from ``fold_in(key, t)``, one number for each number of ``like``."""
+def sample_normal(key: Array, t: Array, like: Pytree) -> Array:
+    """Sample ``N(0, I)`` from ``fold_in(key, t)``, one number for each number of ``like``."""
     vector, _ = ravel_pytree(like)
     return draws.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
 
 
-def restored(vector: Array, like: Pytree) -> Pytree:
+def unravel_like(vector: Array, like: Pytree) -> Pytree:
     """Return ``vector`` as a pytree like ``like``."""
     _, unravel = ravel_pytree(like)
     return unravel(vector)
 
 
-def rows(count: int, point: Pytree) -> Array:
+def zero_rows(count: int, point: Pytree) -> Array:
     """Return ``count`` vectors of zeros, each as long as ``point``."""
     vector, _ = ravel_pytree(point)
     return jnp.zeros((count, vector.size), vector.dtype)
@@ -89,11 +91,11 @@ def rows(count: int, point: Pytree) -> Array:
 
 @jax.custom_batching.custom_vmap
 def weighted(weights: Array, vectors: Array) -> Array:
-    """``sum_i weights_i vectors_i``; no accelerator may round the weights, which privacy rests on.
+    """Return ``sum_i weights_i vectors_i`` in full precision, since privacy depends on the weights.
 
-    A compiled loop copies all rows if a step reads old ones after it has written new ones.
-    Under ``vmap`` every run gets its own copy of the weights: with shared weights XLA would gather
-    the rows of all runs anew in every step.
+    A compiled loop copies all rows if a step reads old ones after it has written new ones. Under
+    ``vmap`` every run gets its own copy of the weights: with shared weights XLA would gather the
+    rows of all runs in every step.
     """
     return jnp.matmul(weights, vectors, precision=jax.lax.Precision.HIGHEST)
 
@@ -108,70 +110,74 @@ def _(runs: int, batched: list[bool], weights: Array, vectors: Array) -> tuple[A
 
 
 class CorrelatedNoise:
-    """Noise ``z = C^-1 xi`` of normal draws: its event follows from ``factorisation``."""
+    """Noise ``z = C^-1 xi`` with normal ``xi``: its event follows from ``factorisation``."""
 
     variance = 1.0
 
     def event(
-        self: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
+        self: Noise, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
     ) -> DpEvent:
-        return participation_event(self, batches, multiplier, steps, relation)
+        return participation_event(self, batches, noise_multiplier, steps, relation)
 
 
 def participation_event(
-    noise: Noise, batches: Batches, multiplier: float, steps: int, relation: Relation
+    noise: Noise, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
 ) -> DpEvent:
-    """The event of ``steps`` answers: one Gaussian mechanism, of noise ``multiplier/sensitivity``.
+    """Return the event of ``steps`` answers: one Gaussian mechanism.
 
-    ``noise.factorisation(steps)`` says how far one record moves ``C g``, and
-    ``batches.participation`` in which steps a record may take part. On cyclic Poisson batches it is
+    Its noise multiplier is ``noise_multiplier/sensitivity``, with the sensitivity of ``C g`` from
+    ``noise.factorisation(steps)`` and ``batches.participation``. On cyclic Poisson batches it is
     their event for banded noise.
 
     Formal guarantee
     ----------------
-    ``sensitivity/multiplier``-Gaussian DP under ``zero_out``, twice that under ``replace_one``
-    (what a Gaussian event means there), for every data set and every adaptive choice of the points.
-    ValueError where no theorem covers the batches, or the noise on them, or the noise is shorter
-    than ``steps``.
+    ``sensitivity/noise_multiplier``-Gaussian DP under ``zero_out``, twice that under
+    ``replace_one`` (the meaning of a Gaussian event there), for every data set and every adaptive
+    choice of the points. ValueError if no theorem covers the batches, or the noise on them, or if
+    the noise is shorter than ``steps``.
 
     Examples
     --------
     >>> from privopt.mechanisms import OrderedBatches, TreeNoise
     >>> batches = OrderedBatches.of(1, 100)
     >>> event = participation_event(TreeNoise(), batches, 1.0, 100, Relation.ZERO_OUT)
-    >>> round(event.noise_multiplier**-2, 6)  # a step lies in so many blocks
+    >>> round(event.noise_multiplier**-2, 6)  # number of blocks that contain a step
     7.0
     """
     if isinstance(batches, CyclicPoissonBatches):
-        return _banded_event(noise, batches, multiplier, steps, relation)
+        return _banded_event(noise, batches, noise_multiplier, steps, relation)
     participation = batches.participation(steps, relation)
     if participation.times == 0:
-        return SelfComposedDpEvent(GaussianDpEvent(multiplier), 0)
-    sensitivity = _sensitivity(_Question(noise, _content(noise), steps, participation))
-    return GaussianDpEvent(math.nextafter(multiplier / sensitivity, 0.0))
+        return SelfComposedDpEvent(GaussianDpEvent(noise_multiplier), 0)
+    sensitivity = _sensitivity(_Query(noise, _content(noise), steps, participation))
+    return GaussianDpEvent(math.nextafter(noise_multiplier / sensitivity, 0.0))
 
 
 def _banded_event(
-    noise: Noise, batches: CyclicPoissonBatches, multiplier: float, steps: int, relation: Relation
+    noise: Noise,
+    batches: CyclicPoissonBatches,
+    noise_multiplier: float,
+    steps: int,
+    relation: Relation,
 ) -> DpEvent:
-    """Of noise whose band ends before a record can take part again."""
+    """Return the event of noise with a band that ends before a record can be sampled again."""
     if steps == 0:
-        return batches.banded(multiplier, 1, steps, relation)
-    once = _Question(noise, _content(noise), steps, Participation(1, 1, even=True))
+        return batches.banded(noise_multiplier, 1, steps, relation)
+    once = _Query(noise, _content(noise), steps, Participation(1, 1, even=True))
     band = _band(once)
     if band > batches.cycle:
         raise ValueError(
             f"noise must be banded by at most cycle = {batches.cycle} on cyclic Poisson batches: "
-            "no theorem covers a record that returns before its noise has ended; got "
+            "no theorem covers a record that is sampled again before its noise has ended; got "
             f"{type(noise).__name__}, which spreads a step over {band}"
         )
-    column = math.nextafter(multiplier / _sensitivity(once), 0.0)
+    column = math.nextafter(noise_multiplier / _sensitivity(once), 0.0)
     return batches.banded(column, band, steps, relation)
 
 
 @dataclass(frozen=True)
-class _Question:
-    """A key of the caches below: a noise is compared by its content."""
+class _Query:
+    """Key of the caches below: a noise is compared by its content."""
 
     noise: Noise = field(compare=False)
     content: object
@@ -180,23 +186,23 @@ class _Question:
 
 
 @lru_cache(maxsize=128)
-def _sensitivity(asked: _Question) -> float:
-    """How far one record of unit norm moves ``C g``, rounded up."""
-    times, gap, even = asked.participation
-    factorisation = asked.noise.factorisation(asked.steps)
+def _sensitivity(query: _Query) -> float:
+    """Return the sensitivity of ``C g`` for a record of unit norm, rounded up."""
+    times, gap, even = query.participation
+    factorisation = query.noise.factorisation(query.steps)
     return factorisation.sensitivity(times, gap, even=even) * (1.0 + _ROUND_OFF)
 
 
 @lru_cache(maxsize=128)
-def _band(asked: _Question) -> int:
-    """Over how many rows of ``C`` a step is spread."""
-    return asked.noise.factorisation(asked.steps).band
+def _band(query: _Query) -> int:
+    """Return the number of diagonals of ``C``."""
+    return query.noise.factorisation(query.steps).band
 
 
 def _content(noise: Noise) -> object:
-    """Structure and numbers, arrays by their digests."""
-    leaves, structure = jax.tree.flatten(noise)
-    arrays = [np.asarray(leaf) for leaf in leaves]
+    """Return structure and numbers; arrays by their digests."""
+    arrays_or_numbers, structure = jax.tree.flatten(noise)
+    arrays = [np.asarray(leaf) for leaf in arrays_or_numbers]
     return structure, tuple(
         (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest()) for array in arrays
     )
@@ -205,25 +211,27 @@ def _content(noise: Noise) -> object:
 @pytree_dataclass
 @dataclass(frozen=True)
 class IndependentNoise:
-    """``z_t ~ N(0, I)``, independent of all others.
+    """Independent noise ``z_t ~ N(0, I)``.
 
-    The draws end at ``draws.NORMAL_REACH`` standard deviations, which the calibration charges to
+    The calibration charges the truncation at ``draws.NORMAL_REACH`` standard deviations to
     ``delta``.
     """
 
     variance = 1.0
 
-    def begin(self, point: Pytree) -> tuple[()]:
+    def init(self, point: Pytree) -> tuple[()]:
         del point
         return ()
 
-    def next(
-        self, memory: tuple[()], t: Array, key: Array, like: Pytree
+    def update(
+        self, state: tuple[()], t: Array, key: Array, like: Pytree
     ) -> tuple[Pytree, tuple[()]]:
-        return restored(drawn(key, t, like), like), memory
+        return unravel_like(sample_normal(key, t, like), like), state
 
     def factorisation(self, steps: int) -> Factorisation:
         return factorise("independent", steps)
 
-    def event(self, batches: Batches, multiplier: float, steps: int, relation: Relation) -> DpEvent:
-        return batches.composed(multiplier, steps, relation)
+    def event(
+        self, batches: Batches, noise_multiplier: float, steps: int, relation: Relation
+    ) -> DpEvent:
+        return batches.composed(noise_multiplier, steps, relation)

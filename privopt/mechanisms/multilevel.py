@@ -1,16 +1,17 @@
-"""Levels of a multilevel estimator: their law, and the rule that ends a run by what they cost.
+"""Multilevel estimators: the law of the levels, and stopping rules by their privacy cost.
 
-A step's cost depends on its level alone, and levels are public coins. So the number of steps ``T``
-is a function of coins and constants. Given all coins, the run is an ordinary composition of ``T``
-mechanisms with fixed parameters, and needs no filter for adaptive choices. It needs a rule under
-which no sequence of coins spends more than the budget.
+The cost of a step depends on its level alone, and levels are public randomness. The number of
+steps ``T`` is therefore a function of public randomness and constants. Given the levels, the run
+is an ordinary composition of ``T`` mechanisms with fixed parameters, and needs no filter for
+adaptive choices. It needs a rule that keeps the cost of every sequence of levels within the
+budget.
 
-*Never reject a level.* A rule looks at the steps taken, before the next level is drawn. A rule that
-draws a level and stops if its cost does not fit would never take the large batches, nor the largest
-terms of the telescoping sum.
+*Levels are never rejected.* A rule depends on the steps taken, before the next level is sampled. A
+rule that rejects levels that cost more than the rest would never take large batches, and would
+omit the largest terms of the telescoping sum.
 
-Costs are whole numbers of equal shares of a limit, rounded up: sums are exact on any device, and a
-new budget is a new table, which enters by argument.
+Costs are integer multiples of equal shares of a limit, rounded up: sums are exact on every device,
+and a new budget is a new table, which is an argument of the program.
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ from privopt.spec import Budget, Relation
 @pytree_dataclass
 @dataclass(frozen=True)
 class LevelLaw:
-    """``P(N = k) = 2^(M - k)/(2^(M + 1) - 1)`` for ``k = 0..M``: a halving law, cut and normalised.
+    """Truncated halving law ``P(N = k) = 2^(M - k)/(2^(M + 1) - 1)`` for ``k = 0..M``.
 
-    ``N`` is the number of zeros that lead a word of ``M + 1`` fair bits which is not all zeros.
-
+    ``N`` is the number of leading zeros of a word of ``M + 1`` fair bits which is not all zeros.
     ``highest`` is ``M``, at most 30.
 
     Examples
@@ -51,7 +51,7 @@ class LevelLaw:
 
     @classmethod
     def of(cls, n: int, base: int) -> LevelLaw:
-        """With ``M = floor(log2(n/b)) - 1``: the top level takes ``2^(M + 1) b <= n`` records."""
+        """Return the law with ``M = floor(log2(n/b)) - 1``; the top level uses at most ``n``."""
         count("n", n)
         if count("base", base) > n // 2:
             raise ValueError(f"base must be at most n/2 = {n / 2:g}, got {base}")
@@ -59,26 +59,26 @@ class LevelLaw:
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """Of each level, from 0 on."""
+        """Probability of each level, from 0 on."""
         words = 2 ** (self.highest + 1) - 1
         return tuple(2 ** (self.highest - level) / words for level in range(self.highest + 1))
 
     def draw(self, key: Array) -> Array:
-        """One level, int32: words are drawn until one is not all zeros."""
+        """Sample one level, int32, by rejection of words that are all zeros."""
         spare = 31 - self.highest
 
-        def word(turn: Array) -> Array:
-            return jax.random.bits(jax.random.fold_in(key, turn), (), jnp.uint32) >> spare
+        def word(attempt: Array) -> Array:
+            return jax.random.bits(jax.random.fold_in(key, attempt), (), jnp.uint32) >> spare
 
-        def again(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        def retry(state: tuple[Array, Array]) -> tuple[Array, Array]:
             return state[0] + 1, word(state[0])
 
         first = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.uint32)
-        _, found = jax.lax.while_loop(lambda state: state[1] == 0, again, first)
-        return jax.lax.clz(found).astype(jnp.int32) - spare
+        _, accepted = jax.lax.while_loop(lambda state: state[1] == 0, retry, first)
+        return jax.lax.clz(accepted).astype(jnp.int32) - spare
 
     def weight(self, level: Array, dtype: jnp.dtype) -> Array:
-        """``1/P(N = level)``, by which an increment is multiplied."""
+        """Return ``1/P(N = level)``, the weight of an increment."""
         words = 2.0 ** (self.highest + 1) - 1.0
         return jnp.ldexp(jnp.asarray(words, dtype), level - self.highest)
 
@@ -91,12 +91,12 @@ Shares = npt.NDArray[np.int32]
 @pytree_dataclass
 @dataclass(frozen=True)
 class PublishedStop:
-    """The published rule: stop once half of the budget may be spent, at the published noise.
+    """Published stopping rule: stop if half of the budget may be spent, at the published noise.
 
-    Every mean is ``(epsilon/32, delta/16)``-private by the classical Gaussian mechanism. So a step
-    of level ``k`` is ``(a epsilon, a delta)``-private with ``a = b_0 (3 2^(k+1) + 1)/(16 n)``:
-    three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q (exp(x) - 1)) <=
-    2 q x`` for ``x <= 1``. Steps are taken while ::
+    Every mean is ``(epsilon/32, delta/16)``-private by the classical Gaussian mechanism. A step of
+    level ``k`` is then ``(a epsilon, a delta)``-private with ``a = b_0 (3 2^(k+1) + 1)/(16 n)``:
+    three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q (exp(x) - 1))
+    <= 2 q x`` for ``x <= 1``. Steps are taken while ::
 
         sqrt(2 ln(4/delta) sum a^2) + (epsilon/2) sum a^2 <= 1/2   and   sum a <= 1/4
 
@@ -107,8 +107,8 @@ class PublishedStop:
     Source: Ghazi et al. 2024 (arXiv:2404.10881), Section 5, with the filter of Whitehouse, Ramdas,
     Rogers and Wu 2023 (arXiv:2203.05481).
 
-    ``costs`` of every level and ``limits`` are shares of the two limits, int32; ``epsilon`` and
-    ``delta`` are of all steps together: three quarters of the budget, from which the noise follows.
+    ``costs`` of every level and ``limits`` are shares of the two limits, int32. ``epsilon`` and
+    ``delta`` cover all steps together: three quarters of the budget, which determines the noise.
     """
 
     costs: Shares
@@ -118,67 +118,69 @@ class PublishedStop:
 
     @classmethod
     def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
-        """The rule for batches from ``2 base`` to ``2^(highest + 1) base`` of ``n`` records."""
+        """Return the rule for ``2 base`` to ``2^(highest + 1) base`` records of ``n``."""
         costs = _published_shares(budget, n, base, highest)
         limits = np.array([_UNITS, _UNITS], np.int32)
         return cls(costs, limits, 0.75 * budget.epsilon, 0.75 * budget.delta)
 
     @property
     def most_steps(self) -> int:
-        """The number of steps after which a run has ended, whatever the levels."""
+        """Largest possible number of steps, for all levels."""
         return int(np.min(self.limits // self.costs.min(axis=0))) + 1
 
-    def begin(self) -> Array:
-        """Nothing is spent."""
+    def init(self) -> Array:
+        """Return the initial cost, zero."""
         return jnp.zeros(jnp.shape(self.limits), jnp.int32)
 
-    def spend(self, spent: Array, level: Array) -> Array:
-        """What is spent after a step of that level."""
-        return spent + jnp.asarray(self.costs)[level]
+    def spend(self, cost: Array, level: Array) -> Array:
+        """Return the cost after a step of this level."""
+        return cost + jnp.asarray(self.costs)[level]
 
-    def is_over(self, spent: Array) -> Array:
-        """Whether no further step is taken."""
-        return jnp.any(spent > jnp.asarray(self.limits))
+    def is_over(self, cost: Array) -> Array:
+        """Return True if the run ends."""
+        return jnp.any(cost > jnp.asarray(self.limits))
 
     def pays(self, costs: Shares) -> bool:
-        """Whether levels are charged these costs at least; and a sum of shares fits into int32."""
+        """Return True if levels are charged at least these costs, without overflow of int32."""
         if costs.shape != self.costs.shape:
             return False
         return bool(np.all((costs <= self.costs) & (self.costs <= _UNITS + 1)))
 
-    def event(self, multiplier: float, levels: Sequence[DpEvent], relation: Relation) -> DpEvent:
-        """Three quarters of the budget, if noise, costs and limits are as published.
+    def event(
+        self, noise_multiplier: float, levels: Sequence[DpEvent], relation: Relation
+    ) -> DpEvent:
+        """Return three quarters of the budget, if noise, costs and limits are as published.
 
-        ``multiplier`` is the noise on a sum over one record's largest share of it, ``levels`` what
-        a step does to privacy at each level.
+        ``noise_multiplier`` is the noise on a sum over the per-record sensitivity; ``levels`` are
+        the events of a step at each level.
         """
         if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
             return NonPrivateDpEvent()
-        single = levels[0].events[-1]  # of the base, in every step
+        single = levels[0].events[-1]  # event of the base, in every step
         size, base = single.source_dataset_size, single.sample_size
-        whole = self.epsilon / 0.75, self.delta / 0.75
-        budget = Budget(epsilon=whole[0], delta=whole[1], relation=relation)
+        total = self.epsilon / 0.75, self.delta / 0.75
+        budget = Budget(epsilon=total[0], delta=total[1], relation=relation)
         costs = _published_shares(budget, size, base, len(levels) - 1)
-        paid = self.pays(costs - 1)  # which these quotients may round up by
-        if not paid or np.any(self.limits > _UNITS):
+        is_paid = self.pays(costs - 1)  # these quotients may be rounded up by 1
+        if not is_paid or np.any(self.limits > _UNITS):
             return NonPrivateDpEvent()
-        if multiplier < published_multiplier(budget) * (1.0 - 1e-12):
+        if noise_multiplier < published_multiplier(budget) * (1.0 - 1e-12):
             return NonPrivateDpEvent()
         return approximate_event(self.epsilon, self.delta)
 
 
 def published_multiplier(budget: Budget) -> float:
-    """``2 z``, ``z = 32 sqrt(2 ln(20/delta))/epsilon``: the noise on a sum over a contribution."""
+    """Return the noise multiplier of a sum, ``2 z``, ``z = 32 sqrt(2 ln(20/delta))/epsilon``."""
     if budget.epsilon > 1.0:
         raise ValueError(
-            "epsilon must be at most 1 for the published constants, which rest on the classical "
+            "epsilon must be at most 1 for the published constants, which use the classical "
             f"Gaussian mechanism, got {shown(budget.epsilon)}"
         )
     return 64.0 * math.sqrt(2.0 * math.log(20.0 / budget.delta)) / budget.epsilon
 
 
 def _published_shares(budget: Budget, n: int, base: int, highest: int) -> Shares:
-    """Shares of the largest ``sum a^2`` in the first condition, and of ``sum a <= 1/4``."""
+    """Return shares of the largest ``sum a^2`` in the first condition, and of ``sum a <= 1/4``."""
     log = 2.0 * math.log(4.0 / budget.delta)
     root = 1.0 / (math.sqrt(log) + math.sqrt(log + budget.epsilon))
     square = root**2  # (epsilon/2) x^2 + sqrt(log) x = 1/2 at x = root
@@ -187,6 +189,6 @@ def _published_shares(budget: Budget, n: int, base: int, highest: int) -> Shares
 
 
 def _share(cost: float, limit: float) -> int:
-    """``cost/limit`` in shares, rounded up; one more than all where it is more."""
+    """Return ``cost/limit`` in shares, rounded up; one more than all shares if it exceeds 1."""
     share = cost / limit * (1.0 + 1e-12)
     return math.ceil(_UNITS * share) if share <= 1.0 else _UNITS + 1

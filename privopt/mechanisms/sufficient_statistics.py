@@ -1,4 +1,4 @@
-"""Second moments of features and of features with labels, every record clipped: one vector."""
+"""Sufficient statistics of least squares, with every record clipped, as one vector."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ from numpy.typing import NDArray
 from privopt.arguments import instance, positive_number, shown
 from privopt.convex import EmpiricalRisk, Features
 from privopt.convex.vectors import scaled_rows
-from privopt.mechanisms.clip_factors import is_exact
+from privopt.mechanisms.clipping import is_exact
+from privopt.mechanisms.round_off import UNIT64
 from privopt.spec import Premises, ProblemClass, Relation
 
-_UNIT = 2.0**-53  # of float64: the relative error of one operation
 _ROUND_OFF = 1e-6  # relative, of a clip
-_CLIPPED = 1.0 - 2.0**-20  # a factor below it is no matter of the record's own rounding
-_BLOCK = 1024  # rows whose zeros are in memory at once
-_EXTREME = 1e30  # of a clip: its square and its round-off are numbers of float32
+_CLIPPED = 1.0 - 2.0**-20  # a smaller factor is not due to rounding
+_BLOCK = 1024  # dense rows in memory at once
+_EXTREME = 1e30  # largest clip, with square and round-off finite in float32
 
 
 class ClippedMoments(NamedTuple):
-    """``(1/n) (sum_i vec(x_i x_i^T), w sum_i r_i x_i)`` for ``|x_i| <= X``, ``|r_i| <= Y``.
+    """Clipped second moments ``(1/n) (sum_i vec(x_i x_i^T), w sum_i r_i x_i)``.
 
-    ``vec`` is the upper triangle with what is off the diagonal times ``sqrt(2)``, so that norms
-    are Frobenius'. The residual ``r_i = y_i - <x_i, c>`` is that at a public centre ``c``. Each
-    record is clipped by itself: features shortened to ``X``, then the residual cut at ``Y``; one
-    that is not finite counts as 0. All of it is float64, and ``n`` is the public design size.
+    Features and residuals are clipped: ``|x_i| <= X``, ``|r_i| <= Y``.
 
-    A record is ``m = (x x^T, w r x)``, and ``|m|^2 = |x|^4 + w^2 r^2 |x|^2``. Two of them are at
-    most ``sqrt(2) (X^2 + w^2 Y^2/2)`` apart, or ``2 w X Y`` if ``w Y > sqrt(2) X``. Proof: with
-    ``s, s'`` the lengths of ``x, x'`` and ``t`` their product, the square of the distance is
-    convex in ``(r, r')``, so that both are ``+-Y``, and flipping ``x'`` makes them opposites::
+    ``vec`` is the upper triangle with its off-diagonal part times ``sqrt(2)``, so that norms are
+    Frobenius norms. The residual ``r_i = y_i - <x_i, c>`` is taken at a public centre ``c``. Each
+    record is clipped by itself: features are shortened to ``X``, then the residual is clipped at
+    ``Y``; a record that is not finite counts as 0. All arithmetic is float64, and ``n`` is the
+    public design size.
+
+    A record is ``m = (x x^T, w r x)``, and ``|m|^2 = |x|^4 + w^2 r^2 |x|^2``. The distance of two
+    records is at most ``sqrt(2) (X^2 + w^2 Y^2/2)``, or ``2 w X Y`` if ``w Y > sqrt(2) X``. Proof:
+    with ``s, s'`` the norms of ``x, x'`` and ``t`` their product, the squared distance is convex
+    in ``(r, r')``, so that both are ``+-Y``, and flipping ``x'`` makes them opposites::
 
         s^4 + s'^4 - 2 t^2 + w^2 Y^2 (s^2 + s'^2 + 2 t),    |t| <= s s'.
 
     That is concave in ``t``, and largest at ``t = min(w^2 Y^2/2, s s')``; the value there grows
-    with ``s`` and with ``s'``. It is attained from two dimensions on. Without labels, ``w = 0``, a
-    replaced record costs ``sqrt(2)`` times a removed one, not twice.
+    with ``s`` and with ``s'``. It is attained in two or more dimensions. Without labels, ``w =
+    0``, replacing a record costs ``sqrt(2)`` times its removal, not twice.
 
     ``feature_clip`` and ``label_clip`` are ``X`` and ``Y``, ``weight`` is ``w``, public, in units
-    of ``x`` over ``y``; ``size`` is ``n``; ``dim`` is for round-off.
+    of ``x`` over ``y``; ``size`` is ``n``; ``dim`` enters the round-off.
 
     Examples
     --------
@@ -63,12 +66,12 @@ class ClippedMoments(NamedTuple):
     def of(
         cls, problem_class: ProblemClass, *, label_clip: float | None = None, weight: float = 1.0
     ) -> ClippedMoments:
-        """The query for a class of squared losses; ``X`` and ``Y`` are :func:`largest_record`'s."""
+        """Return the query for squared losses; ``X`` and ``Y`` are from :func:`largest_record`."""
         instance("problem_class", problem_class, ProblemClass)
         if not problem_class.smoothness:
             raise ValueError(
-                "smoothness must be positive for second moments, whose features it bounds by its "
-                f"root, got {shown(problem_class.smoothness)}"
+                "smoothness must be positive for second moments, as its root bounds the features, "
+                f"got {shown(problem_class.smoothness)}"
             )
         features, labels = largest_record(problem_class)
         if label_clip is None and math.isinf(labels):
@@ -76,8 +79,8 @@ class ClippedMoments(NamedTuple):
         if label_clip is None and not labels > 0.0:
             raise ValueError(
                 "label_clip must be given where lipschitz is at most radius times smoothness, "
-                f"{problem_class.radius * problem_class.smoothness:g}, which leaves nothing for "
-                "labels, got None"
+                f"{problem_class.radius * problem_class.smoothness:g}, at which "
+                "labels would have the bound 0, got None"
             )
         labels = labels if label_clip is None else positive_number("label_clip", label_clip)
         for name, value in (("feature_clip", features), ("label_clip", labels)):
@@ -88,41 +91,41 @@ class ClippedMoments(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """How many numbers the vector has: ``d (d + 3)/2``."""
+        """Length of the vector: ``d (d + 3)/2``."""
         return self.dim * (self.dim + 3) // 2
 
     def sensitivity(self, relation: Relation) -> float:
-        """As derived above over ``n``, or ``X sqrt(X^2 + w^2 Y^2)/n`` but for ``replace_one``.
+        """Return the distance over ``n``, or ``X sqrt(X^2 + w^2 Y^2)/n`` without ``replace_one``.
 
-        Float64's round-off is charged: of norms, and of a sum in any order, which is within ``n^2
+        Float64 round-off is charged: of norms, and of a sum in any order, which is within ``n^2
         2^-53`` contributions of the exact one for either neighbour.
         """
         numbers = {name: positive_number(name, getattr(self, name)) for name in self._fields}
         features, labels, weight, size, dim = numbers.values()
-        relation, pulled = Relation(relation), weight * labels
-        alone = features * math.hypot(features, pulled)
-        moved = alone
+        relation, weighted = Relation(relation), weight * labels
+        norm = features * math.hypot(features, weighted)
+        distance = norm
         if relation is Relation.REPLACE_ONE:
-            near = pulled <= math.sqrt(2.0) * features
-            balanced = math.sqrt(2.0) * (features**2 + 0.5 * pulled**2)
-            moved = balanced if near else 2.0 * features * pulled
-        norms, order = 8.0 * (dim + 16.0) * _UNIT, 2.0 * size * (size + 16.0) * _UNIT
-        charged = moved * (1.0 + norms) + relation.multiple * alone * order
-        return charged / size * (1.0 + 8.0 * _UNIT)
+            is_near = weighted <= math.sqrt(2.0) * features
+            balanced = math.sqrt(2.0) * (features**2 + 0.5 * weighted**2)
+            distance = balanced if is_near else 2.0 * features * weighted
+        norm_error, order_error = 8.0 * (dim + 16.0) * UNIT64, 2.0 * size * (size + 16.0) * UNIT64
+        charged = distance * (1.0 + norm_error) + relation.multiple * norm * order_error
+        return charged / size * (1.0 + 8.0 * UNIT64)
 
     def premises(self, relation: Relation) -> Premises:
-        """None of the records: clipping enforces all; round-off counts coordinates and records."""
+        """Return the assumptions: none on the records. Round-off depends on dimension and size."""
         del relation
         return Premises(dim=self.dim, n=self.size, requires=frozenset({"squares"}))
 
     def changes(self, problem_class: ProblemClass) -> bool:
-        """Whether it may answer with other moments than those of records as declared."""
+        """Return True if the answer can differ from the moments of declared records."""
         features, labels = (each * (1.0 - _ROUND_OFF) for each in largest_record(problem_class))
-        short = self.feature_clip < features or self.label_clip < labels
-        return short or self.size != problem_class.n
+        clips = self.feature_clip < features or self.label_clip < labels
+        return clips or self.size != problem_class.n
 
     def answer(self, objective: EmpiricalRisk, centre: Array) -> tuple[Array, Array]:
-        """The vector, shape ``(d (d + 3)/2,)``, and how many records were changed: secret."""
+        """Return the vector, shape ``(d (d + 3)/2,)``, and the secret number of changed records."""
         records = objective.linear
         assert records is not None
         features, labels = records.features, records.labels
@@ -130,39 +133,39 @@ class ClippedMoments(NamedTuple):
             raise ValueError(f"objective must be float64 for second moments, got {features.dtype}")
         sizes = features.norms()
         factors = self.feature_clip / jnp.maximum(sizes, self.feature_clip)
-        found = labels - features.scaled(factors).matvec(centre)
-        usable = is_exact(sizes, factors) & jnp.isfinite(found)
-        residuals = jnp.where(usable, jnp.clip(found, -self.label_clip, self.label_clip), 0.0)
+        raw = labels - features.scaled(factors).matvec(centre)
+        usable = is_exact(sizes, factors) & jnp.isfinite(raw)
+        residuals = jnp.where(usable, jnp.clip(raw, -self.label_clip, self.label_clip), 0.0)
         factors = jnp.where(usable, factors, 0.0)
         ones = jnp.ones_like(labels)
         counts = ones if objective.counts is None else objective.counts
         moments = _sums(features, factors, residuals, counts) / self.size
         upper, scales = triangle(features.shape[1])
         vector = [moments[:, :-1][upper] * scales, self.weight * moments[:, -1]]
-        whole = (factors >= _CLIPPED) & (jnp.abs(found) * _CLIPPED <= self.label_clip)
-        return jnp.concatenate(vector), counts @ jnp.where(whole, 0.0, 1.0)
+        unchanged = (factors >= _CLIPPED) & (jnp.abs(raw) * _CLIPPED <= self.label_clip)
+        return jnp.concatenate(vector), counts @ jnp.where(unchanged, 0.0, 1.0)
 
     def parts(self, vector: Array, dim: int) -> tuple[Array, Array]:
-        """The symmetric matrix, shape ``(d, d)``, and the moments with residuals, of a vector."""
+        """Return the symmetric matrix and the moments with residuals of a vector."""
         upper, scales = triangle(dim)
         half = jnp.zeros((dim, dim), vector.dtype).at[upper].set(vector[:-dim] / scales)
         return half + jnp.triu(half, 1).T, vector[-dim:] / self.weight
 
 
 def triangle(dim: int) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.float64]]:
-    """Where the upper triangle of a matrix lies, and by what its numbers count in a norm."""
+    """Return the indices of the upper triangle, and the weights of its numbers in a norm."""
     rows, columns = np.triu_indices(dim)
     return (rows, columns), np.where(rows == columns, 1.0, math.sqrt(2.0))
 
 
 def largest_record(problem_class: ProblemClass) -> tuple[float, float]:
-    """``X`` and ``Y``: the largest features and residual at the centre that the facts speak of.
+    """Return ``X`` and ``Y``: bounds on features and on the residual at the centre.
 
     A loss ``(<x, w> - y)^2/2`` is ``|x|^2``-smooth, and over the ball of radius ``R`` about the
-    centre its gradients are as long as ``|x| (R |x| + |r|)``. So ``X = sqrt(H)``, and ``L = X (R
-    X + Y)`` is read as the bound of a class with ``|r| <= Y``. (Shorter features could go with
-    longer residuals under the same ``L``.) ``Y`` is infinite where ``L`` or ``H`` is not declared,
-    and not positive where ``L <= R H``.
+    centre its largest gradient norm is ``|x| (R |x| + |r|)``. So ``X = sqrt(H)``, and ``L = X (R X
+    + Y)`` is taken as the bound of a class with ``|r| <= Y``. (Shorter features would allow larger
+    residuals under the same ``L``.) ``Y`` is infinite if ``L`` or ``H`` is not declared, and not
+    positive if ``L <= R H``.
 
     Examples
     --------
@@ -178,7 +181,7 @@ def largest_record(problem_class: ProblemClass) -> tuple[float, float]:
 
 
 def _sums(features: Features, factors: Array, residuals: Array, counts: Array) -> Array:
-    """``sum_i m_i x_i (x_i, r_i)^T`` with ``x_i`` times its factor, shape ``(d, d + 1)``."""
+    """Return ``sum_i m_i x_i (x_i, r_i)^T`` with ``x_i`` times its factor, shape ``(d, d + 1)``."""
     n, dim = features.shape
     size = min(n, _BLOCK)
 
@@ -188,9 +191,9 @@ def _sums(features: Features, factors: Array, residuals: Array, counts: Array) -
         def part(numbers: Array) -> Array:
             return jax.lax.dynamic_slice_in_dim(numbers, start, size)
 
-        fresh = start + jnp.arange(size) >= block * size  # the last block overlaps
+        is_new = start + jnp.arange(size) >= block * size  # the last block overlaps
         rows = scaled_rows(features.block(start, size), part(factors))
-        weights = jnp.where(fresh, part(counts), 0.0)
+        weights = jnp.where(is_new, part(counts), 0.0)
         both = jnp.concatenate([rows, part(residuals)[:, None]], axis=1)
         weighted = scaled_rows(rows, weights)
         return total + jnp.matmul(weighted.T, both, precision=jax.lax.Precision.HIGHEST)
