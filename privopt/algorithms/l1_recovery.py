@@ -13,7 +13,7 @@ from privopt.algorithms.choices import MODES, Static, require_delta
 from privopt.algorithms.one_shot import Params, planned
 from privopt.algorithms.projection_mechanism import Secret, check_paper, rate_of, rate_with
 from privopt.algorithms.projection_mechanism import run as run_projection
-from privopt.arguments import count, member, shown
+from privopt.arguments import count, described, member, shown
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
@@ -154,8 +154,8 @@ def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.flo
         raise ValueError(f"measurements must be left out with matrix, got {shown(rows)}")
     try:
         entries = np.asarray(matrix)
-    except ValueError:
-        raise ValueError(f"matrix must have shape (m, {dim}), got rows of many lengths") from None
+    except (TypeError, ValueError):  # a key of JAX, or rows of many lengths
+        raise ValueError(f"matrix must have shape (m, {dim}), got {described(matrix)}") from None
     if entries.dtype.kind not in "fiu":
         raise ValueError(f"matrix must hold real numbers, got dtype {entries.dtype}")
     array = entries.astype(np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import optax
 
 from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient, rate_of
-from privopt.arguments import shown
+from privopt.arguments import real, shown
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Batches, IndependentNoise, Noise
@@ -85,9 +85,9 @@ def noisy_adam(
     {'b1': 0.9, 'b2': 0.999, 'weight_decay': 0.0}
     """
     for name, value in (("b1", b1), ("b2", b2)):
-        if not 0.0 <= value < 1.0:
+        if not 0.0 <= real(name, value) < 1.0:
             raise ValueError(f"{name} must lie in [0, 1), got {shown(value)}")
-    if not 0.0 <= weight_decay < float("inf"):
+    if not 0.0 <= real("weight_decay", weight_decay) < float("inf"):
         raise ValueError(f"weight_decay must be non-negative and finite, got {shown(weight_decay)}")
     if noise_correction and weight_decay:
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {shown(weight_decay)}")

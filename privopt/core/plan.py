@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from inspect import signature
 from types import NoneType
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import jax
 import numpy as np
@@ -285,8 +285,10 @@ def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     def checked(problem_class: ProblemClass, budget: Budget, **choices: object) -> Plan:
         instance("problem_class", problem_class, ProblemClass)
         instance("budget", budget, Budget)
-        for name in choices:
+        for name, value in choices.items():
             member("choice", name, names)
+            if isinstance(value, Array) or getattr(value, "ndim", 0):
+                check_type(name, value, get_type_hints(plan)[name])  # before it is compared
         return plan(problem_class, budget, **choices)
 
     return checked

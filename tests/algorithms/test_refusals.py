@@ -162,7 +162,7 @@ REFUSED = {
         ({"sparsity": None}, "sparsity must be declared for l1_recovery, got None"),
         ({"matrix": np.eye(20)}, "measurements must be below dim = 20, got 20"),
         ({"matrix": np.ones((3, 4))}, r"matrix must have shape \(m, 20\), got \(3, 4\)"),
-        ({"matrix": [[1.0, 2.0], [3.0]]}, "got rows of many lengths"),
+        ({"matrix": [[1.0, 2.0], [3.0]]}, "matrix must have shape .* got an object of type list"),
         ({"matrix": np.ones((3, 20)) * 1j}, "matrix must hold real numbers, got dtype complex128"),
         ({"matrix": np.full((3, 20), NAN)}, "matrix must be finite"),
         ({"matrix": np.zeros((3, 20))}, r"matrix must have its largest entry in .*, got 0\.0"),
