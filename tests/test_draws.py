@@ -312,7 +312,7 @@ def test_the_ends_are_paid_from_delta_or_the_budget_is_refused():
     assert drawable(pure) == pure
     query = planned(1.0, 1e-6, 1).params.mechanism.query
     budget = Budget(epsilon=1.0, delta=1e-18, relation="replace_one")
-    with pytest.raises(ValueError, match=r"delta must exceed 1\.11e-16, .* 1\.1e\+12 drawn"):
+    with pytest.raises(ValueError, match=r"delta must exceed 1\.11e-16, .* 1\.1e\+12 numbers"):
         GaussianMechanism.calibrated(query, budget)
 
 

@@ -259,7 +259,7 @@ test_an_execution_is_checked = refused(
     ({"microbatch": 1.0}, "microbatch must be an integer"),
     ({"chunk": -1}, "chunk must be an integer from 1 to 2147483647, got -1"),
     ({"replicates": "apart"}, "replicates must be one of together, in_turn, got 'apa"),
-    ({"observer": print}, "observer must have a method begin, got"),
+    ({"observer": print}, "observer must have a method init, got"),
     of=Execution,
 )
 
