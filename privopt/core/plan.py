@@ -287,7 +287,7 @@ def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
         instance("budget", budget, Budget)
         for name, value in choices.items():
             member("choice", name, names)
-            if isinstance(value, Array) or getattr(value, "ndim", 0):
+            if isinstance(value, Array) or getattr(value, "ndim", False):
                 check_type(name, value, get_type_hints(plan)[name])  # before it is compared
         return plan(problem_class, budget, **choices)
 
