@@ -232,6 +232,9 @@ def test_default_plans_of_several_budgets_share_a_program(name):
     params = padded_alike([each.params for each in plans])
     shapes = [shape(each.static, own) for each, own in zip(plans, params, strict=True)]
     assert all(each == shapes[0] for each in shapes)
+    for each, own in zip(plans, params, strict=True):
+        batches, padded = (getattr(p.mechanism, "batches", None) for p in (each.params, own))
+        assert getattr(padded, "places", 0) >= getattr(batches, "places", 0)
 
 
 def test_many_equals_loop_over_seeds_and_numbers(name):

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from privopt.mechanisms import (
+    CyclicPoissonBatches,
+    FixedSizeBatches,
+    OrderedBatches,
+    PoissonBatches,
+)
 from privopt.mechanisms.batches import poisson_sampler
 from privopt.mechanisms.batches.poisson import capacity_of
+from privopt.spec import Budget
 
 
 def inclusions(rate, records, *, capacity=None, most=None, draws=20_000, seed=0, dtype=np.float64):
@@ -147,3 +154,28 @@ def test_capacity_is_the_least_that_suffices(others, rate, chance):
     assert stats.binom.sf(capacity - 1, others, rate) <= chance
     assert stats.binom.sf(capacity - 2, others, rate) > chance
     assert capacity_of(others, 1.0, chance) == others + 1
+
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="zero_out")
+PADDED = {
+    "poisson": PoissonBatches.of(9, 100, budget=BUDGET, steps=20),
+    "cyclic_poisson": CyclicPoissonBatches.of(9, 100, 3, budget=BUDGET, steps=20),
+    "fixed_size": FixedSizeBatches.of(9, 100),
+    "stored": OrderedBatches.of(9, 100, epochs=2),
+    "random": OrderedBatches.of(9, 100, epochs=2, order="random"),
+}
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_padding_changes_no_batch(name):
+    """Plans that share a program by padding sample the records that they sample alone."""
+    batches, key = PADDED[name], jax.random.key(5)
+    wider = batches.padded(2 * batches.places)
+    assert wider.places > batches.places
+
+    def rows(sampler, t):
+        rows, taken = sampler.draws_of(key, 100)(jnp.asarray(t // sampler.block))
+        return rows[t % sampler.block][taken[t % sampler.block]].tolist()
+
+    for t in range(20):
+        assert rows(wider, t) == rows(batches, t)
