@@ -132,24 +132,6 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    _PLANNERS = (
-        "approximate_minima_perturbation",
-        "bias_reduced_sgd",
-        "dp_ftrl",
-        "dp_gd",
-        "dp_sgd",
-        "dp_svrg",
-        "exponential_mechanism",
-        "gradient_descent",
-        "l1_recovery",
-        "linf_output_perturbation",
-        "noisy_adam",
-        "objective_perturbation",
-        "output_perturbation",
-        "phased_sgd",
-        "projection_mechanism",
-        "sufficient_statistics",
-    )
     _PACKAGE_OF = {
         **dict.fromkeys(("Budget", "ProblemClass", "Relation"), "spec"),
         **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
@@ -159,7 +141,7 @@ else:
         "run_stream": "reading",
         "tuned": "tuning",
         **dict.fromkeys(("Recommendation", "recommend"), "recommendation"),
-        **dict.fromkeys(("ALGORITHMS", *_PLANNERS), "algorithms"),
+        "ALGORITHMS": "algorithms",
     }
 
     _LAB_DEPENDENCIES = {"matplotlib", "pandas", "pyarrow", "rich", "sklearn", "typer"}
@@ -179,7 +161,12 @@ else:
         elif name in _PACKAGE_OF:
             value = getattr(import_module(f"{__name__}.{_PACKAGE_OF[name]}"), name)
         elif name in __all__:
-            return import_module(f"{__name__}.{name}")
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
+            value = getattr(import_module(f"{__name__}.algorithms"), name)  # returns a plan
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value

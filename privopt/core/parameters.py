@@ -117,7 +117,8 @@ def padded_alike(params: Sequence[Tree]) -> list[Tree]:
     """Return the parameters of several plans with batches padded to one number of places.
 
     Nodes with the members ``places`` and ``padded(places)`` are padded to the largest number of
-    places among the plans. Padding changes the shape of a program but not its results.
+    places among the plans. Padding changes the shape of a program; it changes a result only if a
+    Poisson batch overflows its own capacity, and then keeps records that would be left out.
     """
     flat = [jax.tree.flatten(each, is_leaf=_can_be_padded) for each in params]
     if len({structure for _, structure in flat}) > 1:

@@ -214,9 +214,10 @@ NEW = {"step_size": (0.11, 0.37), "clip": (0.61, 0.87), "regularisation": (0.31,
 def test_new_hyperparameters_need_no_new_program(name):
     """A new epsilon, delta, step size, clip norm or regularisation changes traced numbers only."""
     one = plan(name)
-    changed = [plan(name, dataclasses.replace(BUDGETS[0], epsilon=1.3))]
-    if name != "projection_mechanism":
-        changed.append(plan(name, dataclasses.replace(BUDGETS[0], delta=1e-9)))
+    budgets = [
+        dataclasses.replace(BUDGETS[0], **new) for new in ({"epsilon": 1.3}, {"delta": 1e-9})
+    ]
+    changed = [plan(name, budget) for budget in budgets]
     for choice, values in NEW.items():
         if choice in privopt.ALGORITHMS[name].choices:
             changed += [plan(name, **{choice: value}) for value in values]

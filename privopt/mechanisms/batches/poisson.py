@@ -113,7 +113,11 @@ class PoissonBatches(FreshBatches):
         return self.capacity
 
     def padded(self, places: int) -> PoissonBatches:
-        """Return the batches with a capacity of ``places``. The sampled records are the same."""
+        """Return the batches with a larger capacity.
+
+        The sampled records are the same unless a batch overflows, which is less likely, so the
+        guarantee of the smaller capacity holds.
+        """
         return replace(self, capacity=min(places, self.most))
 
     @property
@@ -330,7 +334,7 @@ class CyclicPoissonBatches:
         return self.sample.places
 
     def padded(self, places: int) -> CyclicPoissonBatches:
-        """Return the batches with more empty places. The sampled records are the same."""
+        """Return the batches with a larger capacity, see :meth:`PoissonBatches.padded`."""
         return replace(self, sample=self.sample.padded(places))
 
     @property
