@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import jax
@@ -16,6 +18,8 @@ from jax.typing import ArrayLike
 from privopt.arguments import shown
 from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.vectors import norm, scaled_rows
+
+_MIN_BLOCKED = 2**16  # numbers of the sums of all blocks that are always allowed
 
 
 @pytree_dataclass
@@ -122,7 +126,24 @@ class SparseFeatures:
     def rmatvec(self, weights: Array) -> Array:
         if weights.ndim == 2:
             return jax.vmap(self.rmatvec)(weights)
-        return jnp.zeros(self.dim, self.dtype).at[self.indices].add(weights[:, None] * self.values)
+        terms = weights[:, None] * self.values
+        # A GPU adds the terms of one coordinate one by one, in any order. For 10^5 rows the
+        # rounding error exceeds the sensitivity of the sum. Sums over blocks of rows have fewer terms.
+        blocks = min(math.isqrt(terms.shape[0]), max(terms.size, _MIN_BLOCKED) // self.dim)
+        if blocks < 2:
+            return self._scattered(terms)
+        return jax.lax.platform_dependent(
+            terms, cpu=self._scattered, default=partial(self._scattered_in_blocks, blocks)
+        )
+
+    def _scattered(self, terms: Array) -> Array:
+        return jnp.zeros(self.dim, self.dtype).at[self.indices].add(terms)
+
+    def _scattered_in_blocks(self, blocks: int, terms: Array) -> Array:
+        rows = -(-terms.shape[0] // blocks)
+        block = jnp.arange(terms.shape[0], dtype=jnp.int32)[:, None] // rows
+        sums = jnp.zeros((blocks, self.dim), self.dtype).at[block, self.indices].add(terms)
+        return sums.sum(axis=0)
 
     def products(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
         return self.matvec, self.rmatvec

@@ -205,3 +205,11 @@ def test_pickles_and_compares_as_a_pytree():
     other = SparseFeatures(SPARSE.indices, SPARSE.values, DIM + 1)
     assert jax.tree.structure(other) != jax.tree.structure(SPARSE)
     assert jax.tree.structure(DenseFeatures(DENSE.array)) != jax.tree.structure((DENSE.array,))
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 7])
+def test_sums_over_blocks_of_rows_are_those_over_all_rows(blocks):
+    """Accelerators sum by blocks; a last block may be shorter."""
+    terms = SHARES[0][:, None] * SPARSE.values
+    found = SPARSE._scattered_in_blocks(blocks, terms)
+    np.testing.assert_allclose(found, SHARES[0] @ ARRAY, **TOLERANCE)
