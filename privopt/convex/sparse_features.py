@@ -128,7 +128,8 @@ class SparseFeatures:
             return jax.vmap(self.rmatvec)(weights)
         terms = weights[:, None] * self.values
         # A GPU adds the terms of one coordinate one by one, in any order. For 10^5 rows the
-        # rounding error exceeds the sensitivity of the sum. Sums over blocks of rows have fewer terms.
+        # rounding error exceeds the sensitivity of the sum. A sum over a block of rows has
+        # fewer terms.
         blocks = min(math.isqrt(terms.shape[0]), max(terms.size, _MIN_BLOCKED) // self.dim)
         if blocks < 2:
             return self._scattered(terms)
