@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Batching",
     "Budget",
     "Comparison",
+    "Descent",
     "Execution",
     "Guarantee",
     "Interval",
@@ -95,7 +97,7 @@ if TYPE_CHECKING:
         tables,
         theory,
     )
-    from privopt.algorithms import ALGORITHMS
+    from privopt.algorithms import ALGORITHMS, Batching, Descent
     from privopt.algorithms.approximate_minima_perturbation import approximate_minima_perturbation
     from privopt.algorithms.bias_reduced_sgd import bias_reduced_sgd
     from privopt.algorithms.dp_ftrl import dp_ftrl
@@ -141,7 +143,7 @@ else:
         "run_stream": "reading",
         "tuned": "tuning",
         **dict.fromkeys(("Recommendation", "recommend"), "recommendation"),
-        "ALGORITHMS": "algorithms",
+        **dict.fromkeys(("ALGORITHMS", "Batching", "Descent"), "algorithms"),
     }
 
     _LAB_DEPENDENCIES = {"matplotlib", "pandas", "pyarrow", "rich", "sklearn", "typer"}

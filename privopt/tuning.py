@@ -16,7 +16,7 @@ from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
 
 from privopt.algorithms import ALGORITHMS
-from privopt.algorithms.choices import Optimiser
+from privopt.algorithms.descent import Optimiser
 from privopt.arguments import instance, member, shown
 from privopt.convex import EmpiricalRisk, StepSizes
 from privopt.core import Algorithm, Execution, Plan, Run
@@ -68,14 +68,14 @@ class Selected(NamedTuple):
         return assumptions
 
 
-class Params(NamedTuple):
+class TunedParams(NamedTuple):
     """Parameters of a plan; ``besides`` are the parameters of the candidates without noise."""
 
     mechanism: Selected
     besides: tuple[tuple[Any, ...], ...]
 
 
-class Static(NamedTuple):
+class TunedStatic(NamedTuple):
     """The tuned algorithm, and for every candidate its type of params and its static part."""
 
     algorithm: Algorithm
@@ -83,13 +83,13 @@ class Static(NamedTuple):
     candidates: tuple[Any, ...]
 
 
-class Declared(NamedTuple):
+class TunedDeclaration(NamedTuple):
     """Declarations of all candidates."""
 
     candidates: tuple[object, ...]
 
 
-class Secret(NamedTuple):
+class TunedSecret(NamedTuple):
     """Risks of all candidates without noise, and the selected index; never to be published."""
 
     risks: Array
@@ -161,7 +161,7 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
         mechanism=Selected,
         run=run,
         rate=rate,
-        declares=Declared,
+        declares=TunedDeclaration,
         steps=None,
         step_count=None,
         rows=None,
@@ -214,11 +214,11 @@ class _Planned:  # a class and not a closure, so that plans can be pickled and c
         )
         factor = calibrate(lambda z: scaled(mechanism, z).event(budget.relation), budget)
         kinds = tuple(type(each.params) for each in plans)
-        static = Static(self.algorithm, kinds, tuple(each.static for each in plans))
-        declared = Declared(tuple(each.declared for each in plans))
+        static = TunedStatic(self.algorithm, kinds, tuple(each.static for each in plans))
+        declared = TunedDeclaration(tuple(each.declared for each in plans))
         algorithm = tuned(self.algorithm, **dict(self.grid))
         besides = tuple(_besides(each.params) for each in plans)
-        params = Params(scaled(mechanism, factor), besides)
+        params = TunedParams(scaled(mechanism, factor), besides)
         return Plan(algorithm, problem_class, budget, params, static, declared)
 
     def _candidates(
@@ -248,7 +248,7 @@ def _besides(params: Any) -> tuple[Any, ...]:
     return tuple(getattr(params, name) for name in params._fields if name != "mechanism")
 
 
-def candidates_of(static: Static, params: Params) -> list[Parameters]:
+def candidates_of(static: TunedStatic, params: TunedParams) -> list[Parameters]:
     """Return the params of every candidate, in the form that its algorithm expects."""
 
     def joined(kind: Any, mechanism: Mechanism, besides: tuple[Any, ...]) -> Parameters:
@@ -263,7 +263,7 @@ def rate(plan: Plan) -> Rate:
     params: Any = plan.params
     static: Any = plan.static
     mechanism, facts, declared = params.mechanism, plan.problem_class, plan.declared
-    assert isinstance(declared, Declared)
+    assert isinstance(declared, TunedDeclaration)
     whole = candidates_of(static, params)
     shares = zip(whole, static.candidates, declared.candidates, strict=True)
     rates = [
@@ -288,7 +288,11 @@ def rate(plan: Plan) -> Rate:
 
 
 def run(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: TunedStatic,
+    params: TunedParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Run:
     """Run every candidate with a separate key, then select with another key."""
     mechanism = params.mechanism
@@ -315,4 +319,4 @@ def run(
     released = jnp.stack([results[number][0] for number in range(len(results))])
     risks = jnp.stack([results[number][1] for number in range(len(results))])
     selected = mechanism.selection.select(last, -risks)
-    return Run(released[selected], Secret(risks, selected))
+    return Run(released[selected], TunedSecret(risks, selected))

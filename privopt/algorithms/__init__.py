@@ -12,6 +12,7 @@ from privopt.algorithms.approximate_minima_perturbation import (
     approximate_minima_perturbation,
 )
 from privopt.algorithms.bias_reduced_sgd import BIAS_REDUCED_SGD, bias_reduced_sgd
+from privopt.algorithms.descent import Batching, Descent
 from privopt.algorithms.dp_ftrl import DP_FTRL, dp_ftrl
 from privopt.algorithms.dp_gd import DP_GD, dp_gd
 from privopt.algorithms.dp_sgd import DP_SGD, dp_sgd
@@ -34,6 +35,8 @@ from privopt.core import Algorithm
 
 __all__ = [
     "ALGORITHMS",
+    "Batching",
+    "Descent",
     "approximate_minima_perturbation",
     "bias_reduced_sgd",
     "dp_ftrl",

@@ -11,7 +11,7 @@ from privopt.algorithms.objective_perturbation import (
     regularised,
     run,
 )
-from privopt.algorithms.one_shot import planned, require_convex_lipschitz
+from privopt.algorithms.shared import planned, require_convex_lipschitz
 from privopt.arguments import member, positive_number
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import GaussianMechanism

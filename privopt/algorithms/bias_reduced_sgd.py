@@ -10,18 +10,15 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from privopt.algorithms.choices import (
-    MODES,
-    Static,
+from privopt.algorithms.descent import DescentSecret, clipped_gradient, recorded, steps_of
+from privopt.algorithms.descent_rates import (
     chosen_output,
-    clipped_gradient,
     is_plain,
+    no_step,
     output_rule,
-    recorded,
-    require_delta,
     step_rule,
 )
-from privopt.algorithms.first_order import Secret, no_step, steps_of
+from privopt.algorithms.shared import MODES, Static, require_delta
 from privopt.arguments import count, member, positive_number, shown
 from privopt.convex import (
     Average,
@@ -43,6 +40,7 @@ from privopt.theory import (
     GIVEN_STEPS,
     BiasedMoments,
     Body,
+    DefaultSteps,
     Exponents,
     OutputRule,
     Quantity,
@@ -55,17 +53,18 @@ from privopt.theory import (
 )
 
 
-class Params(NamedTuple):
+class BiasReducedParams(NamedTuple):
     """A gradient of reduced bias, and the method that uses it."""
 
     mechanism: BiasReducedGradient | BestOfRuns
     descent: FirstOrder
 
 
-class Declared(NamedTuple):
-    """A public bound of ``F(w_1) - inf F``; with it the rate bounds the gradient norm."""
+class BiasReducedDeclaration(NamedTuple):
+    """Number of steps, and a public ``gap >= F(w_1) - inf F`` for a bound of the gradient norm."""
 
     gap: float | None
+    default: DefaultSteps
 
 
 @planner
@@ -165,8 +164,10 @@ def bias_reduced_sgd(
         raise ValueError(
             f"steps must be left out in mode paper, which stops by a rule, got {steps}"
         )
+    exponents = GIVEN_STEPS
     if steps is None:
         steps = bias_reduced_steps(problem_class, delta=budget.delta, base=count("base", base))
+        exponents = Exponents(n=1.0)
     member("mode", mode, MODES)
     stationary = gap is not None or not problem_class.convex
     mechanism: BiasReducedGradient | BestOfRuns
@@ -196,15 +197,16 @@ def bias_reduced_sgd(
         step_size = StepSizes.constant(positive_number("step_size", step_size))
     rule = chosen_output(output) or (RandomIterate() if stationary else Average())
     method = FirstOrder(step_size, Update.of(optax.sgd), rule, *recorded(record, steps))
-    params, static = Params(mechanism, method), Static(problem_class.dim)
-    return Plan(BIAS_REDUCED_SGD, problem_class, budget, params, static, Declared(gap))
+    params, static = BiasReducedParams(mechanism, method), Static(problem_class.dim)
+    declared = BiasReducedDeclaration(gap, DefaultSteps(steps, exponents))
+    return Plan(BIAS_REDUCED_SGD, problem_class, budget, params, static, declared)
 
 
 def rate(plan: Plan) -> Rate:
     """Return the rate for constant step sizes and a covered output."""
     params: Any = plan.params
     (mechanism, method), facts, declared = params, plan.problem_class, plan.declared
-    assert isinstance(declared, Declared)
+    assert isinstance(declared, BiasReducedDeclaration)
     gap = declared.gap
     quantity = Quantity.EMPIRICAL_RISK if gap is None else Quantity.GRADIENT_NORM
     rule, output = step_rule(method.step_sizes), output_rule(method.output)
@@ -225,8 +227,8 @@ def rate(plan: Plan) -> Rate:
         body, reason = next(bodies, None), no_step(params)
     if body is None or reason or not is_plain(method.update):
         return no_rate(reason or "means may leave the body", quantity=quantity)
-    default = bias_reduced_steps(facts, delta=plan.budget.delta, base=mechanism.base)
-    powers = Exponents(n=1.0) if mechanism.steps == default else GIVEN_STEPS
+    default = declared.default
+    powers = default.powers if default.steps == mechanism.steps else GIVEN_STEPS
     moments = _moments(facts, mechanism, body, powers)
     return biased_descent_rate(
         facts, steps=_points(mechanism.steps, gap), bias=moments.bias,
@@ -260,7 +262,7 @@ def _known_set(
 
 def steps(
     static: Static,
-    params: Params,
+    params: BiasReducedParams,
     objective: EmpiricalRisk,
     key: Array,
     execution: Execution,
@@ -275,7 +277,7 @@ def steps(
 
 def run(
     static: Static,
-    params: Params,
+    params: BiasReducedParams,
     objective: EmpiricalRisk,
     key: Array,
     execution: Execution,
@@ -286,17 +288,17 @@ def run(
         return whole(steps)(static, params, objective, key, execution, levels_key)
     start = objective.start(static.dim)
     best = _best_run(params.mechanism, params.descent, objective, key, execution, start)
-    return Run(best, Secret(best, None), None)
+    return Run(best, DescentSecret(best, None), None)
 
 
-def step_count(static: Static, params: Params) -> int:
+def step_count(static: Static, params: BiasReducedParams) -> int:
     """Return the largest number of steps; 0 for the best of several runs, as it is secret."""
     del static
     mechanism = params.mechanism
     return 0 if isinstance(mechanism, BestOfRuns) else int(mechanism.steps)
 
 
-def coins(static: Static, params: Params, key: Array) -> Array:
+def coins(static: Static, params: BiasReducedParams, key: Array) -> Array:
     """Return the key of the public levels; with a key, ``T`` may be a traced number."""
     del static, params
     return key
@@ -385,7 +387,7 @@ BIAS_REDUCED_SGD = Algorithm(
     steps=steps,
     step_count=step_count,
     rate=rate,
-    declares=Declared,
+    declares=BiasReducedDeclaration,
     coins=coins,
     gathers=True,
     public_terms=True,

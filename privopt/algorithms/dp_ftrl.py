@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privopt.algorithms.choices import clipped_gradient, require_delta, step_rule
-from privopt.algorithms.first_order import IN_STEPS, descend, no_step, one_step_noise
+from privopt.algorithms.descent import IN_STEPS, Descent, clipped_gradient
+from privopt.algorithms.descent_rates import no_step, one_step_noise, step_rule
+from privopt.algorithms.shared import require_delta
 from privopt.arguments import positive_number, real, shown
 from privopt.convex import Average, Output, Update, projected_leader
 from privopt.core import Algorithm, Plan, planner
@@ -38,7 +39,7 @@ from privopt.theory import (
 )
 
 
-class Declared(NamedTuple):
+class FtrlDeclaration(NamedTuple):
     """Quantity that the rate bounds."""
 
     quantity: Quantity
@@ -165,17 +166,16 @@ def dp_ftrl(
         value = positive_number("regularisation", regularisation)
     period = None if leaders == 1 else length
     update = Update.of(projected_leader, momentum=float(momentum), period=period)
-    return descend(
-        DP_FTRL, problem_class, budget, mechanism, step_size=1.0 / value, update=update,
-        output=Average() if output is None else output, record=record, declared=Declared(bounded),
-    )  # fmt: skip
+    output = Average() if output is None else output
+    method = Descent(update=update, step_size=1.0 / value, output=output, record=record)
+    return method.plan(DP_FTRL, problem_class, budget, mechanism, FtrlDeclaration(bounded))
 
 
 def rate(plan: Plan) -> Rate:
     """Return the bound of the regret or of the population risk."""
     params: Any = plan.params
     (mechanism, method), facts, declared = params, plan.problem_class, plan.declared
-    assert isinstance(declared, Declared)
+    assert isinstance(declared, FtrlDeclaration)
     quantity, update, batches = declared.quantity, method.update, mechanism.batches
     if not isinstance(batches, OrderedBatches):
         return no_rate("the batches are not passes in one order", quantity=quantity)
@@ -272,9 +272,7 @@ DP_FTRL = Algorithm(
     name="dp_ftrl",
     summary="follow the regularised leader of private prefix sums, without sampling",
     plan=dp_ftrl,
-    **IN_STEPS,
-    rate=rate,
-    declares=Declared,
+    **{**IN_STEPS, "rate": rate, "declares": FtrlDeclaration, "public_terms": False},
     gathers=True,
     relations=frozenset({Relation.REPLACE_ONE, Relation.ZERO_OUT}),
     cites=("kairouz2021", "denisov2022"),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.choices import Optimiser, checked_update, is_plain, needs_mapping
-from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient, rate_of
+from privopt.algorithms.descent import IN_STEPS, Descent, Optimiser
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
-from privopt.mechanisms import AllRecords, Noise
+from privopt.mechanisms import Noise
 from privopt.spec import Budget, Norm, ProblemClass
 
 
@@ -107,17 +106,11 @@ def dp_gd(
     >>> dp_gd(facts, budget, steps=100).params.mechanism.event(budget.relation).count
     100
     """
-    optimiser = checked_update(update)
-    mechanism = private_gradient(
-        "dp_gd", problem_class, budget, sampler=AllRecords(),
-        steps=steps, clip=clip, clip_norm=clip_norm, noise=noise, post=post, output=output,
-        plain=is_plain(optimiser),
+    method = Descent(
+        steps=steps, clip=clip, clip_norm=clip_norm, noise=noise, post=post,
+        update=update, step_size=step_size, output=output, record=record,
     )  # fmt: skip
-    return descend(
-        DP_GD, problem_class, budget, mechanism, sparse=post == "sparse",
-        step_size=step_size, update=optimiser, gradient_mapping=needs_mapping(optimiser),
-        output=output, record=record,
-    )  # fmt: skip
+    return method.calibrate(problem_class, budget, DP_GD)
 
 
 DP_GD = Algorithm(
@@ -125,7 +118,5 @@ DP_GD = Algorithm(
     summary="full-batch gradient descent with Gaussian noise",
     plan=dp_gd,
     **IN_STEPS,
-    rate=rate_of,
-    public_terms=True,
     cites=("bassily2014",),
 )

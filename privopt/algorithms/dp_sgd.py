@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from privopt.algorithms.choices import Optimiser, checked_update, is_plain, needs_mapping
-from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient, rate_of
+from privopt.algorithms.descent import IN_STEPS, Batching, Descent, Optimiser
 from privopt.convex import ConstraintSet, Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import Batches, Noise
@@ -105,19 +104,12 @@ def dp_sgd(
     >>> plan.params.mechanism.batches.rate
     0.05000000074505806
     """
-    optimiser = checked_update(update)
-    mechanism = private_gradient(
-        "dp_sgd", problem_class, budget,
-        steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
-        batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
-        noise=noise, post=post, output=output,
-        plain=is_plain(optimiser),
+    method = Descent(
+        steps=steps, batches=Batching(batch_size, rate, sampler, capacity, cycle),
+        clip=clip, clip_norm=clip_norm, clipping=clipping, noise=noise, post=post,
+        update=update, step_size=step_size, output=output, record=record,
     )  # fmt: skip
-    return descend(
-        DP_SGD, problem_class, budget, mechanism, sparse=post == "sparse",
-        step_size=step_size, update=optimiser, gradient_mapping=needs_mapping(optimiser),
-        output=output, record=record,
-    )  # fmt: skip
+    return method.calibrate(problem_class, budget, DP_SGD)
 
 
 DP_SGD = Algorithm(
@@ -125,8 +117,6 @@ DP_SGD = Algorithm(
     summary="stochastic gradient descent on clipped Poisson batches with Gaussian noise",
     plan=dp_sgd,
     **IN_STEPS,
-    rate=rate_of,
     gathers=True,
-    public_terms=True,
     cites=("abadi2016", "bassily2014"),
 )

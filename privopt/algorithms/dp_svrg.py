@@ -10,33 +10,32 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import (
+from privopt.algorithms.descent import (
     Batching,
-    Static,
-    chosen_output,
+    Descent,
+    DescentParams,
     clipped_gradient,
-    is_plain,
-    moments_of,
-    output_rule,
-    require_delta,
-    step_rule,
-)
-from privopt.algorithms.first_order import (
-    Params,
-    default_steps,
-    descend,
-    no_step,
     run_of,
     step_count,
-    steps_powers,
 )
+from privopt.algorithms.descent_rates import (
+    chosen_output,
+    default_steps,
+    is_plain,
+    moments_of,
+    no_step,
+    output_rule,
+    step_rule,
+    steps_exponents,
+)
+from privopt.algorithms.shared import Static, require_delta
 from privopt.arguments import count, positive_number
 from privopt.convex import Average, EmpiricalRisk, Output, State, StepSizes, last_iterate
 from privopt.core import Algorithm, Execution, Plan, Steps, planner, whole
-from privopt.mechanisms import ClippedGradient, VarianceReducedGradient
+from privopt.mechanisms import ClippedGradient, PoissonBatches, VarianceReducedGradient
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import (
-    ALL_RECORDS,
+    DefaultSteps,
     Rate,
     gradient_difference,
     no_rate,
@@ -127,16 +126,18 @@ def dp_svrg(
     require_delta("dp_svrg", budget)
     query = clipped_gradient(problem_class, clip)
     change = _difference_query(problem_class, query, difference_clip)
-    batching = Batching.of(problem_class, batch_size, capacity=capacity)
+    batching = Batching(batch_size, capacity=capacity).sized(problem_class)
     kinked = replace(problem_class, smoothness=None)  # no theorem for smooth losses applies
-    default = steps is None and anchor_every is None
-    steps = default_steps(kinked, budget, query, steps).steps
+    whole_periods = steps is None and anchor_every is None
+    default = default_steps(kinked, budget, query, steps)
     if anchor_every is None:
         anchor_every = variance_reduced_period(problem_class)
     period = count("anchor_every", anchor_every)
-    if default:
-        steps = _whole_periods(steps, period)
-    batches = batching.poisson(budget, max(1, steps + -steps // period))
+    if whole_periods:  # a shortened period wastes an anchor
+        default = default._replace(steps=-(-default.steps // period) * period)
+    steps = default.steps
+    batches = batching.batches(problem_class.n, budget, max(1, steps + -steps // period))
+    assert isinstance(batches, PoissonBatches)
     mechanism = VarianceReducedGradient.calibrated(
         query, change, budget, steps, period=period, batches=batches
     )
@@ -146,10 +147,8 @@ def dp_svrg(
         last = chosen_output(output) == last_iterate()
         size = variance_reduced_step_size(problem_class, **_noise(mechanism), last=last)
         step_size = StepSizes.linear_decay(size * steps / (steps + 1.0)) if last else size
-    return descend(
-        DP_SVRG, problem_class, budget, mechanism,
-        step_size=step_size, output=output, record=record,
-    )  # fmt: skip
+    method = Descent(step_size=step_size, output=output, record=record)
+    return method.plan(DP_SVRG, problem_class, budget, mechanism, default)
 
 
 def rate(plan: Plan) -> Rate:
@@ -162,23 +161,15 @@ def rate(plan: Plan) -> Rate:
     own = any(each._replace(clip=math.inf).changes(facts) for each in queries)
     if own or moments_of(mechanism.batches, facts.n) is None:
         return no_rate("batches or divisors are not those of the problem class")
-    kinked = replace(facts, smoothness=None)
-    default = default_steps(kinked, plan.budget, mechanism.query, None)
-    whole_periods = default._replace(steps=_whole_periods(default.steps, mechanism.period))
     return variance_reduced_rate(
         facts,
         step_rule=step_rule(method.step_sizes),
         output=output_rule(method.output) if is_plain(method.update) else None,
         clip=mechanism.query.clip,
         difference_clip=mechanism.difference_query.clip,
-        steps_powers=steps_powers(plan, ALL_RECORDS, whole_periods, problem_class=kinked),
+        steps_powers=steps_exponents(plan),
         **_noise(mechanism),
     )
-
-
-def _whole_periods(steps: int, period: int) -> int:
-    """Return ``T`` rounded up to whole periods, because a shortened period wastes an anchor."""
-    return -(-steps // period) * period
 
 
 def _noise(mechanism: VarianceReducedGradient) -> dict[str, Any]:
@@ -208,7 +199,11 @@ def _difference_query(
 
 
 def steps(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: Static,
+    params: DescentParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Steps:
     """Return steps as periods: a step at a new anchor, and a loop over batches of differences.
 
@@ -245,6 +240,7 @@ DP_SVRG = Algorithm(
     steps=steps,
     step_count=step_count,
     rate=rate,
+    declares=DefaultSteps,
     gathers=True,
     cites=("wang2017", "johnson2013"),
 )

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-from privopt.algorithms.choices import Static
-from privopt.algorithms.one_shot import Params, planned, require_convex_lipschitz
+from privopt.algorithms.shared import OneShotParams, Static, planned, require_convex_lipschitz
 from privopt.arguments import positive_number, shown
 from privopt.convex import MAX_SAMPLER_DIM, EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -23,7 +22,7 @@ from privopt.theory import (
 )
 
 
-class Secret(NamedTuple):
+class GibbsSecret(NamedTuple):
     """Diagnostics of the sampler: minimiser, number of proposals, largest log acceptance."""
 
     minimiser: Array
@@ -126,12 +125,16 @@ def _balanced(query: ClippedRisk, problem_class: ProblemClass, budget: Budget) -
 
 
 def run(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: Static,
+    params: OneShotParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Run:
     """Return one exact sample."""
     del execution
     draw = params.mechanism.draw(key, objective, dim=static.dim)
-    return Run(draw.point, Secret(draw.minimiser, draw.proposals, draw.log_acceptance))
+    return Run(draw.point, GibbsSecret(draw.minimiser, draw.proposals, draw.log_acceptance))
 
 
 EXPONENTIAL_MECHANISM = Algorithm(

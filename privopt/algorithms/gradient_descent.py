@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from privopt.algorithms.first_order import IN_STEPS, descend, rate_of
+from privopt.algorithms.descent import IN_STEPS, Descent
 from privopt.arguments import count
 from privopt.convex import Output, StepSizes
 from privopt.core import Algorithm, Plan, planner
 from privopt.mechanisms import AllRecords, ClippedGradient, PrivateGradient
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import GIVEN_STEPS, Exponents, Rate
+from privopt.theory import GIVEN_STEPS, DefaultSteps, Exponents
 
 
 @planner
@@ -52,22 +51,15 @@ def gradient_descent(
     >>> gradient_descent(facts, budget, steps=100).params.mechanism.steps
     100
     """
-    steps = problem_class.n if steps is None else count("steps", steps)
+    default = DefaultSteps(problem_class.n, Exponents(n=1.0))
+    if steps is not None:
+        default = DefaultSteps(count("steps", steps), GIVEN_STEPS)
     query = ClippedGradient.of(problem_class, math.inf)
     mechanism = PrivateGradient(
-        query=query, batches=AllRecords(), noise=None, scale=0.0, steps=steps
+        query=query, batches=AllRecords(), noise=None, scale=0.0, steps=default.steps
     )
-    return descend(
-        GRADIENT_DESCENT, problem_class, budget, mechanism,
-        step_size=step_size, output=output, record=record,
-    )  # fmt: skip
-
-
-def rate(plan: Plan) -> Rate:
-    """Return the rate of the theorem that covers the method."""
-    params: Any = plan.params
-    default = params.mechanism.steps == plan.problem_class.n
-    return rate_of(plan, Exponents(n=1.0) if default else GIVEN_STEPS)
+    method = Descent(step_size=step_size, output=output, record=record)
+    return method.plan(GRADIENT_DESCENT, problem_class, budget, mechanism, default)
 
 
 GRADIENT_DESCENT = Algorithm(
@@ -75,9 +67,7 @@ GRADIENT_DESCENT = Algorithm(
     summary="projected gradient descent, averaged: no noise, no privacy",
     plan=gradient_descent,
     **IN_STEPS,
-    rate=rate,
     private=False,
-    public_terms=True,
     noise=None,
     cites=("zinkevich2003", "bubeck2015"),
 )

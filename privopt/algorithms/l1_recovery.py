@@ -9,10 +9,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from privopt.algorithms.choices import MODES, Static, require_delta
-from privopt.algorithms.one_shot import Params, planned
-from privopt.algorithms.projection_mechanism import Secret, check_paper, rate_of, rate_with
+from privopt.algorithms.projection_mechanism import MeanSecret, check_paper, rate_of, rate_with
 from privopt.algorithms.projection_mechanism import run as run_projection
+from privopt.algorithms.shared import MODES, OneShotParams, Static, planned, require_delta
 from privopt.arguments import count, described, member, shown
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -171,7 +170,7 @@ def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.flo
     return array
 
 
-def coins(static: Static, params: Params, key: Array) -> Pytree:
+def coins(static: Static, params: OneShotParams, key: Array) -> Pytree:
     """Return the public matrix."""
     mechanism = params.mechanism
     return mechanism.draw(key, static.dim) if isinstance(mechanism, CompressedMean) else ()
@@ -179,7 +178,7 @@ def coins(static: Static, params: Params, key: Array) -> Pytree:
 
 def run(
     static: Static,
-    params: Params,
+    params: OneShotParams,
     objective: EmpiricalRisk,
     key: Array,
     execution: Execution,
@@ -192,7 +191,7 @@ def run(
     mean = mechanism.query.mean_of(objective)
     measured = mechanism.measure(stream(key, "noise"), matrix, mean)
     point = objective.constraint.project(mechanism.recover(matrix, measured))
-    return Run(point, Secret(mean, mechanism.query.clipped(objective)))
+    return Run(point, MeanSecret(mean, mechanism.query.clipped(objective)))
 
 
 L1_RECOVERY = Algorithm(

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-from privopt.algorithms.choices import MODES
-from privopt.algorithms.one_shot import (
+from privopt.algorithms.shared import (
+    MODES,
     SMOOTHING_SHARE,
-    Params,
-    Secret,
+    MinimiserSecret,
+    OneShotParams,
     envelope_width,
     minimiser_of,
     require_convex_lipschitz,
@@ -50,14 +50,14 @@ from privopt.theory import (
 _NAME = "linf_output_perturbation"
 
 
-class Static(NamedTuple):
+class LinfStatic(NamedTuple):
     """Shape of a run."""
 
     dim: int
     projection: str
 
 
-class Declared(NamedTuple):
+class LinfDeclaration(NamedTuple):
     """Arguments of the bound, as for ``plan``."""
 
     mode: str
@@ -149,7 +149,7 @@ def linf_output_perturbation(
     else:
         distance = problem_class.radius
     population = _is_population_risk(quantity, budget, mode, projection)
-    declared = Declared(mode, distance, glm, population)
+    declared = LinfDeclaration(mode, distance, glm, population)
     numbers = _Numbers.of(problem_class, budget, declared, projection)
     best = numbers.best if regularisation is None else None
     if best is None:
@@ -158,8 +158,8 @@ def linf_output_perturbation(
         regularisation, smoothing = best.regularisation, best.smoothing
     if problem_class.smoothness is None and smoothing == 0.0:
         smoothing = _smoothing(problem_class, numbers, regularisation)
-    params = Params(_mechanism(problem_class, budget, declared, regularisation, smoothing))
-    static = Static(problem_class.dim, projection)
+    params = OneShotParams(_mechanism(problem_class, budget, declared, regularisation, smoothing))
+    static = LinfStatic(problem_class.dim, projection)
     return Plan(LINF_OUTPUT_PERTURBATION, problem_class, budget, params, static, declared)
 
 
@@ -168,7 +168,7 @@ def rate(plan: Plan) -> Rate:
     params: Any = plan.params
     (mechanism,), facts, declared = params, plan.problem_class, plan.declared
     static: Any = plan.static
-    assert isinstance(declared, Declared)
+    assert isinstance(declared, LinfDeclaration)
     query = mechanism.query
     solver = query.minimiser if isinstance(query, SparseMinimiser) else query
     if solver.gradient.changes(facts) or facts.sparsity is None:
@@ -260,7 +260,7 @@ class _Numbers(NamedTuple):
 
     @classmethod
     def of(
-        cls, problem_class: ProblemClass, budget: Budget, declared: Declared, projection: str
+        cls, problem_class: ProblemClass, budget: Budget, declared: LinfDeclaration, projection: str
     ) -> _Numbers:
         """Compute the parameters.
 
@@ -313,7 +313,7 @@ def _smoothing(problem_class: ProblemClass, numbers: _Numbers, regularisation: f
 def _mechanism(
     problem_class: ProblemClass,
     budget: Budget,
-    declared: Declared,
+    declared: LinfDeclaration,
     regularisation: float,
     smoothing: float,
 ) -> GaussianMechanism[RegularisedMinimiser] | LaplaceMechanism[SparseMinimiser]:
@@ -331,7 +331,11 @@ def _mechanism(
 
 
 def run(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: LinfStatic,
+    params: OneShotParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Run:
     """Minimise, add noise, project."""
     del execution
@@ -342,7 +346,7 @@ def run(
         released = linf_projection(constraint, released)
     elif static.projection == "l2":
         released = constraint.project(released)
-    return Run(released, Secret(minimiser))
+    return Run(released, MinimiserSecret(minimiser))
 
 
 LINF_OUTPUT_PERTURBATION = Algorithm(
@@ -352,7 +356,7 @@ LINF_OUTPUT_PERTURBATION = Algorithm(
     mechanism=GaussianMechanism[RegularisedMinimiser] | LaplaceMechanism[SparseMinimiser],
     run=run,
     rate=rate,
-    declares=Declared,
+    declares=LinfDeclaration,
     float64=True,
     cites=("ghazi2024",),
 )

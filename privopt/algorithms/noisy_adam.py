@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import optax
 
-from privopt.algorithms.first_order import IN_STEPS, descend, private_gradient, rate_of
+from privopt.algorithms.descent import IN_STEPS, Batching, Descent
 from privopt.arguments import real, shown
 from privopt.convex import Output, StepSizes, Update, corrected_adam
 from privopt.core import Algorithm, Plan, planner
@@ -91,25 +94,25 @@ def noisy_adam(
         raise ValueError(f"weight_decay must be non-negative and finite, got {shown(weight_decay)}")
     if noise_correction and weight_decay:
         raise ValueError(f"weight_decay must be 0 with noise_correction, got {shown(weight_decay)}")
-    mechanism = private_gradient(
-        "noisy_adam", problem_class, budget,
-        steps=steps, clip=clip, clip_norm=clip_norm, clipping=clipping,
-        batch_size=batch_size, rate=rate, sampler=sampler, capacity=capacity, cycle=cycle,
-        noise=noise, plain=False,
+    means: dict[str, float] = {"b1": float(b1), "b2": float(b2)}
+    method = Descent(
+        steps=steps, batches=Batching(batch_size, rate, sampler, capacity, cycle),
+        clip=clip, clip_norm=clip_norm, clipping=clipping, noise=noise,
+        update=Update.of(optax.adamw, **means, weight_decay=float(weight_decay)),
+        step_size=step_size, output=output, record=record,
     )  # fmt: skip
-    update = Update.of(optax.adamw, b1=float(b1), b2=float(b2), weight_decay=float(weight_decay))
-    if noise_correction:
-        if not isinstance(mechanism.noise, IndependentNoise):
-            raise ValueError(
-                "noise must be independent with noise_correction, which takes the same variance "
-                f"out of every step, got {shown(noise)}"
-            )
-        variance = mechanism.scale**2
-        update = Update.of(corrected_adam, noise_variance=variance, b1=float(b1), b2=float(b2))
-    return descend(
-        NOISY_ADAM, problem_class, budget, mechanism,
-        step_size=step_size, update=update, output=output, record=record, gradient_mapping=True,
-    )  # fmt: skip
+    plan = method.calibrate(problem_class, budget, NOISY_ADAM)
+    if not noise_correction:
+        return plan
+    mechanism: Any = plan.params.mechanism
+    if not isinstance(mechanism.noise, IndependentNoise):
+        raise ValueError(
+            "noise must be independent with noise_correction, which takes the same variance out "
+            f"of every step, got {shown(noise)}"
+        )
+    corrected = Update.of(corrected_adam, noise_variance=mechanism.scale**2, **means)
+    method = replace(method, update=corrected)
+    return method.plan(NOISY_ADAM, problem_class, budget, mechanism, plan.declared)
 
 
 NOISY_ADAM = Algorithm(
@@ -117,8 +120,6 @@ NOISY_ADAM = Algorithm(
     summary="Adam on clipped Poisson batches with Gaussian noise",
     plan=noisy_adam,
     **IN_STEPS,
-    rate=rate_of,
     gathers=True,
-    public_terms=True,
     cites=("abadi2016", "kingma2015"),
 )

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import dp_accounting as dp
 from jax import Array
 
-from privopt.algorithms.choices import Static
-from privopt.algorithms.one_shot import (
-    Params,
+from privopt.algorithms.shared import (
+    OneShotParams,
+    Static,
     minimiser_of,
     planned,
     require_convex_lipschitz,
@@ -67,7 +67,7 @@ class ObjectivePerturbationRelease(NamedTuple):
         return dp.ComposedDpEvent((self.tilt.event(relation), self.finish.event(relation)))
 
 
-class Secret(NamedTuple):
+class TiltedSecret(NamedTuple):
     """The tilt, and the minimiser before the second noise."""
 
     tilt: Array
@@ -251,7 +251,11 @@ def _pure_noise(
 
 
 def run(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: Static,
+    params: OneShotParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Run:
     """Sample the tilt, minimise, add the second noise, project."""
     del execution
@@ -260,7 +264,7 @@ def run(
     centre = objective.constraint.centre_point(static.dim, objective.dtype)
     minimiser = minimiser_of(mechanism.tilt.query, objective, centre, tilt)
     noisy = mechanism.finish.add_noise(stream(key, "solver"), minimiser)
-    return Run(objective.constraint.project(noisy), Secret(tilt, minimiser))
+    return Run(objective.constraint.project(noisy), TiltedSecret(tilt, minimiser))
 
 
 OBJECTIVE_PERTURBATION = Algorithm(

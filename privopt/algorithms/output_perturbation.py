@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from jax import Array
 
-from privopt.algorithms.choices import Static
-from privopt.algorithms.one_shot import (
+from privopt.algorithms.shared import (
     SMOOTHING_SHARE,
-    Params,
-    Secret,
+    MinimiserSecret,
+    OneShotParams,
+    Static,
     check_gaussian,
     envelope_width,
     minimiser_of,
@@ -40,7 +40,7 @@ _Kind: TypeAlias = type[GaussianMechanism[Any]] | type[NormLaplaceMechanism[Any]
 _KINDS: dict[str, _Kind] = {"gaussian": GaussianMechanism, "norm_laplace": NormLaplaceMechanism}
 
 
-class Declared(NamedTuple):
+class OutputDeclaration(NamedTuple):
     """Declaration that the gradient vanishes at the minimiser of every data set."""
 
     stationary: bool
@@ -125,14 +125,16 @@ def output_perturbation(
         problem_class, budget.relation, regularisation=regularisation, smoothing=smoothing
     )
     mechanism = kind.calibrated(query, budget)
-    return planned(OUTPUT_PERTURBATION, problem_class, budget, mechanism, Declared(stationary))
+    return planned(
+        OUTPUT_PERTURBATION, problem_class, budget, mechanism, OutputDeclaration(stationary)
+    )
 
 
 def rate(plan: Plan) -> Rate:
     """Return the rate, by the norm of the noise or its square."""
     params: Any = plan.params
     (mechanism,), facts, declared = params, plan.problem_class, plan.declared
-    assert isinstance(declared, Declared)
+    assert isinstance(declared, OutputDeclaration)
     query, kind = mechanism.query, type(mechanism)
     if query.gradient.changes(facts):
         return no_rate("gradients are clipped or divided")
@@ -181,7 +183,11 @@ def _smoothing(
 
 
 def run(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: Static,
+    params: OneShotParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Run:
     """Solve, add noise, project."""
     del execution
@@ -189,7 +195,7 @@ def run(
     centre = objective.constraint.centre_point(static.dim, objective.dtype)
     minimiser = minimiser_of(mechanism.query, objective, centre)
     noisy = mechanism.add_noise(stream(key, "noise"), minimiser)
-    return Run(objective.constraint.project(noisy), Secret(minimiser))
+    return Run(objective.constraint.project(noisy), MinimiserSecret(minimiser))
 
 
 OUTPUT_PERTURBATION = Algorithm(
@@ -199,7 +205,7 @@ OUTPUT_PERTURBATION = Algorithm(
     mechanism=GaussianMechanism[RegularisedMinimiser] | NormLaplaceMechanism[RegularisedMinimiser],
     run=run,
     rate=rate,
-    declares=Declared,
+    declares=OutputDeclaration,
     float64=True,
     cites=("chaudhuri2011",),
 )

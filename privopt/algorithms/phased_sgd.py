@@ -13,10 +13,9 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt import convex, draws
-from privopt.algorithms.choices import require_delta
-from privopt.algorithms.one_shot import Params
+from privopt.algorithms.shared import OneShotParams, require_delta
 from privopt.arguments import positive_number
-from privopt.convex import Average, Descent, EmpiricalRisk, FirstOrder, StepSizes, Update
+from privopt.convex import Average, EmpiricalRisk, FirstOrder, Iteration, StepSizes, Update
 from privopt.core import Algorithm, Execution, Plan, Run, Steps, planner, whole
 from privopt.mechanisms import GaussianMechanism, OnePass
 from privopt.mechanisms.batches.batches import present
@@ -36,14 +35,14 @@ from privopt.theory import (
 _SGD = Update.of(optax.sgd)
 
 
-class Static(NamedTuple):
+class PhasedStatic(NamedTuple):
     """Shape of a run: ``n`` determines the number of phases and their lengths."""
 
     n: int
     dim: int
 
 
-class Secret(NamedTuple):
+class PhasedSecret(NamedTuple):
     """``v_k``, the last average before noise."""
 
     average: Array
@@ -121,8 +120,8 @@ def phased_sgd(
         PHASED_SGD,
         problem_class,
         budget,
-        Params(mechanism),
-        Static(problem_class.n, problem_class.dim),
+        OneShotParams(mechanism),
+        PhasedStatic(problem_class.n, problem_class.dim),
     )
 
 
@@ -136,7 +135,7 @@ def rate(plan: Plan) -> Rate:
     return phased_rate(facts, step_size=query.step_size, noise_std=mechanism.scale)
 
 
-class State(NamedTuple):
+class PhasedState(NamedTuple):
     """State after ``t`` records: last released ``w_i``, its average ``v_i``, and the phase."""
 
     t: Array
@@ -146,7 +145,11 @@ class State(NamedTuple):
 
 
 def steps(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: PhasedStatic,
+    params: OneShotParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Steps:
     """Return all phases, as one loop around the pass of a phase."""
     del execution  # a step reads one record
@@ -157,18 +160,18 @@ def steps(
     lengths, firsts = jnp.array(sizes), jnp.cumsum(jnp.array((0, *sizes)))[:-1]
     shrinks = jnp.array([4.0**-i for i in range(len(sizes))], objective.dtype)
 
-    def phase(i: Array, start: Pytree) -> Descent:
+    def phase(i: Array, start: Pytree) -> Iteration:
         method = FirstOrder(StepSizes(shrinks[i] * query.step_size), _SGD, Average())
         oracle = replace(answers, first=firsts[i], steps=lengths[i])
         return method.of(oracle, constraint, start, key)
 
-    def init() -> State:
+    def init() -> PhasedState:
         start = objective.start(static.dim)
         first = phase(jnp.asarray(0), start).init()
-        return State(jnp.zeros_like(firsts[0]), start, start, first)
+        return PhasedState(jnp.zeros_like(firsts[0]), start, start, first)
 
-    def until(state: State, last: Array) -> State:
-        def one_phase(state: State) -> State:
+    def until(state: PhasedState, last: Array) -> PhasedState:
+        def one_phase(state: PhasedState) -> PhasedState:
             i = jnp.searchsorted(firsts, state.t, side="right") - 1
             end = jnp.minimum(lengths[i], last - firsts[i])
             inner = phase(i, state.released).until(state.inner, end)
@@ -177,19 +180,21 @@ def steps(
 
         return jax.lax.while_loop(lambda state: state.t < last, one_phase, state)
 
-    def ended(i: Array, state: State) -> State:
+    def ended(i: Array, state: PhasedState) -> PhasedState:
         average = state.inner.mean
         answer, restored = ravel_pytree(average)
         scale: Any = shrinks[i] * mechanism.scale
         noisy = mechanism._replace(scale=scale).add_noise(jax.random.fold_in(noise_key, i), answer)
         released = constraint.project(restored(noisy))
-        return State(state.t, released, average, phase(i, released).init())
+        return PhasedState(state.t, released, average, phase(i, released).init())
 
-    return Steps(sum(sizes), init, until, lambda state: Run(state.released, Secret(state.average)))
+    return Steps(
+        sum(sizes), init, until, lambda state: Run(state.released, PhasedSecret(state.average))
+    )
 
 
 def rows(
-    static: Static, params: Params, key: Array, t: Array, records: Array | int
+    static: PhasedStatic, params: OneShotParams, key: Array, t: Array, records: Array | int
 ) -> tuple[Array, Array]:
     """Return index and mask of the single record of step ``t``."""
     del params
@@ -197,7 +202,7 @@ def rows(
     return present(jax.lax.dynamic_slice(order, (t,), (1,)), records)
 
 
-def step_count(static: Static, params: Params) -> int:
+def step_count(static: PhasedStatic, params: OneShotParams) -> int:
     """Return the number of records of all phases, which is less than ``n``."""
     del params
     return sum(phase_sizes(static.n))

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-from privopt.algorithms.choices import MODES, Static
-from privopt.algorithms.one_shot import Params, check_gaussian, planned
+from privopt.algorithms.shared import MODES, OneShotParams, Static, check_gaussian, planned
 from privopt.arguments import member, shown
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -20,7 +19,7 @@ from privopt.streams import stream
 from privopt.theory import Body, Rate, no_rate, projection_mechanism_rate
 
 
-class Secret(NamedTuple):
+class MeanSecret(NamedTuple):
     """The mean of the clipped records, and the number of changed records.
 
     The rate requires that no record is changed.
@@ -163,7 +162,11 @@ def rate_with(problem_class: ProblemClass, query: ClippedMean, rate: Rate) -> Ra
 
 
 def run(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: Static,
+    params: OneShotParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Run:
     """Clip, sum, add noise, project onto the body and onto the problem's set."""
     del static, execution
@@ -172,7 +175,7 @@ def run(
     point = mechanism.release(stream(key, "noise"), mean)
     if not isinstance(mechanism.body, WholeSpace):
         point = objective.constraint.project(point)
-    return Run(point, Secret(mean, mechanism.query.clipped(objective)))
+    return Run(point, MeanSecret(mean, mechanism.query.clipped(objective)))
 
 
 PROJECTION_MECHANISM = Algorithm(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import Static
+from privopt.algorithms.shared import Static
 from privopt.arguments import real, shown
 from privopt.convex import EmpiricalRisk
 from privopt.convex.quadratic import FLATTEST, eigenbasis, minimise_quadratic
@@ -21,14 +21,14 @@ from privopt.theory import Rate, no_rate, sufficient_statistics_rate, sufficient
 Mechanism = GaussianMechanism[ClippedMoments] | NormLaplaceMechanism[ClippedMoments]
 
 
-class Params(NamedTuple):
+class StatisticsParams(NamedTuple):
     """The mechanism, and the least eigenvalue of the regularised matrix."""
 
     mechanism: Mechanism
     floor: float
 
 
-class Secret(NamedTuple):
+class StatisticsSecret(NamedTuple):
     """The moments before noise, and the number of changed records.
 
     The bound requires that no record is changed.
@@ -117,14 +117,16 @@ def sufficient_statistics(
     kind = GaussianMechanism if budget.delta > 0.0 else NormLaplaceMechanism
     mechanism = kind.calibrated(query, budget)
     floor = matrix_noise(mechanism) if floor is None else float(floor)
-    params = Params(mechanism, max(floor, FLATTEST * query.feature_clip**2) if raised else floor)
+    params = StatisticsParams(
+        mechanism, max(floor, FLATTEST * query.feature_clip**2) if raised else floor
+    )
     return Plan(SUFFICIENT_STATISTICS, problem_class, budget, params, Static(problem_class.dim))
 
 
 def rate(plan: Plan) -> Rate:
     """Return the rate, by the noise and the least eigenvalue."""
     params = plan.params
-    assert isinstance(params, Params)
+    assert isinstance(params, StatisticsParams)
     mechanism, query = params.mechanism, params.mechanism.query
     if query.changes(plan.problem_class):
         return no_rate("records may be clipped below the declared norm", whole_class=False)
@@ -155,7 +157,11 @@ def matrix_noise(mechanism: Mechanism) -> float:
 
 
 def run(
-    static: Static, params: Params, objective: EmpiricalRisk, key: Array, execution: Execution
+    static: Static,
+    params: StatisticsParams,
+    objective: EmpiricalRisk,
+    key: Array,
+    execution: Execution,
 ) -> Run:
     """Clip, sum, add noise, compute the eigenvectors, minimise."""
     del execution
@@ -167,7 +173,9 @@ def run(
     eigenvalues, vectors = eigenbasis(matrix)
     eigenvalues = eigenvalues + jnp.maximum(params.floor - eigenvalues[0], 0.0)
     point = minimise_quadratic(eigenvalues, vectors, linear, constraint, centre)
-    return Run(jnp.where(jnp.isfinite(point).all(), point, centre), Secret(moments, clipped))
+    return Run(
+        jnp.where(jnp.isfinite(point).all(), point, centre), StatisticsSecret(moments, clipped)
+    )
 
 
 SUFFICIENT_STATISTICS = Algorithm(

@@ -18,9 +18,9 @@ from privopt.convex.features import (
     shortened,
 )
 from privopt.convex.first_order import (
-    Descent,
     FirstOrder,
     Iterates,
+    Iteration,
     Observer,
     Oracle,
     Path,
@@ -74,7 +74,6 @@ __all__ = [
     "BatchRisk",
     "ConstraintSet",
     "DenseFeatures",
-    "Descent",
     "Distance",
     "Draw",
     "EmpiricalRisk",
@@ -87,6 +86,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "Iterates",
+    "Iteration",
     "L1Ball",
     "L1L2Ball",
     "L2Ball",

@@ -201,7 +201,7 @@ class FirstOrder:
         key: Array,
         observer: Observer | None = None,
         losses: Pytree = None,
-    ) -> Descent:
+    ) -> Iteration:
         """Return the run from the public point ``start``; only the observer uses ``losses``.
 
         Only the output rule uses ``stream(key, "output")``.
@@ -209,7 +209,7 @@ class FirstOrder:
         steps, dtype = jnp.asarray(oracle.steps), jax.tree.leaves(start)[0].dtype
         sizes = self.step_sizes
         total = None if oracle.stops else steps
-        return Descent(
+        return Iteration(
             oracle=oracle,
             constraint=constraint,
             start=start,
@@ -236,7 +236,7 @@ class FirstOrder:
 
 
 @dataclass(frozen=True)
-class Descent:
+class Iteration:
     """Run of a method on an oracle: ``init``, then ``step`` repeatedly, then ``ends``.
 
     :meth:`FirstOrder.of` constructs it inside the compiled program.

@@ -19,7 +19,8 @@ from jax import Array
 
 import privopt
 from privopt import problems
-from privopt.algorithms.first_order import Static, steps_of
+from privopt.algorithms.descent import steps_of
+from privopt.algorithms.shared import Static
 from privopt.convex import FirstOrder, L1Ball, Oracle, StepSizes, Update, last_iterate
 from privopt.core import Algorithm, Plan, planner, whole
 from privopt.mechanisms import ClippedGradient

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privopt.algorithms.choices import is_plain, output_rule, step_rule
+from privopt.algorithms.descent_rates import is_plain, output_rule, step_rule
 from privopt.convex import WholeSpace
 from privopt.core import Plan
 from privopt.mechanisms import AllRecords, GaussianMechanism, IndependentNoise

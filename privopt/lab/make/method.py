@@ -18,7 +18,7 @@ from jax import Array
 from optax import GradientTransformation
 
 from privopt.algorithms import ALGORITHMS
-from privopt.algorithms.choices import Optimiser
+from privopt.algorithms.descent import Optimiser
 from privopt.arguments import member, positive_integer, positive_number, shown
 from privopt.convex import StepSizes, Update
 from privopt.release import Pytree

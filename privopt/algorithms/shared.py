@@ -1,4 +1,4 @@
-"""Helpers shared by output perturbation, objective perturbation and the other one-shot methods."""
+"""Helpers shared by several algorithms: shapes, one-shot plans and checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.choices import Static
+from privopt.arguments import shown
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Plan
 from privopt.spec import Budget, ProblemClass
@@ -17,7 +17,17 @@ SMOOTHING_SHARE = 0.01
 """Bias of Moreau envelopes relative to the cost of noise."""
 
 
-class Params(NamedTuple):
+MODES = ("tight", "paper")
+"""Least noise of our accountant, or the published noise."""
+
+
+class Static(NamedTuple):
+    """Shape of a run."""
+
+    dim: int
+
+
+class OneShotParams(NamedTuple):
     """Parameters of a one-shot method: its mechanism."""
 
     mechanism: Any
@@ -31,14 +41,23 @@ def planned(
     declared: object = None,
 ) -> Plan:
     """Return the plan of a one-shot method."""
-    params, static = Params(mechanism), Static(problem_class.dim)
+    params, static = OneShotParams(mechanism), Static(problem_class.dim)
     return Plan(algorithm, problem_class, budget, params, static, declared)
 
 
-class Secret(NamedTuple):
+class MinimiserSecret(NamedTuple):
     """The minimiser before noise."""
 
     minimiser: Array
+
+
+def require_delta(algorithm: str, budget: Budget) -> None:
+    """Check that ``delta`` is positive, as Gaussian noise requires."""
+    if budget.delta == 0.0:
+        raise ValueError(
+            f"delta must be positive for the Gaussian noise of {algorithm}, got "
+            f"{shown(budget.delta)}"
+        )
 
 
 def check_gaussian(noise: str | None, budget: Budget) -> None:
