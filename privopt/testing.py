@@ -16,7 +16,7 @@ from privopt.audit import Pair, attackable, audit, least_runs, replay, worst_pai
 from privopt.audit.pairs import choices_of
 from privopt.core import Plan, run, run_many
 from privopt.core.parameters import scaled
-from privopt.core.replicates import run_one
+from privopt.core.replicates import run_all
 from privopt.problems import Problem
 from privopt.spec import Budget
 from privopt.streams import as_key
@@ -180,9 +180,9 @@ def _keys(pair: Pair, key: Array) -> str:
 
 def _programs(pair: Pair, other: Plan, key: Array) -> str:
     run(pair.plan, pair.one, key)
-    before = run_one._cache_size()  # type: ignore[attr-defined]
+    before = run_all._cache_size()  # type: ignore[attr-defined]
     run(other, pair.one, jax.random.fold_in(key, 1))
-    made = run_one._cache_size() - before  # type: ignore[attr-defined]
+    made = run_all._cache_size() - before  # type: ignore[attr-defined]
     return f"another budget compiles {made} more: a number is static" if made else ""
 
 

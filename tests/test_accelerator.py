@@ -28,9 +28,6 @@ from privopt.convex import (
 )
 from privopt.convex.loops import BLOCK
 from privopt.core import Execution
-from privopt.core.parameters import device_numbers
-from privopt.core.replicates import run_one
-from privopt.core.running import precision_dtype
 from privopt.factorisations import FACTORISATIONS
 from privopt.mechanisms import ClippedGradient, clipped_gradient_sum
 from privopt.problems import Problem
@@ -83,9 +80,7 @@ def traced(name, kind, choices=(), runs=1):
     facts = where.problem_class
     plan = privopt.ALGORITHMS[name].plan(facts, BUDGET, **CHOICES[name] | dict(choices))
     if runs == 1:
-        numbers = device_numbers(plan.params, precision_dtype(plan, where.objective.dtype))
-        given = plan.algorithm, plan.static, Execution(), (numbers, np.uint32(0)), where.source
-        return run_one.trace(*given, KEYS[0])
+        return jax.jit(lambda key: privopt.run(plan, where, key)).trace(KEYS[0])
     many = lambda keys: privopt.run_many(runs * [plan], where, keys, execution=TOGETHER)  # noqa: E731
     return jax.jit(many).trace(KEYS)
 

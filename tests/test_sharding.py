@@ -15,7 +15,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import privopt
-from privopt.core import running
+from privopt.core import replicates
 from privopt.problems import logistic
 from privopt.spec import ProblemClass
 
@@ -70,8 +70,10 @@ def transfers(plan, problem, monkeypatch):
     """How many numbers each collective of the compiled run has."""
     asked = []
     with monkeypatch.context() as patched:
-        original = running.run_one
-        patched.setattr(running, "run_one", lambda *given: asked.append(given) or original(*given))
+        original = replicates.run_all
+        patched.setattr(
+            replicates, "run_all", lambda *given: asked.append(given) or original(*given)
+        )
         privopt.run(plan, problem, jax.random.key(0))
     text = original.lower(*asked[0]).compile().as_text()
     shapes = (re.findall(r"\w+\[([\d,]*)\]", found) for found in COLLECTIVE.findall(text))

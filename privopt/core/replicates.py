@@ -48,23 +48,6 @@ def key_of_stream(key: Array, number: ArrayLike) -> Array:
     return jnp.where(number == 0, key, jax.random.fold_in(stream(key, "runs"), number))
 
 
-@partial(jax.jit, static_argnames=("algorithm", "static", "execution"))
-def run_one(
-    algorithm: Algorithm,
-    static: Hashable,
-    execution: Execution,
-    numbers: tuple[Parameters, ArrayLike],
-    source: Source,
-    key: Array,
-) -> Run:
-    """Run one replicate. ``numbers`` are the parameters of the plan and the number of the stream.
-
-    Options that only affect memory and speed are in ``execution``.
-    """
-    arguments = run_arguments(algorithm, static, execution, numbers, source, key)
-    return cast_back(algorithm, source, algorithm.run(*arguments))
-
-
 def run_arguments(
     algorithm: Algorithm,
     static: Hashable,
@@ -73,7 +56,10 @@ def run_arguments(
     source: Source,
     key: Array,
 ) -> tuple[Any, ...]:
-    """Return the arguments of ``Algorithm.run`` and ``Algorithm.steps`` for one replicate."""
+    """Return the arguments of ``Algorithm.run`` and ``Algorithm.steps`` for one replicate.
+
+    ``numbers`` are the parameters of the plan and the number of the stream.
+    """
     params, number = numbers
     arguments = algorithm, static, execution, params, source, replicate_keys(source, key, number)
     if algorithm.coins is None:
@@ -137,10 +123,10 @@ def run_chunks(
     if execution.chunk is not None:
         width = min(count, max(1, execution.chunk // group))
     elif mode == "together" and not _is_traced((numbers, source, groups)):
-        width = _fitting(lambda width: _run_many.trace(*arguments(0, width)).jaxpr.jaxpr, count)
+        width = _fitting(lambda width: run_all.trace(*arguments(0, width)).jaxpr.jaxpr, count)
 
     def chunk(first: int) -> Run:
-        result, size = _run_many(*arguments(first, width)), min(width, count - first)
+        result, size = run_all(*arguments(first, width)), min(width, count - first)
         if size * group == jax.tree.leaves(result)[0].shape[1]:
             return result
         # Slicing a sharded array needs a collective, and two at once can deadlock.
@@ -218,7 +204,7 @@ def _joined(chunk: Callable[[int], Run], firsts: range, count: int, group: int) 
 
 
 @partial(jax.jit, static_argnames=("algorithm", "static", "execution", "mesh"))
-def _run_many(
+def run_all(
     algorithm: Algorithm,
     static: Hashable,
     execution: Execution,
@@ -227,6 +213,7 @@ def _run_many(
     groups: Array,
     mesh: Mesh,
 ) -> Run:
+    """Run every plan with every key of ``groups``; leaves have leading axes ``(plans, keys)``."""
     over = jax.vmap if execution.replicates == "together" else _mapped
     inner = replace(execution, replicates=None)
 
@@ -276,4 +263,11 @@ def _run_many(
 
 def _mapped(function: Callable[..., Run]) -> Callable[..., Run]:
     """Return ``function`` over leading axes, one element at a time."""
-    return lambda *arguments: jax.lax.map(lambda each: function(*each), arguments)
+
+    def mapped(*arguments: Pytree) -> Run:
+        if jax.tree.leaves(arguments)[0].shape[0] > 1:
+            return jax.lax.map(lambda each: function(*each), arguments)
+        single = function(*jax.tree.map(lambda leaf: leaf[0], arguments))  # without a loop
+        return jax.tree.map(lambda leaf: leaf[None], single)
+
+    return mapped

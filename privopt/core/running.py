@@ -14,12 +14,13 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from privopt.arguments import count, described, instance, shown
 from privopt.core.fitting import Problem, check_problem
 from privopt.core.parameters import Parameters, device_numbers, padded_alike
 from privopt.core.plan import Plan
-from privopt.core.replicates import run_chunks, run_one
+from privopt.core.replicates import run_chunks
 from privopt.core.runs import Execution, Run
 from privopt.streams import as_key
 
@@ -83,12 +84,11 @@ def run(
     check_problem(plan, problem)
     key = as_key(key)
     check_stream(stream)
-    execution = replace(instance("execution", execution, Execution), chunk=None, replicates=None)
-    with precision(plan):
-        params = device_numbers(plan.params, precision_dtype(plan, problem.objective.dtype))
-        numbers = params, np.uint32(stream)
-        result = run_one(plan.algorithm, plan.static, execution, numbers, problem.source, key)
-    return in_shape(result, problem.shape)
+    instance("execution", execution, Execution)
+    single = replace(execution, chunk=None, replicates="in_turn")
+    streams = np.array([stream], np.uint32)
+    result = _run_plans(plan, [plan.params], streams, problem, key.reshape(1, 1), single)
+    return jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[2:]), result)
 
 
 def run_many(
@@ -154,13 +154,24 @@ def run_many(
     streams = np.arange(len(params), dtype=np.uint32)
     if common_random_numbers:
         streams = np.zeros_like(streams)
-    with precision(first):
-        dtype = precision_dtype(first, problem.objective.dtype)
+    return _run_plans(first, params, streams, problem, keys.reshape(-1, group), execution)
+
+
+def _run_plans(
+    plan: Plan,
+    params: Sequence[Parameters],
+    streams: NDArray[np.uint32],
+    problem: Problem,
+    groups: Array,
+    execution: Execution,
+) -> Run:
+    """Run plans that share the program of ``plan`` with every key; leaves are (plans, keys)."""
+    with precision(plan):
+        dtype = precision_dtype(plan, problem.objective.dtype)
         numbers = [device_numbers(each, dtype) for each in params]
         stacked = jax.tree.map(lambda *values: np.stack(values), *numbers)
-        groups = keys.reshape(-1, group)
         result = run_chunks(
-            first.algorithm, first.static, execution, (stacked, streams), problem.source, groups
+            plan.algorithm, plan.static, execution, (stacked, streams), problem.source, groups
         )
     return in_shape(result, problem.shape)
 

@@ -221,7 +221,7 @@ def test_equal_shapes_compile_once(tmp_path, events_of, demo):
     fresh = replace(demo, base=Setting(n=1000, dim=7, epsilon=1.0))  # a dimension of its own
     with compile_clock() as clock:
         result, events = events_of(tmp_path, fresh)
-    runs = [name for name in clock.programs if "_run_many" in name]
+    runs = [name for name in clock.programs if "run_all" in name]
     assert len(runs) == 1, clock.programs
     first, *others = [event for event in events if isinstance(event, Finished)]
     assert first.compile_seconds > 0.0

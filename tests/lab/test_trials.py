@@ -238,7 +238,7 @@ def test_all_trials_share_one_program(sloped, tmp_path):
     with compile_clock() as clock:
         result = run(fresh, tmp_path)
     assert result.cells == 2 * 4 * 5
-    assert sum("_run_many" in name for name in clock.programs) == 1, clock.programs
+    assert sum("run_all" in name for name in clock.programs) == 1, clock.programs
     again = run(fresh, tmp_path)
     assert again.reused == result.cells
 
