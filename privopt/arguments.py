@@ -67,6 +67,10 @@ Kind = TypeVar("Kind")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class WrongTypeError(TypeError, ValueError):
+    """Argument of a wrong type; a ``ValueError`` too, like the errors of scikit-learn."""
+
+
 class Catalogue(dict[str, Kind]):
     """Objects of one kind by name; an unknown name raises ``KeyError`` with the known names."""
 
@@ -104,7 +108,7 @@ class Names(StrEnum):
 def real(name: str, value: object) -> float:
     """Return ``value`` as a float."""
     if not _is_real(value):
-        raise ValueError(f"{name} must be a real number, got {shown(value)}")
+        raise WrongTypeError(f"{name} must be a real number, got {shown(value)}")
     try:
         return float(value)
     except OverflowError:
@@ -114,28 +118,31 @@ def real(name: str, value: object) -> float:
 def flag(name: str, value: object) -> bool:
     """Return ``value`` if it is True or False."""
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+        raise WrongTypeError(f"{name} must be True or False, got {shown(value)}")
     return value
 
 
 def positive_number(name: str, value: object) -> float:
     """Return ``value`` as a positive finite float."""
     if not (_is_real(value) and 0.0 < real(name, value) < math.inf):
-        raise ValueError(f"{name} must be positive and finite, got {shown(value)}")
+        error = ValueError if _is_real(value) else WrongTypeError
+        raise error(f"{name} must be positive and finite, got {shown(value)}")
     return real(name, value)
 
 
 def positive_integer(name: str, value: object) -> int:
     """Return ``value`` as a positive int."""
     if not (_is_whole(value) and int(value) >= 1):
-        raise ValueError(f"{name} must be a positive integer, got {shown(value)}")
+        error = ValueError if _is_real(value) else WrongTypeError
+        raise error(f"{name} must be a positive integer, got {shown(value)}")
     return int(value)
 
 
 def count(name: str, value: object) -> int:
     """Return ``value`` as an int in ``[1, 2^31)``, the range of counters on a device."""
     if not (_is_whole(value) and 1 <= int(value) <= _INT32_MAX):
-        raise ValueError(f"{name} must be an integer from 1 to {_INT32_MAX}, got {shown(value)}")
+        error = ValueError if _is_real(value) else WrongTypeError
+        raise error(f"{name} must be an integer from 1 to {_INT32_MAX}, got {shown(value)}")
     return int(value)
 
 
@@ -144,7 +151,7 @@ def instance(name: str, value: object, kind: type[Kind]) -> Kind:
     if isinstance(value, kind):
         return value
     article = "an" if kind.__name__[0] in "AEIO" else "a"
-    raise ValueError(f"{name} must be {article} {kind.__name__}, got {described(value)}")
+    raise WrongTypeError(f"{name} must be {article} {kind.__name__}, got {described(value)}")
 
 
 def answering(name: str, value: Any, members: Iterable[str], names: Iterable[str] = ()) -> Any:
@@ -154,7 +161,7 @@ def answering(name: str, value: Any, members: Iterable[str], names: Iterable[str
     """
     if isinstance(value, type) or not all(hasattr(value, each) for each in members):
         instead = f"be one of {', '.join(names)}, or " if names else ""
-        raise ValueError(
+        raise WrongTypeError(
             f"{name} must {instead}answer {', '.join(members)}, got {described(value)}"
         )
     return value
@@ -200,7 +207,8 @@ def member(
     names = list(known)
     if not (isinstance(value, str) and value in names):
         hint = suggestion(value, names, synonyms)
-        raise ValueError(f"{name} must be one of {', '.join(names)}, got {shown(value)}{hint}")
+        error = ValueError if isinstance(value, str) else WrongTypeError
+        raise error(f"{name} must be one of {', '.join(names)}, got {shown(value)}{hint}")
 
 
 def suggestion(value: object, known: Iterable[str], synonyms: dict[str, str] | None = None) -> str:
@@ -227,8 +235,9 @@ def check_fields(name: str, record: Any) -> None:
 def checked(function: Function) -> Function:
     """Decorate a public function: check arguments against their annotations before the call.
 
-    ``ValueError`` names the argument, the expected type and the received type. Without the check,
-    an error from inside a computation could contain the argument.
+    ``WrongTypeError`` names the argument, the expected type and the received type. Without the
+    check, an error from inside a computation could contain the argument.
+
     Examples
     --------
     >>> @checked
@@ -236,7 +245,7 @@ def checked(function: Function) -> Function:
     ...     return size / 2
     >>> half([1.0])
     Traceback (most recent call last):
-    ValueError: size must be a real number, got an object of type list and length 1
+    privopt.arguments.WrongTypeError: size must be a real number, got an object of type list and length 1
     """
     parameters = signature(function)
 
@@ -256,7 +265,7 @@ def checked(function: Function) -> Function:
 def check_type(name: str, value: object, hint: Any) -> None:
     """Check that ``value`` has the type ``hint``, which may be generic: ``Mechanism[Query]``."""
     if not _has_type(value, hint):
-        raise ValueError(f"{name} must be {_described_type(hint)}, got {shown(value)}")
+        raise WrongTypeError(f"{name} must be {_described_type(hint)}, got {shown(value)}")
 
 
 def _described_type(hint: Any) -> str:

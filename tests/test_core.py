@@ -5,6 +5,7 @@ import itertools
 import math
 import pickle
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -553,3 +554,21 @@ def test_arguments_in_each_others_place(message):
     keys = jax.random.split(jax.random.key(0), 2)
     with pytest.raises(ValueError, match=message):
         SWAPPED[message](DP_GD.plan(CLASS, BUDGET, steps=5), problem(), keys)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "bad"),
+    [
+        ({"clip": "1"}, {"clip": -1.0}),
+        ({"steps": None, "noise": 3}, {"noise": "pink"}),
+        ({"clip_norm": 2}, {"clip_norm": "l3"}),
+    ],
+)
+def test_a_wrong_type_is_a_type_error_and_a_value_error(wrong, bad):
+    plan = partial(privopt.dp_gd, CLASS, BUDGET)
+    with pytest.raises(TypeError) as error:
+        plan(**wrong)
+    assert isinstance(error.value, ValueError)  # as in scikit-learn
+    with pytest.raises(ValueError, match=f"{[*bad][-1]} must") as error:
+        plan(**bad)
+    assert not isinstance(error.value, TypeError)

@@ -238,7 +238,8 @@ def test_all_trials_share_one_program(sloped, tmp_path):
     with compile_clock() as clock:
         result = run(fresh, tmp_path)
     assert result.cells == 2 * 4 * 5
-    assert sum("run_all" in name for name in clock.programs) == 1, clock.programs
+    programs = [name for name in clock.programs if "run_all" in name]
+    assert len(programs) == 2, clock.programs  # all trials, and the non-private twin
     again = run(fresh, tmp_path)
     assert again.reused == result.cells
 

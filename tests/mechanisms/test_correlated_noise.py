@@ -303,7 +303,7 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
         (lambda: BufferedNoise([3.0], [1.0]).factorisation(2000), "omega must give C an inverse"),
         (lambda: RestartedNoise(TreeNoise(), 0), "period must be an integer from 1"),
         (lambda: RestartedNoise("tree", 4), "noise must answer init, update, factorisation, event"),
-        (lambda: noise_of("ternary", 4), "name must be one of independent, tree"),
+        (lambda: noise_of("ternary", 4), "noise must be one of independent, tree"),
         (lambda: noise_of("tree", 4, band=2), "band must be left out for tree, got 2"),
         (lambda: noise_of("banded", 4, band=5), "band must be at most steps=4, got 5"),
         (lambda: noise_of("tree", 4, optimise=True), "optimise must be False for tree"),

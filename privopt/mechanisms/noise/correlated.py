@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
-from privopt.arguments import answering, checked, count, described, shown
+from privopt.arguments import answering, checked, count, described, member, shown
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import (
     FACTORISATIONS,
@@ -305,6 +305,7 @@ def noise_of(
     7
     """
     if isinstance(noise, str):
+        member("noise", noise, FACTORISATIONS)
         if noise == "optimal" and steps > MAX_OPTIMUM:
             raise ValueError(
                 f"noise must not be 'optimal' for more than {MAX_OPTIMUM} steps, since its time is "
