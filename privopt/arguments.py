@@ -243,9 +243,9 @@ def checked(function: Function) -> Function:
     >>> @checked
     ... def half(size: float) -> float:
     ...     return size / 2
-    >>> half([1.0])
+    >>> half([1.0])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    privopt.arguments.WrongTypeError: size must be a real number, got an object of type list and length 1
+    privopt.arguments.WrongTypeError: size must be a real number, got an object of type list and...
     """
     parameters = signature(function)
 
