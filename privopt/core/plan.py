@@ -209,16 +209,19 @@ class Plan:
     @cached_property
     def rate(self) -> Rate:
         """Upper bound for these ``params``, with the lower bounds that apply."""
-        rate = instance("rate", self.algorithm.rate(self), Rate)
         if not self.private:
-            return rate
-        lower = lower_bounds(self.problem_class, self.budget, self.guarantee, rate)
-        return replace(rate, lower=lower)
+            return self._upper_bound
+        lower = lower_bounds(self.problem_class, self.budget, self.guarantee, self._upper_bound)
+        return replace(self._upper_bound, lower=lower)
+
+    @cached_property
+    def _upper_bound(self) -> Rate:
+        return instance("rate", self.algorithm.rate(self), Rate)
 
     @property
     def requires(self) -> frozenset[str]:
         """Features of a problem, beyond gradients and projection, that guarantee and rate need."""
-        return self.premises.requires | self.rate.requires
+        return self.premises.requires | self._upper_bound.requires  # lower bounds take longer
 
     def citations(self) -> str:
         """Return the BibTeX entries of the plan's algorithm, theorem and accountants.
