@@ -1,7 +1,8 @@
-"""A constraint set defined outside of the package, as a user would define one."""
+"""Constraint sets defined outside of the package, as a user would define them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -10,7 +11,8 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from privopt.convex import pytree_dataclass
-from privopt.convex.vectors import Number, broadcast, cast
+from privopt.convex.projections import project_simplex
+from privopt.convex.vectors import Number, broadcast, cast, one_hot
 
 
 @pytree_dataclass
@@ -50,3 +52,34 @@ class Box:
 
     def _bounds(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return broadcast(self.lower, x), broadcast(self.upper, x)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class Simplex:
+    """``{v >= 0, sum_j v_j = total}``, centred at the barycentre; it has no interior."""
+
+    total: Number = 1.0
+
+    def project(self, x: jax.Array) -> jax.Array:
+        return project_simplex(x, cast(self.total, x))
+
+    def support(self, g: jax.Array) -> jax.Array:
+        return cast(self.total, g) * jnp.max(g, axis=-1)
+
+    def extreme_point(self, g: jax.Array) -> jax.Array:
+        return one_hot(g) * cast(self.total, g)
+
+    def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
+        slack = cast(tolerance, x)
+        balanced = jnp.abs(jnp.sum(x, axis=-1) - cast(self.total, x)) <= slack
+        return balanced & jnp.all(x >= -slack, axis=-1)
+
+    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
+        return jnp.full((dim,), self.total / dim, dtype)
+
+    def radius_about_centre(self, dim: int) -> float:
+        return float(self.total) * math.sqrt(1.0 - 1.0 / dim)
+
+    def diameter(self, dim: int) -> float:
+        return float(self.total) * math.sqrt(2.0) if dim > 1 else 0.0

@@ -1,7 +1,6 @@
 """Losses, features, convex sets, first-order methods, certified solvers, exact samplers."""
 
 from privopt.convex.basis_pursuit import basis_pursuit
-from privopt.convex.bounding_ellipsoid import ValueAndGradient
 from privopt.convex.empirical_risk import (
     BatchRisk,
     EmpiricalRisk,
@@ -12,6 +11,7 @@ from privopt.convex.features import (
     DenseFeatures,
     Features,
     FeaturesLike,
+    SparseFeatures,
     as_features,
     difference,
     is_features,
@@ -27,8 +27,13 @@ from privopt.convex.first_order import (
     State,
 )
 from privopt.convex.glm_newton import GLMSolution, RegularisedGLM, newton_glm
-from privopt.convex.linf_projection import linf_projection
-from privopt.convex.log_concave import MAX_SAMPLER_DIM, Draw, enough_proposals, sample_log_concave
+from privopt.convex.log_concave import (
+    MAX_SAMPLER_DIM,
+    Draw,
+    ValueAndGradient,
+    enough_proposals,
+    sample_log_concave,
+)
 from privopt.convex.losses import (
     Distance,
     GeneralisedLinear,
@@ -61,9 +66,15 @@ from privopt.convex.record_losses import (
     Sine,
     SquaredDistance,
 )
-from privopt.convex.sets import ConstraintSet, L1Ball, L1L2Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex.sets import (
+    ConstraintSet,
+    L1Ball,
+    L1L2Ball,
+    L2Ball,
+    WholeSpace,
+    linf_projection,
+)
 from privopt.convex.solver import certify, minimise, minimise_nonsmooth
-from privopt.convex.sparse_features import SparseFeatures
 from privopt.convex.updates import StepSizes, Update
 from privopt.convex.vectors import norm
 from privopt.release import Pytree
@@ -106,7 +117,6 @@ __all__ = [
     "RegularisedGLM",
     "ScalarLoss",
     "Separable",
-    "Simplex",
     "Sine",
     "SparseFeatures",
     "Squared",

@@ -44,22 +44,16 @@ class BasisPursuit(NamedTuple):
 def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursuit:
     """Minimise ``||x||_1`` subject to ``A x = b``, for one ``b`` or several, with certificates.
 
-    Source: Chen, Donoho and Saunders 1998, "Atomic decomposition by basis pursuit". A dual feasible
-    ``y`` proves ``min ||x||_1 >= <b, y>``, because ``<b, y> = <x, A^T y> <= ||x||_1``. The function
-    is pure. It accepts NumPy or JAX arrays, also inside ``jit`` and ``vmap``, where values are not
-    checked.
-
-    *Interior point.* With ``x = p - q`` and ``z = A^T y`` the optimality conditions are ``A (p - q)
-    = b``, ``p (1 - z) = 0`` and ``q (1 + z) = 0``, with nonnegative factors. The steps are those of
-    Mehrotra 1992, "On the implementation of a primal-dual interior point method": a predictor and a
-    corrector of Newton's method, with a small positive target for the products.
-
-    *Vertex.* If the gap is small, a step also tries the nearest vertex, which may be optimal. If it
-    is not, or if there are many solutions, the interior point reaches the same accuracy.
+    A dual feasible ``y`` proves ``min ||x||_1 >= <b, y>``. Steps of a predictor-corrector interior
+    point method (Mehrotra 1992) are completed by the nearest vertex; see :ref:`Solvers, Theorem 6
+    <theory-solvers-6>`. The function is pure. It accepts NumPy or JAX arrays, also inside ``jit``
+    and ``vmap``, where values are not checked.
 
     About fifteen steps, of ``m^2 d`` products each, give a gap of at most ``1e-11 ||x||_1`` if the
     rows are far from dependent. ``gap`` reports the attained value. Rows of ``A`` and ``b`` are
     first scaled to norms about 1 by powers of two, so units do not matter.
+
+    Source: Chen, Donoho and Saunders 1998, "Atomic decomposition by basis pursuit".
 
     Parameters
     ----------
@@ -337,12 +331,8 @@ def _polish(equations: _Equations, iterate: _Iterate, best: _Certified) -> _Cert
 def _vertex(equations: _Equations, iterate: _Iterate) -> tuple[Array, Array]:
     """Return a solution with at most ``m`` nonzero entries, and a dual point for it.
 
-    The ``m`` coordinates ``J`` with the largest quotients ``|x_j|/(1 - |z_j|)`` are a guess of the
-    support, and ``A_J x_J = b`` is solved. The dual point is the ``y`` nearest to the dual of the
-    interior point such that ``z_j = (A^T y)_j`` is the sign of every nonzero ``x_j``. If the guess
-    is right, the pair is optimal. This includes solutions with fewer than ``m`` nonzero entries:
-    the other ``z_j`` were well inside ``[-1, 1]`` and change little. ``|A^T y| <= 1`` is not
-    checked.
+    The support is a guess from the interior point (:ref:`Solvers, Theorem 6 <theory-solvers-6>`).
+    ``|A^T y| <= 1`` is not checked.
     """
     b, slack = equations.right_hand_side, jnp.minimum(iterate.upper, iterate.lower)
     _, support = jax.lax.top_k(jnp.abs(iterate.point) / slack, b.size)

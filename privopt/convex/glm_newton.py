@@ -1,7 +1,4 @@
-"""Newton's method for regularised generalised linear models (GLMs) on a convex set, certified.
-
-Several problems that share the data are solved at once, with a common approximate Hessian.
-"""
+"""Newton's method for several regularised generalised linear models that share data, certified."""
 
 from __future__ import annotations
 
@@ -94,10 +91,8 @@ class RegularisedGLM(NamedTuple):
 
         This is the mean curvature over a step of length ``r``. If the slope has kinks at a smaller
         distance, it is more informative than ``phi''``, its limit. For several problems, each
-        record is evaluated at one of them in turn, so the cost is independent of their number.
-
-        The problems used are the first ``number`` of ``order``. ``points`` and ``reach`` have
-        shapes ``(k, dim)`` and ``(k,)``.
+        record is evaluated at one of the first ``number`` of ``order`` in turn, so the cost is
+        independent of their number. ``points`` and ``reach`` have shapes ``(k, dim)`` and ``(k,)``.
         """
         if points.shape[0] == 1:
             predictions, radius = self.predictions(points)[0], reach[0]
@@ -109,11 +104,9 @@ class RegularisedGLM(NamedTuple):
 
 
 class GLMSolution(NamedTuple):
-    """Points of the set with their residuals.
+    """Points of the set with their :func:`projected_residuals`.
 
-    ``residuals`` are ``beta_k |w_k - Proj_W(w_k - grad J_k(w_k)/beta_k)|`` at the returned points.
-    They are at least ``lambda_k |w_k - argmin_W J_k|``, see :func:`projected_residuals`. On the
-    whole space they are ``|grad J_k(w_k)|``.
+    On the whole space the residuals are ``|grad J_k|``.
     """
 
     points: Array  # shape (k, dim), float64
@@ -142,9 +135,8 @@ def newton_glm(
     Convergence is not guaranteed. ``residuals`` reports the result, which is never worse than at
     the start, and the caller must compare it with its tolerance.
 
-    ``glm`` is ``J``; ``constraint`` is ``W`` and contains ``start``, shape ``(dim,)``.
-    ``smoothness`` contains ``beta_k`` of the whole ``J_k``, and ``tolerance`` refers to
-    ``residuals``, shape ``(k,)``.
+    ``constraint`` is ``W`` and contains ``start``, shape ``(dim,)``. ``smoothness`` contains
+    ``beta_k`` of the whole ``J_k``, and ``tolerance`` refers to ``residuals``, shape ``(k,)``.
     """
     problem = _Problem(glm, constraint, smoothness, tolerance)
     rounds = _rounds(problem)
@@ -172,12 +164,8 @@ def projected_residuals(
 ) -> Array:
     """Compute ``beta |w - Proj_W(w - grad J(w)/beta)|``, at least ``lambda |w - argmin_W J|``.
 
-    For ``J`` ``lambda``-strongly convex and ``beta``-smooth on ``W``, the map ``w -> w^+ =
-    Proj_W(w - grad J(w)/beta)`` contracts distances by ``1 - lambda/beta`` and has the minimiser as
-    fixed point. Therefore ``|w - w*| <= |w - w^+| + (1 - lambda/beta) |w - w*|``. In the interior
-    the residual is ``|grad J|``.
-
-    ``points`` in ``W`` and ``gradients`` ``grad J_k`` have shape ``(k, dim)``.
+    ``points`` in ``W`` and ``gradients`` ``grad J_k`` have shape ``(k, dim)``. Proof:
+    :ref:`Solvers, Theorem 5 <theory-solvers-5>`.
     """
     targets = constraint.project(points - gradients / smoothness[:, None])
     return smoothness * norm(points - targets)
@@ -214,17 +202,15 @@ class _Problem(NamedTuple):
             jnp.any(start != 0.0), self.glm.predictions, lambda _: zeros, points
         )
         ones = jnp.ones(points.shape[0])
-        none = jnp.zeros(points.shape[0], int)
-        return _Iterates(points, *self.evaluate(points, predictions), none, ones, ones)
+        return _Iterates(
+            points, *self.evaluate(points, predictions), jnp.zeros_like(ones, int), ones, ones
+        )
 
 
 class _Round(NamedTuple):
-    """Hessian as a function of the iterates and the round number, with limits of the round.
+    """Round of ``steps`` steps, or until no step reduces a residual by the factor ``pace``."""
 
-    A round ends after ``steps`` steps, or if no step reduces a residual by the factor ``pace``.
-    """
-
-    hessian: Callable[[_Iterates, Array], SharedHessian]
+    hessian: Callable[[_Iterates, Array], SharedHessian]  # of iterates and round number
     steps: int
     pace: float
 
@@ -252,7 +238,7 @@ def _rounds(problem: _Problem) -> list[_Round]:
         size = norm(gradient)
         along = sample.predictions((gradient / jnp.where(size > 0.0, size, 1.0))[None])[0]
         level = jnp.sum(curvatures(sample, state, number) * jnp.square(along))
-        return _flat_hessian(level, dim, rank)
+        return SharedHessian(jnp.zeros(rank), jnp.zeros((dim, rank)), level, jnp.ones((), bool))
 
     def of_sample(state: _Iterates, number: Array) -> SharedHessian:
         sample = glm.every(stride)
@@ -293,18 +279,9 @@ def _step(
     problem: _Problem, state: _Iterates, mixing: _Mixing, hessian: SharedHessian
 ) -> tuple[_Iterates, _Mixing]:
     """Take one step; if it is too long, reject it, increase the Hessian and clear the memory."""
-    glm, constraint = problem.glm, problem.constraint
-    active = state.residuals > problem.tolerance
-    offsets: Array | None = None
-    radius: Number = jnp.inf
-    if isinstance(constraint, L2Ball):
-        centre, radius = broadcast(constraint.centre, state.points), constraint.radius
-        offsets = state.points - centre
-    direct = _newton_steps(
-        hessian, state.stretch, glm.regularisation, state.gradients, offsets, radius
-    )
-    mixed, mixing = mixing.update(state.points, direct)
-    trial = constraint.project(state.points + mixed)
+    glm, active = problem.glm, state.residuals > problem.tolerance
+    mixed, mixing = mixing.update(state.points, _newton_steps(problem, state, hessian))
+    trial = problem.constraint.project(state.points + mixed)
     gradients, residuals = problem.evaluate(trial, glm.predictions(trial))
     move = trial - state.points
     slope, end_slope = inner(state.gradients, move), inner(gradients, move)
@@ -402,15 +379,8 @@ class SharedHessian(NamedTuple):
         return rest + squares @ (self.values - self.level)
 
 
-def _flat_hessian(level: Array, dim: int, rank: int) -> SharedHessian:
-    return SharedHessian(jnp.zeros(rank), jnp.zeros((dim, rank)), level, jnp.ones((), bool))
-
-
 def _whole_hessian(features: Features, curvatures: Array, rank: int) -> SharedHessian:
-    """Decompose ``X^T diag(h) X`` by the smaller of two eigenproblems; ``rank >= min(n, dim)``.
-
-    ``features`` is ``X``, shape ``(n, dim)``; ``curvatures`` is ``h >= 0``, shape ``(n,)``.
-    """
+    """Decompose ``X^T diag(h) X`` by the smaller of two eigenproblems; ``rank >= min(n, dim)``."""
     products = gram(features, curvatures)
     products = jnp.where(jnp.isfinite(products).all(), products, 0.0)
     values, vectors = jnp.linalg.eigh(products)
@@ -423,12 +393,8 @@ def _whole_hessian(features: Features, curvatures: Array, rank: int) -> SharedHe
         vectors = features.rmatvec(weights.T).T
         level = jnp.zeros(())
     missing = rank - values.size
-    return SharedHessian(
-        jnp.pad(values, (0, missing)),
-        jnp.pad(vectors, ((0, 0), (0, missing))),
-        level,
-        jnp.zeros((), bool),
-    )
+    values, vectors = jnp.pad(values, (0, missing)), jnp.pad(vectors, ((0, 0), (0, missing)))
+    return SharedHessian(values, vectors, level, jnp.zeros((), bool))
 
 
 def _sampled_hessian(features: Features, curvatures: Array, rank: int) -> SharedHessian:
@@ -447,32 +413,26 @@ def _sampled_hessian(features: Features, curvatures: Array, rank: int) -> Shared
     return hessian._replace(values=(1.0 - shrinkage) * hessian.values + level, level=level)
 
 
-def _newton_steps(
-    hessian: SharedHessian,
-    stretch: Array,
-    regularisation: Array,
-    gradients: Array,
-    offsets: Array | None,
-    radius: Number,
-) -> Array:
-    """Minimise ``<g_k, s> + s^T (a_k H + lambda_k I) s/2`` subject to ``|y_k + s| <= R``.
+def _newton_steps(problem: _Problem, state: _Iterates, hessian: SharedHessian) -> Array:
+    """Minimise ``<g_k, s> + s^T (a_k H + lambda_k I) s/2``; in a ball with ``|y_k + s| <= R``.
 
-    The multiplier ``nu`` of the ball solves ``|y + s(nu)| = R`` for ``(a H + (lambda + nu) I) s =
-    -(g + nu y)``, by Newton's method on ``1/|y + s|``.
-
-    ``stretch`` and ``regularisation`` are ``a`` and ``lambda``, shape ``(k,)``; ``gradients`` and
-    ``offsets`` are ``g`` and ``y``, shape ``(k, dim)``. Without ``y`` there is no ball.
+    ``y`` is the offset from the centre. The multiplier ``nu`` of the ball solves ``|y + s(nu)| =
+    R`` for ``(a H + (lambda + nu) I) s = -(g + nu y)``, by Newton's method on ``1/|y + s|``.
     """
-    curvatures = stretch[:, None] * hessian.values[None] + regularisation[:, None]
-    level = (stretch * hessian.level + regularisation)[:, None]
+    constraint, regularisation = problem.constraint, problem.glm.regularisation
+    curvatures = state.stretch[:, None] * hessian.values[None] + regularisation[:, None]
+    level = (state.stretch * hessian.level + regularisation)[:, None]
+    gradients = state.gradients
     coordinates = hessian.coordinates(gradients)
     multiplier = jnp.zeros_like(level)
-    if offsets is not None:
+    if isinstance(constraint, L2Ball):
+        offsets = state.points - broadcast(constraint.centre, state.points)
         inside = hessian.coordinates(offsets)
         aims = curvatures * inside - coordinates
         rest = jnp.sum(jnp.square(level * offsets - gradients), axis=-1, keepdims=True)
         rest -= jnp.sum(jnp.square(level * inside - coordinates), axis=-1, keepdims=True)
-        multiplier = _multiplier(curvatures, level, aims, jnp.maximum(rest, 0.0), radius)
+        rest = jnp.maximum(rest, 0.0)
+        multiplier = _multiplier(curvatures, level, aims, rest, constraint.radius)
         gradients = gradients + multiplier * offsets
         coordinates = coordinates + multiplier * inside
     outside = 1.0 / (level + multiplier)
@@ -505,11 +465,7 @@ def _multiplier(curvatures: Array, level: Array, aims: Array, rest: Array, radiu
 
 
 def explicit_hessian(features: Features, curvatures: Array) -> Array:
-    """Compute ``X^T diag(h) X``, shape ``(dim, dim)``, in blocks of rows.
-
-    The product ``h X`` would be a second copy of the data, and its memory traffic costs many
-    products.
-    """
+    """Compute ``X^T diag(h) X`` in blocks of rows; ``h X`` would be a second copy of the data."""
     rows, dim = features.shape
     size = min(rows, max(dim // 4, BLOCK // dim, 1))
 

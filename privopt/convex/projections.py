@@ -3,17 +3,9 @@
 ``x`` has shape ``(..., d)`` and ``t`` shape ``(..., 1)``; other numbers broadcast against ``t``.
 The largest ``x_j`` must be 0 (:func:`shift_maximum`). The coordinates near the threshold are then
 exact for any size of ``x``. A round is one pass over ``x``. About ten rounds are needed for
-``10^6`` coordinates, and their number is bounded for every ``x``. On a CPU long rows are searched
-sequentially: each stays in the cache and takes only the rounds that it needs. An accelerator, which
-reads the condition of a loop on the host, searches all rows at once.
-
-*Newton's method from the left.* For convex decreasing ``f``, steps from ``f(t) >= 0`` increase and
-never exceed the root. Let ``f_k`` be the values and ``g_k`` the absolute slopes. Convexity at
-``t_{k+1} = t_k + f_k/g_k`` gives ``f_k >= f_{k+1} + g_{k+1} f_k/g_k``. Hence ``f_{k+1}/f_k +
-g_{k+1}/g_k <= 1``, and every round divides the product ``f g`` by at least 4. If all ``x_j - t``
-are at most the target norm, ``f_0`` is below ``d`` times the norm and slopes are in ``[1, d]``. So
-``f_k`` is below ``d^2 4^-k`` times the norm, which is less than a rounding of float64 at ``k = 58``
-for ``d <= 2^31``. In floating point a loop also ends if ``t`` does not increase, or on NaN.
+``10^6`` coordinates, and their number is bounded for every ``x``
+(:ref:`Solvers, Theorem 1 <theory-solvers-1>`). In floating point a loop also ends if ``t`` does not
+increase, or on NaN.
 """
 
 from __future__ import annotations
@@ -59,7 +51,11 @@ def project_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
 
 
 def _by_rows(threshold: Threshold) -> Threshold:
-    """Search long rows sequentially on a CPU, also under ``vmap``."""
+    """Search long rows sequentially on a CPU, also under ``vmap``.
+
+    Each row then stays in the cache and takes only the rounds that it needs. An accelerator, which
+    reads the condition of a loop on the host, searches all rows at once.
+    """
     sequential = sequential_on_cpu(threshold)
 
     @jax.jit
@@ -82,10 +78,9 @@ def l1_threshold(x: jax.Array, total: jax.Array) -> jax.Array:
     """Solve ``sum_j (x_j - t)_+ = total`` for ``t``, with ``total >= 0``.
 
     Newton's method from the left is exact and finite, because the sum is piecewise linear (Michelot
-    1986, "A finite algorithm for finding the projection of a point onto the canonical simplex", in
-    the form of Condat 2016, section 3.3). It starts with one step from the root for every 16th
-    coordinate; a step from the right of the root ends on the left. The root is at least ``-total``.
-    The last step is taken even if it decreases, because it corrects earlier rounding.
+    1986, in the form of Condat 2016, section 3.3). It starts with one step from the root for every
+    16th coordinate; a step from the right of the root ends on the left. The root is at least
+    ``-total``. The last step is taken even if it decreases, because it corrects earlier rounding.
     """
     factor = range_factor(total)
     total = total * factor
@@ -147,10 +142,9 @@ def ratio_threshold(
     """Return the least ``t`` in an interval with ``||(x - t)_+||_1 <= ratio ||(x - t)_+||_2``.
 
     The interval is ``[lowest, highest]`` with ``highest < 0``. If there is no such ``t``, the
-    result is ``highest``. The quotient of the norms decreases in ``t``. With ``k`` coordinates
-    above ``t``, of mean ``a`` and centred sum of squares ``V``, the root is ``t = a - ratio
-    sqrt(V/(k (k - ratio^2)))``. It is used if it is within the bounds. Every other round bisects.
-    The search ends when no coordinate is between the bounds.
+    result is ``highest``. Rounds alternate between the root for the current coordinates above
+    ``t``, if it is within the bounds, and bisection. The search ends when no coordinate is between
+    the bounds.
     """
 
     def evaluate(threshold: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -3,8 +3,8 @@
 A set is a frozen dataclass. Its parameters are pytree leaves, so it is an argument of compiled
 programs: a new radius does not retrace, and ``jax.vmap`` over a set of arrays sweeps them. Device
 methods act on the last axis and return the dtype of their argument. Host methods return Python
-floats. (Projections of Optax 0.2.8 are for single vectors: the l1 ball and the simplex convert
-float32 to float64 if x64 is on, and the l2 ball squares the norm.)
+floats. (Projections of Optax 0.2.8 are for single vectors: the l1 ball converts float32 to float64
+if x64 is on, and the l2 ball squares the norm.)
 
 Python and NumPy parameters are checked by the constructor, shapes by the host methods. Device
 arrays are not read.
@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Protocol, Self
 
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from privopt.arguments import positive_integer, positive_number
+from privopt.arguments import checked, positive_integer, positive_number, shown
 from privopt.convex.projections import (
     l1_threshold,
+    l2_threshold,
     project_simplex,
     range_factor,
     ratio_threshold,
@@ -208,13 +210,7 @@ class L1L2Ball(Ball):
         """Return ``S_t(x) min(1, l2_radius / ||S_t(x)||_2)``; points of the set are unchanged.
 
         ``S_t`` is soft thresholding, and ``t >= 0`` is the least threshold with an l1 norm of at
-        most ``l1_radius``. It exists, because ``||S_t||_1`` and ``||S_t||_1 / ||S_t||_2`` decrease
-        in ``t``. There are three cases: ``t = 0``; or ``S_t(x)`` is the projection onto the l1 ball
-        and in the l2 ball; or the quotient of the norms equals the quotient of the radii. The
-        Karush-Kuhn-Tucker conditions hold: the point is ``S_t(x)/(1 + u)`` with ``t = 0`` or a
-        tight l1 constraint, and ``u = 0`` or a tight l2 constraint. ``t`` is at most the threshold
-        of the l1 ball. Near the boundary this bound determines ``t`` accurately, and the quotient
-        does not.
+        most ``l1_radius``. Proof: :ref:`Solvers, Theorem 2 <theory-solvers-2>`.
         """
         magnitude, (l1, l2) = jnp.abs(x), self._radii(x)
         inside = (jnp.sum(magnitude, axis=-1) <= l1) & (norm(x) <= l2)
@@ -263,49 +259,6 @@ class L1L2Ball(Ball):
 
 @pytree_dataclass
 @dataclass(frozen=True)
-class Simplex:
-    """Simplex ``{v : v >= 0, sum_j v_j = total}``, centred at the barycentre ``total / dim``.
-
-    Examples
-    --------
-    >>> Simplex().project(jnp.array([0.5, 1.0])).tolist()
-    [0.25, 0.75]
-    """
-
-    total: Number = 1.0
-
-    def __post_init__(self) -> None:
-        require_positive("total", self.total)
-
-    def project(self, x: jax.Array) -> jax.Array:
-        return project_simplex(x, cast(self.total, x))
-
-    def support(self, g: jax.Array) -> jax.Array:
-        return cast(self.total, g) * jnp.max(g, axis=-1)
-
-    def extreme_point(self, g: jax.Array) -> jax.Array:
-        return one_hot(g) * cast(self.total, g)
-
-    def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
-        slack = cast(tolerance, x)
-        balanced = jnp.abs(jnp.sum(x, axis=-1) - cast(self.total, x)) <= slack
-        return balanced & jnp.all(x >= -slack, axis=-1)
-
-    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        return jnp.broadcast_to(
-            jnp.asarray(self.total, dtype) / positive_integer("dim", dim), (dim,)
-        )
-
-    def radius_about_centre(self, dim: int) -> float:
-        require_shape("total", self.total, ())
-        return float(self.total) * math.sqrt(1.0 - 1.0 / positive_integer("dim", dim))
-
-    def diameter(self, dim: int) -> float:
-        return float(self.total) * math.sqrt(2.0) if positive_integer("dim", dim) > 1 else 0.0
-
-
-@pytree_dataclass
-@dataclass(frozen=True)
 class WholeSpace(Ball):
     """Whole space, centred at the origin.
 
@@ -347,3 +300,46 @@ def _longest(v: jax.Array, l1: jax.Array, l2: jax.Array) -> jax.Array:
 
 def _divisor(number: jax.Array) -> jax.Array:
     return jnp.where(number > 0.0, number, 1.0)
+
+
+@checked
+@singledispatch
+def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:
+    """Return a point of ``W`` nearest to ``x`` in the maximum norm; points of ``W`` are unchanged.
+
+    For a ball about ``c`` the point is ``c + S_t(x - c)`` with the least threshold ``t`` for which
+    it is in the ball. Proof: :ref:`Solvers, Theorem 3 <theory-solvers-3>`.
+
+    Examples
+    --------
+    >>> from privopt.convex import L2Ball, linf_projection
+    >>> linf_projection(L2Ball(1.0), jnp.array([3.0, 0.5])).tolist()
+    [1.0, 0.0]
+    """
+    raise TypeError(
+        f"constraint must be a set with a known l_inf projection, got {shown(constraint)}"
+    )
+
+
+@linf_projection.register
+def _(constraint: L1Ball | WholeSpace, x: jax.Array) -> jax.Array:
+    return constraint.project(x)
+
+
+@linf_projection.register
+def _(constraint: L2Ball, x: jax.Array) -> jax.Array:
+    centre, radius = broadcast(constraint.centre, x), cast(constraint.radius, x)
+    offset = x - centre
+    inside = (norm(offset) <= radius)[..., None]
+    magnitude = shift_maximum(jnp.abs(offset))
+    shrunk = jnp.maximum(magnitude - l2_threshold(magnitude, radius), 0.0)
+    return jnp.where(inside, x, centre + jnp.sign(offset) * shrunk)
+
+
+@linf_projection.register
+def _(constraint: L1L2Ball, x: jax.Array) -> jax.Array:
+    l1, l2 = cast(constraint.l1_radius, x), cast(constraint.l2_radius, x)
+    magnitude = shift_maximum(jnp.abs(x))
+    threshold = jnp.maximum(l1_threshold(magnitude, l1), l2_threshold(magnitude, l2))
+    shrunk = jnp.maximum(magnitude - threshold, 0.0)
+    return jnp.where(constraint.contains(x, 0.0)[..., None], x, jnp.sign(x) * shrunk)

@@ -3,16 +3,15 @@
 Accelerated projected gradient descent in float64 (Beck and Teboulle 2009, "A fast iterative
 shrinkage-thresholding algorithm for linear inverse problems") with the restart of O'Donoghue and
 Candès 2015, "Adaptive restart for accelerated gradient schemes", section 3.2, and a step size that
-can grow and shrink. ``F`` is evaluated in ``W`` only: the momentum point is a convex combination of
-the iterate and of the *projected* extrapolation. The analysis allows this, because the projection
-reduces the distance to every minimiser.
+can grow and shrink. ``F`` is evaluated in ``W`` only.
 
 The result does not depend on the convergence theory. Every iterate ``w`` with gradient ``g`` proves
 
     min_W F  >=  F(w) + min_{v in W} {<g, v - w> + (mu/2) ||v - w||^2}.
 
 The reported gap is the best value minus the best lower bound, plus an allowance for round-off (64
-machine epsilons of the value and of the gradient; an estimate, not a proof).
+machine epsilons of the value and of the gradient; an estimate, not a proof). See :ref:`Solvers,
+Theorem 4 <theory-solvers-4>`.
 """
 
 from __future__ import annotations
@@ -118,16 +117,15 @@ def minimise_nonsmooth(
 ) -> Solution:
     """Minimise a convex function over ``W`` with smoothings ``F_h`` of decreasing width ``h``.
 
-    ``(w, h) -> F_h(w)`` must be jointly convex and tend to F as ``h -> 0``. The Moreau envelope of
-    every record's loss in its scalar prediction has both properties. Linearisation in ``w`` and in
-    ``h`` then bounds F itself, without the usual loss of order ``h``:
+    ``(w, h) -> F_h(w)`` must be jointly convex and tend to F as ``h -> 0``, like the Moreau
+    envelope of every record's loss in its scalar prediction. Linearisation in ``w`` and in ``h``
+    then bounds F itself, without the usual loss of order ``h`` (:ref:`Solvers, Theorem 4
+    <theory-solvers-4>`):
 
         F(v)  >=  F_h(w) + <grad_w F_h(w), v - w> - h dF_h(w)/dh.
 
     JAX computes the last derivative. The width is divided by 4 as soon as the optimisation error at
-    this width is below a quarter of the smoothing error. The whole search is one compiled loop. For
-    a linear programme (absolute or hinge loss) the bound becomes exact at a positive width, and
-    only the records at the kink contribute to the error.
+    this width is below a quarter of the smoothing error.
 
     Parameters
     ----------
@@ -194,27 +192,18 @@ def certify(
 
 
 class _Certifier(NamedTuple):
-    """Assumptions of a certificate.
-
-    The ``diameter`` of ``W`` may be infinite; the objective is ``mu``-strongly convex.
-    """
+    """Assumptions of a certificate; the ``diameter`` of ``W`` may be infinite."""
 
     constraint: ConstraintSet
     diameter: jax.Array
     strong_convexity: jax.Array
 
     def decrease(self, point: jax.Array, gradient: jax.Array, scale: jax.Array) -> jax.Array:
-        """Bound the difference between the value at ``point`` and the minimum.
+        """Bound ``F(w) - min_W F`` by ``max_{v in W} {<g, w - v> - (mu/2) ||v - w||^2}``.
 
-        The bound is ``max_{v in W} {<g, w - v> - (mu/2) ||v - w||^2}``. For ``mu = 0`` this is the
-        Frank-Wolfe gap ``<g, w> + support(-g)``. For ``mu > 0`` the maximiser is ``Proj_W(w -
-        g/mu)``; on the whole space the bound is ``||g||^2 / (2 mu)``.
-
-        Round-off: the error of the gradient is taken as at most ``e = 64 eps scale``, where
-        ``scale`` is the largest gradient norm so far (the size of the sums before cancellation).
-        It changes the first form by at most ``e diameter`` and the second by ``e (||v - w|| +
-        e/mu)``. The term ``e ||w||`` accounts for the inner products. On an unbounded set the first
-        form is finite only if the computed gradient is exactly zero, and is then accepted.
+        ``scale`` is the largest gradient norm so far. On an unbounded set the first form is finite
+        only if the computed gradient is exactly zero, and is then accepted. The two forms and their
+        round-off: :ref:`Solvers, Theorem 4 <theory-solvers-4>`.
         """
         error, mu = ROUND_OFF * scale, self.strong_convexity
         reach = jnp.where(jnp.isfinite(self.diameter), self.diameter, 0.0)

@@ -13,7 +13,6 @@ from scipy import stats
 
 import privopt
 from privopt import problems
-from privopt.convex import Simplex
 from privopt.privacy import gaussian_mu
 from privopt.theory import Exponents
 
@@ -100,14 +99,6 @@ def test_regularised_numbers_are_the_cards(relation, multiple):
     assert fixed.rate.tight_on is None
     spent = planned.guarantee.epsilon(1e-6)
     assert 0.99999 < spent.lower <= spent.upper <= 1.0
-
-
-def test_a_set_without_an_interior_is_refused():
-    where = problems.linear(
-        np.ones((50, 2)) / 2, problem_class=facts(dim=2), constraint=Simplex(1.0)
-    )
-    with pytest.raises(ValueError, match="constraint must be bounded and have an interior"):
-        privopt.run(plan_of(facts(dim=2), PURE), where, jax.random.key(0))
 
 
 def test_assumptions_are_stated():

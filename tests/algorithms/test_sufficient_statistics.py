@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
-from boxes import Box
+from boxes import Box, Simplex
 from scipy import optimize
 
 import privopt
@@ -142,7 +142,7 @@ def test_sparse_features_and_counts_give_what_dense_rows_give(n):
 @pytest.mark.parametrize(
     "constraint",
     [convex.L2Ball(2.0), convex.L2Ball(0.2, 0.1), Box(-0.3, 0.4), convex.L1Ball(0.5),
-     convex.Simplex(), convex.WholeSpace()],
+     Simplex(), convex.WholeSpace()],
     ids=lambda each: type(each).__name__,
 )  # fmt: skip
 def test_without_noise_it_is_the_minimiser_over_any_set(constraint):

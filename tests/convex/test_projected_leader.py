@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from boxes import Simplex
 from builders import Answers, descend
 
 from privopt.convex import (
     FirstOrder,
     L2Ball,
-    Simplex,
     StepSizes,
     Update,
     WholeSpace,

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from boxes import Box
+from boxes import Box, Simplex
 from scipy import optimize
 
-from privopt.convex import ConstraintSet, L1Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex import ConstraintSet, L1Ball, L2Ball, WholeSpace
 
 DIM, COUNT = 6, 200
 LOWER = np.array([-1.0, -0.5, 0.0, 0.2, -2.0, -0.1])
@@ -128,11 +128,6 @@ def test_diameter_and_radius_are_reached_and_never_passed(name):
     assert about == pytest.approx(constraint.radius_about_centre(DIM), rel=1e-12)
 
 
-def test_a_simplex_of_one_coordinate_is_a_point():
-    assert Simplex(2.0).diameter(1) == Simplex(2.0).radius_about_centre(1) == 0.0
-    assert Simplex(2.0).project(jnp.asarray([-7.0])) == 2.0
-
-
 def test_the_whole_space():
     space, x = WholeSpace(), jnp.asarray([[0.0, 0.0], [1.0, 0.0]])
     assert space.project(x) is x
@@ -205,8 +200,6 @@ def test_large_points_keep_the_sum_in_float32():
         (lambda: L2Ball(0.0), "radius must be positive and finite, got 0.0"),
         (lambda: L2Ball(1, np.array([0.0, np.nan])), "centre must be finite"),
         (lambda: L1Ball(np.float32(-2.0)), "radius must be positive and finite"),
-        (lambda: Simplex(-1), "total must be positive and finite, got -1"),
-        (lambda: Simplex().diameter(0), "dim must be a positive integer, got 0"),
         (
             lambda: L2Ball(1.0, [0.0, 0.0]),
             "centre must be finite, got an object of type list and length 2",

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from boxes import Box
+from boxes import Box, Simplex
 from scipy import optimize
 
-from privopt.convex import L1Ball, L2Ball, Simplex, WholeSpace, minimise, minimise_nonsmooth
+from privopt.convex import L1Ball, L2Ball, WholeSpace, minimise, minimise_nonsmooth
 from privopt.convex.solver import Solution
 
 EARLY = [1, 2, 3, 5, 10, 30, 100]

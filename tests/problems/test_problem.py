@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from boxes import Box
+from boxes import Box, Simplex
 from jax.tree_util import register_dataclass
 from scipy.optimize import linprog, minimize
 
 from privopt import problems
-from privopt.convex import L1Ball, L2Ball, Simplex, WholeSpace
+from privopt.convex import L1Ball, L2Ball, WholeSpace
 from privopt.mechanisms import clipped_batch_sum
 from privopt.problems import Distance, GeneralisedLinear, Huber, Linear, Logistic, Problem
 from privopt.spec import ProblemClass
