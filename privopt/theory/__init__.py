@@ -27,7 +27,7 @@ from privopt.theory.generalisation import (
     descent_population_rate, descent_population_step_size, expected_generalisation,
     generalisation_gap, information_generalisation,
 )  # fmt: skip
-from privopt.theory.laws import SPARSE_LAWS, SPARSE_ORDERS, Setting, crossovers, only
+from privopt.theory.laws import SPARSE_LAWS, SPARSE_ORDERS, Setting
 from privopt.theory.linf_output_perturbation import (
     BalancedMinimiser, balanced_minimiser, ball_balanced_minimiser, linf_output_perturbation_rate,
     minimiser_stability, perturbation_cost, pure_balanced_minimiser,
@@ -54,7 +54,7 @@ __all__ = [
     "Exponents", "GaussianAdvantage", "LowerBound", "Moments", "OutputRule", "PrefixError",
     "Quantity", "RadialLoss", "Rate", "RenyiAdvantage", "Setting", "StepRule", "Term",
     "balanced_minimiser", "ball_balanced_minimiser", "batch_moments", "bias_reduced_moments",
-    "bias_reduced_steps", "biased_descent_rate", "biased_descent_step_size", "crossovers",
+    "bias_reduced_steps", "biased_descent_rate", "biased_descent_step_size",
     "descent_batch", "descent_numbers", "descent_population_rate",
     "descent_population_step_size", "descent_rate", "descent_steps", "expected_generalisation",
     "exponential_mechanism_rate", "exponential_mechanism_regularisation", "ftrl_batch",
@@ -63,7 +63,7 @@ __all__ = [
     "information_generalisation", "l1_recovery_rate", "linf_output_perturbation_rate",
     "local_exponent", "lower_bound", "minimiser_stability", "no_rate",
     "noisy_descent_on_squares", "norm_laplace_perturbation", "objective_perturbation_rate",
-    "only", "output_perturbation_rate", "perturbation_cost",
+    "output_perturbation_rate", "perturbation_cost",
     "perturbed_minimiser_regularisation", "perturbed_objective_regularisation", "phase_sizes",
     "phased_descent_step_size", "phased_rate", "projected_descent_rate",
     "projected_descent_steps", "projected_gradient", "projection_mechanism_rate",

@@ -2,21 +2,14 @@
 
 Let ``P`` and ``Q`` be the output distributions on two data sets, one of which is chosen with
 probability 1/2, and let ``s = +-1`` indicate the choice. The **advantage** is the root mean square
-of the posterior mean of ``s``,
+of the posterior mean of ``s``, between 0 and 1,
 
-    T(P, Q) = sqrt(E E[s | output]^2),    T^2 = (1/2) int (P - Q)^2 / (P + Q),
+    T(P, Q) = sqrt(E E[s | output]^2),    T^2 = (1/2) int (P - Q)^2 / (P + Q).
 
-between 0 and 1. It is Le Cam's distance: monotone under post-processing, and a metric (Kafka,
-Oesterreicher and Vincze 1991). Three facts are used, with ``chi^2(P, Q) = int (P - Q)^2 / Q``
-(proofs: :ref:`Lower bounds, Theorem 1 <theory-lower-1>`).
-
-1. Randomised response at ``epsilon`` has ``T = tanh(epsilon/2)`` and ``chi = 2 sinh(epsilon/2)``.
-   Every symmetric pair is a mixture of such pairs with known ``epsilon = |L|``, so ``T^2 = E
-   tanh^2(L/2)`` under ``(P + Q)/2`` for the privacy loss ``L``.
-2. If ``chi^2 <= kappa^2`` in both orders, then ``T <= kappa/sqrt(4 + kappa^2)``.
-3. If ``s`` has mean ``p`` instead of 0, then ``E (E[s | output] - p)^2 <= (1 - p^2) T^2`` for
-   symmetric pairs, and under the assumption of 2 with its bound for ``T``. For any pair it is at
-   most ``(1 - p^2)(1 + |p|) T^2``.
+It is monotone under post-processing, and a metric. If ``chi^2 <= kappa^2`` in both orders, ``T <=
+kappa/sqrt(4 + kappa^2)``. If ``s`` has mean ``p``, then ``E (E[s | output] - p)^2 <= (1 - p^2)
+T^2`` for symmetric pairs and under a bound of ``chi^2``, else times ``1 + |p|``. Proofs:
+:ref:`Lower bounds, Theorem 1 <theory-lower-1>`.
 """
 
 from __future__ import annotations
@@ -49,7 +42,7 @@ class Advantage(Protocol):
 
     @property
     def symmetric(self) -> bool:
-        """True if fact 3 of the module holds without the factor ``1 + |p|``."""
+        """True if an uneven sign needs no factor ``1 + |p|``."""
 
     def sign(self, copies: Array) -> Array:
         """Return ``T`` between data sets that differ in ``copies`` records."""
@@ -77,8 +70,8 @@ class GaussianAdvantage:
     """Advantage of ``mu``-Gaussian DP: that of two normal distributions with distance ``mu``.
 
     ``T^2 = E tanh^2(L/2)`` for normal ``L`` with mean ``mu^2/2`` and variance ``mu^2``; ``chi^2 =
-    exp(mu^2) - 1``. A group of ``k`` has ``k mu`` (Dong, Roth and Su 2022, arXiv:1905.02383,
-    Theorem 2.14). Replacing a record is two steps under the relations other than ``replace_one``.
+    exp(mu^2) - 1``. A group of ``k`` has ``k mu`` (Dong, Roth and Su 2022, Theorem 2.14). Replacing
+    a record is two steps under the relations other than ``replace_one``.
 
     Examples
     --------
@@ -139,11 +132,7 @@ class ApproximateAdvantage:
         return np.asarray(np.sqrt(np.minimum(square, 1.0)))
 
     def record(self, width: int) -> float:
-        """Return the root of ``c^2 = kappa c + 8 delta width``, ``kappa = 2 sinh(epsilon/2)``.
-
-        For ``e = E[x - p | output, p]``, ``E |e|^2 = E <e, x - p>`` is at most ``kappa sqrt(E
-        |e|^2) + 2 delta max |<e, x - p>|``, and both vectors have norm at most ``2 sqrt(width)``.
-        """
+        """Return the root of ``c^2 = kappa c + 8 delta width``, ``kappa = 2 sinh(epsilon/2)``."""
         kappa, delta = self._kappa(_replacement_steps(self.budget.relation))
         return _with_slack(kappa, delta, width)
 
@@ -174,8 +163,8 @@ class ApproximateAdvantage:
 class RenyiAdvantage:
     """Advantage under a Renyi divergence of order 2: ``chi^2 = exp(D_2) - 1`` between neighbours.
 
-    For sampled methods ``D_2`` gives a smaller advantage than (epsilon, delta).
-    Groups use the triangle inequality of ``T``. ``divergence`` bounds ``D_2`` in both orders
+    For sampled methods ``D_2`` gives a smaller advantage than (epsilon, delta). Groups use the
+    triangle inequality of ``T``. ``divergence`` bounds ``D_2`` in both orders
     (:func:`privopt.privacy.renyi_divergence`). With probability ``lost`` the output reveals
     everything.
     """

@@ -1,28 +1,24 @@
 """Descent along biased gradient estimates: projected means and bias-reduced estimates.
 
 Let ``g_t = grad F(w_t) + u_t`` with ``|E u_t| <= b``, ``E |g_t|^2 <= nu^2`` and ``E |u_t|^2 <=
-e^2``, all given the past. For a projected mean only ``b <= e`` is known. The start is the centre,
-``|w_1 - w*| <= R``, and ``|w_t - w*| <= D = 2 R``::
+e^2``, all given the past. For a projected mean only ``b <= e`` is known. The start is the centre of
+a set of diameter ``D``::
 
     E F(w) - F* <= R^2/(2 eta (T + 1)) + eta nu^2/2 + D b            convex, average,
     E F(w) - F* <= R^2/(2 eta T) + eta e^2/(2 (1 - eta H)) + D b     and smooth, eta < 1/H,
     E |grad F(w)|^2 <= gap/(eta T) + eta H nu^2/2 + L b              smooth, any eta,
     E |grad F(w)|^2 <= 2 gap/(eta T) + e^2                           smooth, eta <= 1/H.
 
-The second bound is for the average of ``w_2..w_{T+1}``. The last two hold on the whole space,
-convex or not, for one of ``w_1..w_T`` drawn uniformly, with ``F(w_1) - inf F <= gap``. Proofs:
-:ref:`Descent, Theorems 6 <theory-descent-6>` and :ref:`7 <theory-descent-7>`.
-
-Sources: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5, for the
-first and third; Devolder, Glineur and Nesterov 2014 for inexact gradients of smooth functions. The
-constants are derived here. The first two require that the whole set has diameter ``D``; a bound on
-the initial distance alone does not suffice.
+The last two hold on the whole space, convex or not, for a random iterate, with ``F(w_1) - inf F <=
+gap``. Proofs: :ref:`Descent, Theorems 6 <theory-descent-6>` and :ref:`7 <theory-descent-7>`.
+Sources: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 5; Devolder,
+Glineur and Nesterov 2014; constants derived here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -78,14 +74,14 @@ def biased_descent_rate(
     gap: float | None = None,
     steps_powers: Exponents = GIVEN_STEPS,
 ) -> Rate:
-    """Return the rate in terms of the bias ``b`` and the second moment ``nu^2``.
+    """Return the rate in terms of the bias ``b`` and the second moment ``nu^2``, with their
+    exponents.
 
     Without ``gap``: excess risk of the average of all iterates, for a convex class of finite
     radius. With a ``gap`` of at least ``F(w_1) - inf F``: gradient norm of a random iterate, for a
     smooth class. The first term is the privacy term, the larger of bias and second moment if both
-    depend on epsilon. ``bias`` is ``b`` and ``second_moment`` is ``nu^2``, with their exponents.
-    The default ``step_size`` is :func:`biased_descent_step_size`. If the theorem does not apply,
-    the rate has no terms and states the reason.
+    depend on epsilon. The default ``step_size`` is :func:`biased_descent_step_size`. If the theorem
+    does not apply, the rate has no terms and states the reason.
 
     Examples
     --------
@@ -175,7 +171,6 @@ def _rate(
 ) -> Rate:
     """Return a rate with each term to the power ``root``, terms with epsilon first."""
     ordered = sorted(terms, key=lambda term: (term.powers.epsilon == 0.0, -term.value))
-    combine: Callable[..., float] = add if root == 1.0 else math.hypot
     return Rate(
         quantity=_quantity(gap),
         theorem=theorem,
@@ -185,7 +180,7 @@ def _rate(
             for term in ordered
             if term.value > 0.0
         ),
-        combine=combine,
+        combine=add if root == 1.0 else math.hypot,
         cap=largest_excess(facts) if gap is None else math.inf,
         regime="the first term leading, at fixed steps",
     )
@@ -241,25 +236,18 @@ def bias_reduced_moments(
         |E G - grad F| <= e_b at the largest batch, 0 without projection,
         nu^2 <= E |I|^2 + |m_M|^2/2 + sum_k (e_b + e_{2b})^2 / p_k,    b = b_0 2^k.
 
-    Proof: :ref:`Sparse gradients, Theorem 8 <theory-sparse-8>`.
-
-    ``noise`` is ``sigma``, added to sums. ``base`` is ``b_0`` and ``probabilities`` are
-    ``p_0..p_M``. Means are projected onto the set ``body``. ``clip`` is the clipping norm ``C``, by
-    default ``L``. The exponents of ``sigma`` are those of ``sqrt(T/n)/epsilon``, for ``T >=
-    n/b_0``.
+    Proof: :ref:`Sparse gradients, Theorem 8 <theory-sparse-8>`. ``noise`` is ``sigma``, added to
+    sums. ``base`` is ``b_0`` and ``probabilities`` are ``p_0..p_M``. Means are projected onto the
+    set ``body``. ``clip`` is the clipping norm ``C``, by default ``L``. The exponents of ``sigma``
+    are those of ``sqrt(T/n)/epsilon``, for ``T >= n/b_0``.
     """
     body = Body.named("body", body)
     clip = problem_class.lipschitz if clip is None else clip
-    sparsity = problem_class.sparsity or problem_class.dim
     sigma = Exponents(n=-0.5, epsilon=-1.0) + 0.5 * steps_powers
 
     def square(batch: int) -> Term:
         """Return ``e_b^2`` with its exponents at a fixed batch size."""
-        xi = NoiseVector(NoiseKind.GAUSSIAN, noise / batch, problem_class.dim)
-        least = min(
-            projected_error(xi, body=body, clip=clip, sparsity=sparsity),
-            key=lambda term: term.value,
-        )
+        least = _least_error(problem_class, noise / batch, body, clip)
         sizes = Exponents(dim=least.powers.dim, sparsity=least.powers.sparsity)
         return Term("error", least.value, sizes + -least.powers.epsilon * sigma)
 
@@ -283,13 +271,17 @@ def bias_reduced_moments(
     return BiasedMoments(Term("bias", largest, 0.5 * by_bias), Term("second moment", total, powers))
 
 
+def _least_error(facts: ProblemClass, noise_std: float, body: Body, clip: float) -> Term:
+    """Return the smallest bound of the squared error of a projected mean with Gaussian noise."""
+    noise = NoiseVector(NoiseKind.GAUSSIAN, noise_std, facts.dim)
+    sparsity = facts.sparsity or facts.dim
+    bounds = projected_error(noise, body=body, clip=clip, sparsity=sparsity)
+    return min(bounds, key=lambda term: term.value)
+
+
 @checked
 def bias_reduced_steps(problem_class: ProblemClass, *, delta: float, base: int) -> int:
-    """Return ``T = ceil(2 n/(b_0 ln(4/delta)))``, the mean of the published stopping time.
-
-    The averaged error is of order ``T^(-1/4)`` and the bias of order ``T^(1/4)``; they are equal at
-    ``T b_0`` of order ``n ln n``.
-    """
+    """Return ``T = ceil(2 n/(b_0 ln(4/delta)))``, the mean of the published stopping time."""
     return max(1, math.ceil(2.0 * problem_class.n / (base * math.log(4.0 / delta))))
 
 
@@ -301,18 +293,14 @@ def projected_gradient(
     clip: float | None = None,
     steps_powers: Exponents = GIVEN_STEPS,
 ) -> tuple[Term, Term]:
-    """Return ``e^2`` and ``nu^2`` of a projected noisy mean gradient, with their exponents.
+    """Return ``e^2`` and ``nu^2 = C^2`` of a projected noisy mean gradient, with their exponents.
 
-    The convex set is ``{|v|_1 <= C sqrt(s), |v|_2 <= C}``. ``e^2`` is the smallest bound of
-    :mod:`privopt.theory.sparse_means`, and ``nu^2 = C^2``. ``noise_std`` is the noise per
+    The convex set is ``{|v|_1 <= C sqrt(s), |v|_2 <= C}``. ``noise_std`` is the noise per
     coordinate of the mean gradient, of order ``sqrt(T)/(n epsilon)``. ``clip`` is the clipping norm
     ``C``, by default ``L``.
     """
     clip = problem_class.lipschitz if clip is None else clip
-    sparsity = problem_class.sparsity or problem_class.dim
-    noise = NoiseVector(NoiseKind.GAUSSIAN, noise_std, problem_class.dim)
-    bounds = projected_error(noise, body=Body.L1_L2, clip=clip, sparsity=sparsity)
-    least = min(bounds, key=lambda term: term.value)
+    least = _least_error(problem_class, noise_std, Body.L1_L2, clip)
     powers = least.powers + -0.5 * least.powers.epsilon * steps_powers
     return Term("error", least.value, powers), Term("second moment", clip**2, FIXED)
 

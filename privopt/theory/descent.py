@@ -420,12 +420,9 @@ def last_iterate(
     - With ``smoothness = H`` and ``eta_t H < 1``: ``V >= E |g_t - grad F(w_t)|^2``, ``end = 0``.
     - Without: ``V >= E |g_t|^2``, and ``F`` is ``L``-Lipschitz.
 
-    The coefficients are computed by a backward recursion for numbers ``theta_t`` and ``y_t``. In
-    linear decay at ``m = 0`` they are at most those of the average of constant steps. Proof:
-    :ref:`Descent, Theorem 4 <theory-descent-4>`.
-
-    Source: Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou 2024 (arXiv:2312.08531) for
-    smooth losses. Arbitrary steps, ``m`` and the constants are derived here.
+    The backward recursion for ``theta_t`` and ``y_t``, its proof and its sources: :ref:`Descent,
+    Theorem 4 <theory-descent-4>`. Sources: Zamani and Glineur 2023 (arXiv:2307.11134); Liu and Zhou
+    2024 (arXiv:2312.08531).
     """
     descending = sizes[::-1].tolist()
     rise, noise = 1.0 / descending[0], 0.0  # rise is y_t of the theorem
@@ -482,18 +479,9 @@ def descent_steps(
     and at most 10,000. A Moreau envelope does not reduce the number: if its cost is below the
     limit, its curvature needs more steps. See :ref:`Descent, Theorem 5 <theory-descent-5>`.
 
-    Parameters
-    ----------
-    problem_class : ProblemClass
-        Public facts.
-    one_step_noise : float
-        ``sigma_1``, the noise per coordinate of a single full gradient within the budget.
-    clip : float, optional
-        Clipping norm ``C``; default ``L``.
-    moments : Moments
-        ``a`` and ``v`` of the batches.
-    plain : bool
-        True for plain descent; the smooth theorem applies to no other update.
+    ``one_step_noise`` is ``sigma_1``, the noise per coordinate of a single full gradient within the
+    budget. ``clip`` is ``C``, by default ``L``. ``moments`` are ``a`` and ``v`` of the batches.
+    ``plain`` is True for plain descent; the smooth theorem applies to no other update.
     """
     facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
     clip = facts.lipschitz if clip is None else clip

@@ -1,8 +1,8 @@
 """Exact expected excess risk at finite size, for hard families with a radial risk.
 
-Three hard families have all records, and the minimiser, at the centre of a ball. Their risk is
-``F(w) = a |w| + (b/2) |w|^2``. If the distribution of ``|w|`` is known, the expected excess risk is
-``a E|w| + (b/2) E|w|^2``.
+The minimiser is at the centre of a ball and the risk is ``F(w) = a |w| + (b/2) |w|^2``, so the
+expected excess risk is ``a E|w| + (b/2) E|w|^2``. Derivations: :ref:`Perturbation, Theorem 6
+<theory-perturbation-6>`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ class RadialLoss(NamedTuple):
 def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
     """Return ``E F(Proj(z))``, ``z ~ N(0, sigma^2 I)``: output perturbation with minimiser 0.
 
-    The output is the projected noise, ``|w| = min(|z|, R)``, and ``|z|^2/(2 sigma^2) ~
-    Gamma(d/2)``. With ``u = R^2/(2 sigma^2)`` and the regularised incomplete gamma functions ``P``
-    and ``Q``::
+    With ``u = R^2/(2 sigma^2)`` and the regularised incomplete gamma functions ``P`` and ``Q``::
 
         E|w|^k = (2 sigma^2)^{k/2} (Gamma((d + k)/2)/Gamma(d/2)) P((d + k)/2, u) + R^k Q(d/2, u).
     """
@@ -58,11 +56,9 @@ def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
 
 @checked
 def norm_laplace_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
-    """Return ``E F(Proj(z))`` for ``z`` with density proportional to ``exp(-|z|/beta)``.
+    """Return ``E F(Proj(z))`` for ``z`` with density proportional to ``exp(-|z|/beta)``::
 
-    As in :func:`gaussian_perturbation`, with ``|z|/beta ~ Gamma(d)``::
-
-        E|w|^k = beta^k (Gamma(d + k)/Gamma(d)) P(d + k, R/beta) + R^k Q(d, R/beta).
+    E|w|^k = beta^k (Gamma(d + k)/Gamma(d)) P(d + k, R/beta) + R^k Q(d, R/beta).
     """
     if scale == 0.0:
         return 0.0
@@ -128,10 +124,10 @@ def noisy_descent_on_squares(
     """Return ``E F(v)`` of an average ``v = sum_t a_t w_t`` of noisy descent on ``(b/2)|w|^2``.
 
     ``w_{t+1} = Proj(w_t - eta_t (b w_t + sigma z_t))``, ``z_t ~ N(0, I)``, ``w_1 = 0``. Without a
-    projection it is a linear Gaussian recursion with ``p_t = 1 - b eta_t``, and ``E|v|^2 = d
-    sigma^2 sum_s (eta_s c_s)^2`` with ``c_s = sum_{t > s} a_t p_{s+1} .. p_{t-1}``. Projections in
-    the first ``K`` steps change ``v`` by a term of bounded norm; later ones have probability
-    below 1e-9 in total. Derivation: :ref:`Descent, Theorem 11 <theory-descent-11>`.
+    projection ``E|v|^2 = d sigma^2 sum_s (eta_s c_s)^2`` with ``c_s = sum_{t > s} a_t p_{s+1} ..
+    p_{t-1}``, ``p_t = 1 - b eta_t``. Projections in the first ``K`` steps change ``v`` by a term of
+    bounded norm; later ones have probability below 1e-9 in total. Derivation: :ref:`Descent,
+    Theorem 11 <theory-descent-11>`.
 
     The slope of the loss must be 0. ``noise_std`` is ``sigma``, ``step_sizes`` are ``eta_1 ..
     eta_T`` and ``weights`` are ``a_1 .. a_{T+1}``. The result is the exact part of the noise after

@@ -116,23 +116,22 @@ def ftrl_rate(
 
     ``w_{t+1} = Proj(w_1 - S_t/Lambda)``, ``S_t = g_1 + ... + g_t + Z_t``, with a subgradient
     ``g_t`` of ``f_t`` at ``w_t``. Losses are convex and ``L``-Lipschitz, all points are within
-    ``R`` of ``w_1``, and the comparator ``u`` is fixed before the noise is drawn. The noise is
-    Gaussian with standard deviation ``sigma``; its error in the prefix sums is ``Z = X + Y`` as in
+    ``R`` of ``w_1``, and the comparator is fixed before the noise is drawn. The noise is Gaussian
+    with standard deviation ``sigma``; its error in the prefix sums is ``Z = X + Y`` as in
     :class:`PrefixError`, with ``r`` restarts::
 
         E regret <= Lambda R^2/2 + T (L^2 + d sigma^2 x^2)/(2 Lambda) + T L sigma sqrt(d) y/Lambda
                     + 2 r R sigma sqrt(d) y_r.
 
-    - With ``x = 0`` it holds for every order of losses, and for a comparator chosen last.
-    - With ``Y = 0`` it is the regret of noisy gradient descent.
-    - At the best ``Lambda`` the bound is the root of the sum of squares of ``R sqrt(2 T L sigma
-      sqrt(d) y)``, ``R sigma x sqrt(T d)`` and ``R L sqrt(T)``, plus the restarts.
-    - The population risk of the average of ``w_1..w_{T+1}``, after one pass over batches of ``b``
-      independent records and a last batch of ``c b``, is the regret divided by ``N = T + 1``, with
-      ``L^2 (N + 2 (1 - c))`` in place of ``T L^2``.
-
-    Proofs: :ref:`Regret, Theorems 1 <theory-regret-1>` and :ref:`2 <theory-regret-2>`. The
-    exponents assume ``T`` of order ``n/b`` and ``sigma y`` of order ``T^growth/(b epsilon)``.
+    At the best ``Lambda`` the bound is the root of the sum of squares of ``R sqrt(2 T L sigma
+    sqrt(d) y)``, ``R sigma x sqrt(T d)`` and ``R L sqrt(T)``, plus the restarts. The population
+    risk of the average of ``w_1..w_{T+1}``, after one pass over batches of ``b`` independent
+    records and a last batch of ``c b``, is the regret divided by ``N = T + 1``, with ``L^2 (N + 2
+    (1 - c))`` in place of ``T L^2``. Proofs: :ref:`Regret, Theorems 1 <theory-regret-1>` and
+    :ref:`2 <theory-regret-2>`. The exponents assume ``T`` of order ``n/b`` and ``sigma y`` of order
+    ``T^growth/(b epsilon)``. Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021
+    (arXiv:2103.00039), Theorem C.1; Cesa-Bianchi, Conconi and Gentile 2004
+    (doi:10.1109/TIT.2004.833339) for the population. The split and the restarts are derived here.
 
     Parameters
     ----------
@@ -156,13 +155,6 @@ def ftrl_rate(
     clipped, plain : bool
         ``clipped`` is True if clipping may change gradients, ``plain`` if there is no momentum. If
         no theorem applies, the rate has no terms and states the reason.
-
-    References
-    ----------
-    Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Theorem C.1 (arXiv:2103.00039); the split
-    and the restarts are derived here. Without noise ``R L sqrt(T)`` is optimal (Abernethy,
-    Bartlett, Rakhlin and Tewari 2008). Cesa-Bianchi, Conconi and Gentile 2004
-    (doi:10.1109/TIT.2004.833339) for the population.
 
     Examples
     --------

@@ -26,11 +26,9 @@ def expected_generalisation(epsilon: float, delta: float, *, spread: float) -> f
 
     The bound is ``spread min(1, e^epsilon - 1 + delta)`` under ``replace_one``, for losses in an
     interval of length ``spread``. At ``epsilon = 0``, ``delta`` is the total variation distance of
-    neighbours and the bound is smallest. Proof:
-    :ref:`Accountants, Theorem 1 <theory-accountants-1>`.
-
-    Source: Bassily, Nissim, Smith, Steinke, Stemmer and Ullman, "Algorithmic stability for adaptive
-    data analysis", STOC 2016 (arXiv:1511.02513), Section 3.
+    neighbours and the bound is smallest. Proof: :ref:`Accountants, Theorem 1
+    <theory-accountants-1>`. Source: Bassily, Nissim, Smith, Steinke, Stemmer and Ullman 2016
+    (arXiv:1511.02513), Section 3.
 
     Examples
     --------
@@ -45,13 +43,10 @@ def information_generalisation(information: float, *, n: int, spread: float) -> 
     """Return ``spread sqrt(I/(2 n))``, a bound of ``|E F_P(w) - E F(w)|``.
 
     ``I`` is the mutual ``information`` of the records and ``w``, in nats. It is at most ``n rho``
-    for a ``rho``-zCDP release under ``replace_one`` and ``n mu^2/2`` for ``mu``-Gaussian DP.
-    Losses are in an interval of length ``spread``. Proof:
-    :ref:`Accountants, Theorem 2 <theory-accountants-2>`.
-
-    Sources: Xu and Raginsky, "Information-theoretic analysis of generalization capability of
-    learning algorithms", NeurIPS 2017 (arXiv:1705.07809), Theorem 1; Bun and Steinke, TCC 2016
-    (arXiv:1605.02065), Proposition 1.4 and its proof.
+    for a ``rho``-zCDP release under ``replace_one`` and ``n mu^2/2`` for ``mu``-Gaussian DP. Losses
+    are in an interval of length ``spread``. Proof: :ref:`Accountants, Theorem 2
+    <theory-accountants-2>`. Sources: Xu and Raginsky 2017 (arXiv:1705.07809), Theorem 1; Bun and
+    Steinke 2016 (arXiv:1605.02065), Proposition 1.4.
 
     Examples
     --------
@@ -72,24 +67,22 @@ def generalisation_gap(
 ) -> float:
     """Return a bound of ``E F_P(w) - E F(w)`` for the average of noisy descent, by stability.
 
-    ``w_{t+1} = Proj(w_t - eta (g_t + z_t))`` for ``t = 1..T``; ``w`` is the mean of
-    ``w_1..w_{T+1}``. Records are independent; ``z_t`` and the batches are independent of them::
+    ``w`` is the mean of ``w_1..w_{T+1}``, ``w_{t+1} = Proj(w_t - eta (g_t + z_t))``. Records are
+    independent; ``z_t`` and the batches are independent of them::
 
         E F_P(w) - E F(w) <= eta L^2 T/n                              H-smooth, eta <= 2/H,
         E F_P(w) - E F(w) <= (eta L^2 T/(2 n)) (1 + 1.18 h + h^2/3)   and all records,
         E F_P(w) - E F(w) <= eta L^2 (4 sqrt(a T)/3 + 2 T/n)          without smoothness,
 
     with ``h = eta H T/n`` and the second moment ``a`` of the batches (:func:`batch_moments`). For
-    Poisson batches and smooth losses, ``2 L R`` times the probability of a batch with more than
-    ``2 b/(eta H)`` records is added. Proof: :ref:`Descent, Theorem 8 <theory-descent-8>`.
+    Poisson batches and smooth losses, ``2 L R`` times the probability of a batch with more than ``2
+    b/(eta H)`` records is added. Proof: :ref:`Descent, Theorem 8 <theory-descent-8>`. Source:
+    Hardt, Recht and Singer 2016 (arXiv:1509.01240), Theorem 3.8; Bassily, Feldman, Talwar and Guha
+    Thakurta 2019 (arXiv:1908.09970); Bassily, Feldman, Guzman and Talwar 2020 (arXiv:2006.06914),
+    Lemma 3.1; constants derived here.
 
     ``batch_size`` is ``b``, by default all records; ``sampler`` is ``"without_replacement"`` or
     ``"poisson"``.
-
-    Source: Hardt, Recht and Singer 2016 (arXiv:1509.01240), Theorem 3.8, and Bassily, Feldman,
-    Talwar and Guha Thakurta 2019 (arXiv:1908.09970) for smooth losses; Bassily, Feldman, Guzman and
-    Talwar 2020 (arXiv:2006.06914), Lemma 3.1, for non-smooth ones. The constants, averages and
-    Poisson batches are derived here.
     """
     lipschitz, smoothness = problem_class.lipschitz, problem_class.smoothness
     size = problem_class.n if batch_size is None else batch_size

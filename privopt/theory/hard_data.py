@@ -3,20 +3,15 @@
 A prior has a random direction ``v`` in ``R^D``, ``D <= d`` coordinates in ``g`` groups of ``b``.
 Each group has ``K`` informative records ``x/sqrt(b)`` on its coordinates, ``x`` in ``{-1, 1}^b``;
 the other records are null. With ``t = K sqrt(g)/n``, the mean of all ``n`` records is ``t
-v/sqrt(D)``, where ``v`` in a group is the mean of its ``x``. A prior is described, in units of
-``D``, by::
+v/sqrt(D)``, where ``v`` in a group is the mean of its ``x``. A prior is described by::
 
     E|v| >= norm sqrt(D),   E|v|^2 = square D,   E <w, v> <= correlation sqrt(D) for |w| <= 1,
     E|E[v | output]|^2 <= explained D.
 
 If the data are a sample, ``v = p`` is the mean of their distribution. Packings (:class:`Packing`)
-are for pure privacy. Proofs: :doc:`/theory/lower_bounds`.
-
-Sources: Bun, Steinke and Ullman 2017 (the fingerprinting lemma); Cai, Wang and Zhang 2021
-(arXiv:1902.04495; score attacks); Hardt and Talwar 2010 and Ghazi, Guzman, Kamath, Kumar and
-Manurangsi 2024 (arXiv:2404.10881; packings of sparse points, and blocks of them). The constants are
-derived here. As ``a``, ``K`` and ``D`` grow, ``p`` becomes Gaussian and ``s`` becomes the variance
-explained by the mean plus Gaussian noise, so the bounds are sharp in the limit.
+are for pure privacy. Proofs: :doc:`/theory/lower_bounds`; the constants are derived there. Sources:
+Bun, Steinke and Ullman 2017; Cai, Wang and Zhang 2021 (arXiv:1902.04495); Hardt and Talwar 2010
+(arXiv:0907.3754); Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881).
 """
 
 from __future__ import annotations
@@ -60,7 +55,7 @@ def hidden_signs(n: int, dim: int, advantage: Advantage) -> HardData:
     """Return hidden signs: one sign per coordinate in ``K`` copies, ``b = 1``.
 
     ``norm = square = 1`` and ``correlation^2 = explained = T_K^2``, the squared advantage between
-    groups of ``K``, by its definition (Le Cam 1973; Assouad 1983).
+    groups of ``K``, by its definition.
     """
     coordinates, copies = _sizes(n, dim)
     correlation = advantage.sign(copies)
@@ -72,15 +67,13 @@ def hidden_signs(n: int, dim: int, advantage: Advantage) -> HardData:
 def hidden_counts(n: int, dim: int, advantage: Advantage) -> HardData:
     """Return hidden counts: one count per coordinate with a squared-sine distribution, ``b = 1``.
 
-    ``m`` of the ``K`` records of a coordinate are +1, and ``v = 2 m/K - 1``. An edge ``(j, j + 1)``
-    is drawn with probability ``(2/K) sin^2(pi (j + 1/2)/K)``, and ``m`` is one of its ends with
-    equal probability. For any estimate ``q``::
+    ``m`` of the ``K`` records of a coordinate are +1, and ``v = 2 m/K - 1``. For any estimate
+    ``q``::
 
         K^2 E (q - v)^2 >= X^2 - 2 T X + 1,   X = (1 - sin^2(pi/K))/sqrt(T^2 + sin^2(pi/K)),
 
-    if ``X >= T``. For large ``K`` this is ``1/T^2 - 1``, about ``4/mu^2``, the error of Gaussian
-    noise. ``square`` is in closed form; ``norm = square``, because ``|v| <= sqrt(D)``. Proof:
-    :ref:`Lower bounds, Theorem 3 <theory-lower-3>`.
+    if ``X >= T``. ``norm = square``, because ``|v| <= sqrt(D)``. Proof: :ref:`Lower bounds, Theorem
+    3 <theory-lower-3>`.
     """
     coordinates, k = _sizes(n, dim)
     coordinates, k = coordinates[k > 1.0], k[k > 1.0]
@@ -96,13 +89,10 @@ def hidden_counts(n: int, dim: int, advantage: Advantage) -> HardData:
 def hidden_supports(n: int, dim: int, sparsity: int, advantage: Advantage) -> HardData:
     """Return hidden supports of sparse records, over ``K`` and numbers of groups.
 
-    A group has ``c >= s`` coordinates. Its ``K`` records equal one ``x``: random signs over
-    ``sqrt(s)`` on ``s`` random coordinates. ``norm = square = 1`` in units of the squared norm, and
-    for ``I`` nats of information about a group::
-
-        E |E[x | output]|^2 <= I/(s a(c/s)),   a(r) = asinh(r) - (sqrt(1 + r^2) - 1)/r,
-
-    with ``a(r)`` about ``ln(2 r) - 1``. Proof: :ref:`Lower bounds, Theorem 4 <theory-lower-4>`.
+    The ``K`` records of a group of ``c >= s`` coordinates equal one ``x``: random signs over
+    ``sqrt(s)`` on ``s`` random coordinates. ``norm = square = 1``, and for ``I`` nats of
+    information about a group ``explained`` is ``I/(s a(c/s))``, ``a(r) = asinh(r) - (sqrt(1 + r^2)
+    - 1)/r``. Proof: :ref:`Lower bounds, Theorem 4 <theory-lower-4>`.
     """
     max_groups, copies = _sizes(n, dim // sparsity)
     shares = 2.0 ** -np.arange(8.0)[:, None]
@@ -136,20 +126,16 @@ def fingerprint(
 ) -> HardData:
     """Return priors with Beta(a + 1, a + 1) means: ``g`` groups of ``K`` records.
 
-    Records have ``b = width`` independent coordinates with mean ``p_j``, of density
-    proportional to ``(1 - p^2)^a`` on ``[-1, 1]``. Let ``G = 2 (a + 1)`` and ``u = E p^2 = 1/(2 a +
-    3)``. Then
+    Records have ``b = width`` independent coordinates with mean ``p_j``, of density proportional to
+    ``(1 - p^2)^a`` on ``[-1, 1]``. With ``G = 2 (a + 1)`` and ``u = E p^2 = 1/(2 a + 3)``::
 
-    - ``square = u (1 + G/K)`` and ``explained = (1 + G/K)^2 u s`` with ``s = h^2/(h^2 + G^2 u)``;
-    - ``h^2 <= min(K^2 c^2/b, K G u)``, where ``c`` is the ``record`` of the advantage, or ``c^2 = G
-      u T^2`` for ``b = 1``, times ``1 + 1/sqrt(2 a + 5)`` if the advantage is not symmetric;
-    - ``correlation^2 = explained``; for ``g = 1`` also ``correlation <= (1 + G/K)(K/G)
-      c'/sqrt(D)``, where ``c'`` is the ``removal`` of the advantage;
-    - ``E |v| >= (E |v|^2)^(3/2)/(E |v|^4)^(1/2)`` (Hoelder).
+        square = u (1 + G/K),   explained = correlation^2 = (1 + G/K)^2 u h^2/(h^2 + G^2 u),
+        h^2 = min(K^2 c^2/b, K G u),
 
-    If the data are ``sampled``, ``v = p``: the factors ``1 + G/K`` become 1, the fourth moment is
-    that of ``p``, and the number of records in a group is random, with mean ``K`` and mean square
-    at most ``K^2 + K``. Proof: :ref:`Lower bounds, Theorem 2 <theory-lower-2>`.
+    where ``c`` is the ``record`` of the advantage, or ``c^2 = G u T^2`` for ``b = 1``. For ``g =
+    1`` the ``removal`` of the advantage also bounds the correlation. If the data are ``sampled``,
+    ``v = p`` and the number of records in a group is random with mean ``K``. Proof: :ref:`Lower
+    bounds, Theorem 2 <theory-lower-2>`.
 
     The arrays ``groups``, ``copies`` and ``a > -1`` broadcast, with ``g K <= n``.
     """
@@ -192,18 +178,13 @@ class Packing(NamedTuple):
     """Mean cost of a packing: ``cost`` at epsilon ``replaced``, ``removed_cost`` at ``removed``.
 
     ``K`` of ``n`` records are copies of one record at a random point ``x``; the others are null.
-    Under epsilon-DP the output densities satisfy ``P_x <= exp(z) P_y`` with ``z = K epsilon`` times
-    the number of steps that replace a record. The mean of a cost ``r(w, x)`` is at least ``c`` if
+    ``replaced`` is ``z = K epsilon`` times the number of steps that replace a record, with::
 
-        (exp(z) - 1) E max(c - r, 0) = E r - c.
+        (exp(z) - 1) E max(c - r, 0) = E r - c
 
-    If a record may be removed, ``P_x(w)/P_null(w)`` is in ``[exp(-z), exp(z)]`` with ``z = K
-    epsilon``. The cost decreases in ``z``, so it is a bound at every smaller ``z``. Proof:
-    :ref:`Lower bounds, Theorem 5 <theory-lower-5>`.
-
-    Source: Hardt and Talwar 2010 (arXiv:0907.3754); Bassily, Smith and Thakurta 2014
-    (arXiv:1405.7085), Theorem 5.2, for packings. The continuous prior and the constants are derived
-    here.
+    for the mean ``c`` of a cost ``r(w, x)``. The cost decreases in ``z``. If a record may be
+    removed, ``removed`` is ``K epsilon``. Proof and sources: :ref:`Lower bounds, Theorem 5
+    <theory-lower-5>`.
     """
 
     replaced: Array
@@ -216,8 +197,7 @@ class Packing(NamedTuple):
     ) -> float:
         """Return ``max_K min(K sqrt(g)/n, cap)^power cost`` under epsilon-DP, ``K`` in ``1..n``.
 
-        The ``g`` groups of ``K`` records, as many as fit, have separate coordinates and points;
-        given the others, each group is a packing.
+        The ``g`` groups of ``K`` records, as many as fit, are packings on separate coordinates.
         """
         steps = 1 if budget.relation is Relation.REPLACE_ONE else 2
 
@@ -234,11 +214,7 @@ class Packing(NamedTuple):
 
 
 def distances(dim: int, power: float) -> Packing:
-    """Return the packing with cost ``|w - x|^power``, ``x`` uniform on the unit ball of ``R^d``.
-
-    The centre is the best ``w``, and ``P(|x| <= y) = y^d``. With ``c = y^p``: ``E max(c - r, 0) =
-    y^(d + p) p/(d + p)`` and ``E r = d/(d + p)``.
-    """
+    """Return the packing with cost ``|w - x|^power``, ``x`` uniform on the unit ball of ``R^d``."""
     mean = dim / (dim + power)
     log_y = math.log(mean) / power - np.geomspace(8.0, 1e-6, _SIZE)
     excess = np.log(dim * -np.expm1(power * (log_y - math.log(mean) / power)) / power)
@@ -249,11 +225,7 @@ def distances(dim: int, power: float) -> Packing:
 
 
 def directions(dim: int) -> Packing:
-    """Return the packing with cost ``1 - <w, x>``, ``x`` uniform on the unit sphere, ``|w| <= 1``.
-
-    Unit vectors ``w`` are the best, and ``t = <w, x>`` has density proportional to ``(1 - t^2)^((d
-    - 3)/2)``. With ``c = 1 - s``: ``exp(z) - 1 = s/E max(t - s, 0)``.
-    """
+    """Return the packing with cost ``1 - <w, x>``, ``x`` on the unit sphere and ``|w| <= 1``."""
     s = np.linspace(0.0, 1.0, _SIZE + 1)[1:-1]
     if dim == 1:
         z = np.log1p(s) - np.log1p(-s)

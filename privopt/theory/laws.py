@@ -1,4 +1,4 @@
-"""Laws: rates as functions of the setting, their crossovers, and orders for sparse gradients.
+"""Laws: rates as functions of the setting, and orders for sparse gradients with their crossings.
 
 ``SPARSE_ORDERS`` contains the rows of the tables of Ghazi, Guzman, Kamath, Kumar and Manurangsi
 2024 (arXiv:2404.10881), and sharper rows derived here. The terms are orders without constants, for
@@ -9,18 +9,14 @@ constants.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-import numpy as np
-from scipy.optimize import brentq
-
-from privopt.arguments import checked, member, positive_number
+from privopt.arguments import member, positive_number
 from privopt.spec import Budget, ProblemClass
-from privopt.theory.rate import Exponents, Quantity, Rate, Term
+from privopt.theory.rate import FIXED, Exponents, Quantity, Rate, Term
 from privopt.theory.sparse_means import projection_mechanism_rate
 
 _COUNTS = ("n", "dim", "sparsity")
@@ -62,54 +58,6 @@ class Setting:
 Law = Callable[[Setting], Rate]
 
 
-@checked
-def crossovers(
-    first: Law, second: Law, setting: Setting, axis: str, low: float, high: float
-) -> tuple[float, ...]:
-    """Return the values of an axis at which two bounds are equal.
-
-    The ``axis`` is as in :meth:`Setting.at`; all other values are those of the setting. Roots of
-    the log ratio between ``low`` and ``high`` are bracketed by sign changes on a grid of 128
-    intervals. They are exact up to the rounding of counts.
-
-    Examples
-    --------
-    >>> from privopt.spec import Relation
-    >>> from privopt.theory import SPARSE_ORDERS, only
-    >>> here = Setting(
-    ...     problem_class=ProblemClass(n=9, dim=64, lipschitz=1.0, radius=1.0, sparsity=4),
-    ...     budget=Budget(epsilon=1.0, delta=1e-6, relation=Relation.REPLACE_ONE), mu=0.25)
-    >>> law = SPARSE_ORDERS["mean, pure"].law()
-    >>> (root,) = crossovers(only(law, "sparse"), only(law, "dense"), here, "n", 1, 1e3)
-    >>> round(root, 2)
-    15.5
-    """
-
-    def log_ratio(logarithm: float) -> float:
-        shifted = setting.at(**{axis: math.exp(logarithm)})
-        return math.log(first(shifted).upper / second(shifted).upper)
-
-    grid = np.linspace(math.log(low), math.log(high), 129).tolist()
-    # A root on the grid has sign 0 and is dropped; its neighbours bracket it.
-    signed = [(point, sign) for point in grid if (sign := log_ratio(point))]
-    return tuple(
-        math.exp(brentq(log_ratio, lower[0], upper[0], xtol=1e-10))
-        for lower, upper in itertools.pairwise(signed)
-        if lower[1] * upper[1] < 0.0
-    )
-
-
-@checked
-def only(law: Law, term: str) -> Law:
-    """Return the law restricted to one of its terms, for the crossovers of its regimes."""
-
-    def restricted(setting: Setting) -> Rate:
-        rate = law(setting)
-        return replace(rate, terms=tuple(t for t in rate.terms if t.name == term), combine=min)
-
-    return restricted
-
-
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """``(n epsilon)^a n^b s^c d^e`` and powers of logarithms, each at least 1.
@@ -142,64 +90,54 @@ class Order:
         ratio = self * other**-1.0
         return replace(ratio, budget=0.0) ** (-1.0 / ratio.budget)
 
+    def term(self, name: str, setting: Setting) -> Term:
+        """Return the value and the local exponents at a setting."""
+        value, exponents = 1.0, Exponents()
+        for (base, by_base), power in zip(_bases(setting), vars(self).values(), strict=True):
+            value *= base**power
+            exponents += power * by_base
+        return Term(name, value, exponents)
+
     def value(self, setting: Setting) -> float:
         """Return the value at a setting."""
-        bases = _bases(setting)
-        return math.prod(bases[name][0] ** power for name, power in self._nonzero.items())
-
-    def powers(self, setting: Setting) -> Exponents:
-        """Return the local exponents at a setting."""
-        bases, exponents = _bases(setting), Exponents()
-        for name, power in self._nonzero.items():
-            exponents = exponents + power * bases[name][1]
-        return exponents
-
-    @property
-    def _nonzero(self) -> dict[str, float]:
-        return {name: power for name, power in vars(self).items() if power}
+        return self.term("order", setting).value
 
     def __str__(self) -> str:
-        factors = self._nonzero.items()
-        return " ".join(f"{_SYMBOLS[name]}^{power:g}" for name, power in factors) or "1"
+        factors = zip(_SYMBOLS, vars(self).values(), strict=True)
+        return " ".join(f"{symbol}^{power:g}" for symbol, power in factors if power) or "1"
 
 
-_SYMBOLS = {
-    "budget": "(n epsilon)",
-    "n": "n",
-    "sparsity": "s",
-    "dim": "d",
-    "log_n": "(ln n)",
-    "log_dim": "(ln d)",
-    "log_delta": "ln(1/delta)",
-    "log_sparse": "ln(d/s)",
-    "log_hidden": "ln(d/(n epsilon))",
-}
+# In the order of the fields of Order.
+_SYMBOLS = (
+    *("(n epsilon)", "n", "s", "d", "(ln n)", "(ln d)"),
+    *("ln(1/delta)", "ln(d/s)", "ln(d/(n epsilon))"),
+)
 
 
-def _bases(setting: Setting) -> Mapping[str, tuple[float, Exponents]]:
-    """Return each base with its exponents; without a declared sparsity ``s = d``."""
+def _bases(setting: Setting) -> tuple[tuple[float, Exponents], ...]:
+    """Return the base of each field with its exponents; without a declared sparsity ``s = d``."""
     facts, budget = setting.problem_class, setting.budget
     sparsity = facts.sparsity or facts.dim
-    by_budget = Exponents(n=1.0, epsilon=1.0)
-    by_sparsity = Exponents(sparsity=1.0) if facts.sparsity else Exponents(dim=1.0)
-    n_epsilon, dim = facts.n * budget.epsilon, Exponents(dim=1.0)
+    by_budget, by_n, by_dim = Exponents(n=1.0, epsilon=1.0), Exponents(n=1.0), Exponents(dim=1.0)
+    by_sparsity = Exponents(sparsity=1.0) if facts.sparsity else by_dim
+    n_epsilon = facts.n * budget.epsilon
     delta = math.log(1.0 / budget.delta) if budget.delta > 0.0 else math.inf
-    return {
-        "budget": (n_epsilon, by_budget),
-        "n": (float(facts.n), Exponents(n=1.0)),
-        "sparsity": (float(sparsity), by_sparsity),
-        "dim": (float(facts.dim), dim),
-        "log_n": _log(facts.n, Exponents(n=1.0)),
-        "log_dim": _log(facts.dim, dim),
-        "log_delta": (max(1.0, delta), Exponents()),
-        "log_sparse": _log(facts.dim / sparsity, dim + -1.0 * by_sparsity),
-        "log_hidden": _log(facts.dim / n_epsilon, dim + -1.0 * by_budget),
-    }
+    return (
+        (n_epsilon, by_budget),
+        (facts.n, by_n),
+        (sparsity, by_sparsity),
+        (facts.dim, by_dim),
+        _log(facts.n, by_n),
+        _log(facts.dim, by_dim),
+        (max(1.0, delta), FIXED),
+        _log(facts.dim / sparsity, by_dim + -1.0 * by_sparsity),
+        _log(facts.dim / n_epsilon, by_dim + -1.0 * by_budget),
+    )
 
 
 def _log(value: float, exponents: Exponents) -> tuple[float, Exponents]:
     log = math.log(value)
-    return (log, (1.0 / log) * exponents) if log > 1.0 else (1.0, Exponents())
+    return (log, (1.0 / log) * exponents) if log > 1.0 else (1.0, FIXED)
 
 
 _SOURCE = "Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881)"
@@ -243,13 +181,10 @@ class SparseOrders:
         bound = self.lower if lower else self.upper
 
         def law(setting: Setting) -> Rate:
-            terms = [
-                Term(name, order.value(setting), order.powers(setting))
-                for name, order in bound.items()
-            ]
+            terms = [order.term(name, setting) for name, order in bound.items()]
             terms.sort(key=lambda term: term.value)
             if self.sampled:
-                terms.append(Term("sampling", _SAMPLING.value(setting), _SAMPLING.powers(setting)))
+                terms.append(_SAMPLING.term("sampling", setting))
             least = " ^ ".join(str(order) for order in bound.values())
             return Rate(
                 quantity=self.quantity,

@@ -63,9 +63,8 @@ def perturbation_cost(
         (Gaussian) or ``sqrt(2) L b`` (Laplace), independent of the dimension. On a ball
         ``sqrt(2/pi) sigma`` replaces ``E|z|_(s)``.
 
-    Proof: :ref:`Sparse gradients, Theorem 5 <theory-sparse-5>`.
-
-    Source: Jain and Thakurta 2014 for risks of linear predictions.
+    Proof: :ref:`Sparse gradients, Theorem 5 <theory-sparse-5>`. Source: Jain and Thakurta 2014 for
+    linear predictions.
     """
     dim, lipschitz = problem_class.dim, problem_class.lipschitz
     sparsity = problem_class.sparsity or dim
@@ -118,7 +117,7 @@ def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost
 
 @checked
 def minimiser_stability(problem_class: ProblemClass) -> float:
-    """Return ``2 L^2/n``; divided by ``lambda`` it bounds the generalisation gap of the minimiser.
+    """Return ``2 L^2/n``: over ``lambda`` it bounds the generalisation gap of the minimiser.
 
     Source: Bousquet and Elisseeff 2002; Shalev-Shwartz, Shamir, Srebro and Sridharan 2009.
     """
@@ -290,23 +289,21 @@ def linf_output_perturbation_rate(
 ) -> Rate:
     """Return the rate ``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
-    The four terms are regulariser, noise, solver and smoothing. The regulariser term is at most
-    ``lambda D^2/4``, as in :func:`privopt.theory.output_perturbation_rate`; the published bound has
-    ``lambda D^2/2``. ``g`` is the factor of :func:`perturbation_cost`.
+    The four terms are regulariser, noise, solver and smoothing; ``g`` is the factor of
+    :func:`perturbation_cost`. Balanced, the bound is
 
-    Gaussian noise
-        ``b = 2 L kappa/(lambda n)``, ``lambda`` balanced: ``2^{5/4} L D sqrt(kappa/n) (s ln
-        2d)^{1/4}`` on a bounded set, ``sqrt(2)`` less on the whole space. Published, with ``kappa =
-        sqrt(2 ln(1.25/delta))/epsilon``: ``4 L D (s ln(1.25/delta) ln 2d)^{1/4}/sqrt(n epsilon)``.
-    Laplace noise
-        On the whole space with ``Phi = s (1 + .. + 1/d)/(n epsilon)``: of order ``L^{4/5} H^{1/5}
-        D^{6/5} Phi^{2/5}`` if ``H > lambda``, and ``sqrt(2) L D Phi^{1/2}`` if ``H`` is much
-        smaller. Published: ``Phi^{1/3}``.
-    Population risk
-        ``population``, with Gaussian noise and independent records: the term ``2 L^2/(lambda n)``
-        is added. Balanced, the sum is of order ``L D ((s ln d)^{1/4} sqrt(kappa/n) + 1/sqrt(n))``.
+    - with Gaussian noise ``b = 2 L kappa/(lambda n)``: ``2^{5/4} L D sqrt(kappa/n) (s ln
+      2d)^{1/4}`` on a bounded set, ``sqrt(2)`` less on the whole space. Published, with ``kappa =
+      sqrt(2 ln(1.25/delta))/epsilon``: ``4 L D (s ln(1.25/delta) ln 2d)^{1/4}/sqrt(n epsilon)``;
+    - with Laplace noise on the whole space and ``Phi = s (1 + .. + 1/d)/(n epsilon)``: of order
+      ``L^{4/5} H^{1/5} D^{6/5} Phi^{2/5}`` if ``H > lambda``, and ``sqrt(2) L D Phi^{1/2}`` if
+      ``H`` is much smaller. Published: ``Phi^{1/3}``;
+    - for the population risk, with Gaussian noise and independent records: of order ``L D ((s ln
+      d)^{1/4} sqrt(kappa/n) + 1/sqrt(n))``, because ``2 L^2/(lambda n)`` is added.
 
     Proofs: :ref:`Sparse gradients, Theorems 6 <theory-sparse-6>` and :ref:`7 <theory-sparse-7>`.
+    Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), with ``lambda
+    D^2/2``.
 
     Parameters
     ----------
@@ -317,7 +314,8 @@ def linf_output_perturbation_rate(
     scale, gaussian : float, bool
         ``sigma`` of Gaussian or ``b`` of Laplace noise.
     distance, share : float
-        ``D``, at least the distance of some minimiser from the centre, and ``c``.
+        ``D``, at least the distance of some minimiser from the centre, and ``c``: 1/4, or 1/2 as
+        published.
     power : float, optional
         Exponent of a :class:`BalancedMinimiser`; None if ``lambda`` is given.
     projection, glm : str, bool

@@ -2,21 +2,17 @@
 
 The worst-case excess risk is at least the mean excess over a prior of hard data
 (:mod:`privopt.theory.hard_data`); pure differential privacy also has packings. The constraint set
-is the Euclidean ball of the radius of the class. The mean of the data is ``t v/sqrt(D)``; two
-losses convert it into a risk:
+is the Euclidean ball of the radius of the class. Two losses convert the mean ``t v/sqrt(D)`` of the
+data into a risk:
 
     convex            -L <w, x>,  |x| <= 1:            L R t (|v|/sqrt(D) - <w, v>/(R sqrt(D))),
-    strongly convex   (m/2) |w - rho x|^2, |x| <= 1:   (m/2) |w - rho t v/sqrt(D)|^2.
+    strongly convex   (m/2) |w - rho x|^2, |x| <= 1:   (m/2) |w - rho t v/sqrt(D)|^2,
 
-Gradients of the second loss have norm at most ``m (R + rho)`` on the ball, so ``rho = L/m - R`` is
-allowed. Records may be outside the ball, but their mean must be inside, ``rho t <= R``; otherwise
-``rho`` is reduced. The best ``w`` of the second loss is the posterior mean. In sparse classes the
-linear part is sparse; the other gradients are those of the public ``m w``. Proofs:
-:doc:`/theory/lower_bounds`.
-
-Sources: Bassily, Smith and Thakurta 2014, Theorems 5.2 to 5.5 (the orders). The constants are
-derived here. Under (epsilon, delta)-DP the bounds lack the factor ``sqrt(log 1/delta)`` of Steinke
-and Ullman 2016.
+with ``rho <= L/m - R`` and ``rho t <= R``. In sparse classes the linear part of the second loss is
+sparse; the other gradients are those of the public ``m w``. Proofs: :ref:`Lower bounds, Theorem 6
+<theory-lower-6>`. Sources: Bassily, Smith and Thakurta 2014 (arXiv:1405.7085), Theorems 5.2 to 5.5
+(the orders); the constants are derived here. Under (epsilon, delta)-DP the bounds lack the factor
+``sqrt(log 1/delta)`` of Steinke and Ullman 2016.
 """
 
 from __future__ import annotations
@@ -47,34 +43,29 @@ def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
 
     The largest value over hidden signs, hidden counts, fingerprints of records with one coordinate
     or with as many as possible, and hidden supports of sparse records. With the advantage ``T`` on
-    one record (``mu/2`` for small ``mu`` under ``replace_one``), the limit for many coordinates and
-    records is
-
-        convex            max_t t (1 - t/sqrt(1 + t^2)) = 0.300 times L R sqrt(d)/(n T),
-        strongly convex   (m/2) rho^2 d/(n T)^2.
-
-    One noisy mean attains the first on linear losses; output perturbation attains the second if
-    ``rho`` is near ``L/m``. Groups of records with ``s`` nonzeros give the order ``L R (s ln(d/(s
-    g)))^(1/4)/sqrt(n mu)`` for ``g`` groups, or its square, under pure and Gaussian privacy.
+    one record (``mu/2`` for small ``mu`` under ``replace_one``), the limits for many coordinates
+    and records are ``0.300 L R sqrt(d)/(n T)`` and, for strongly convex classes, ``(m/2) rho^2 d/(n
+    T)^2``. Groups of records with ``s`` nonzeros give the order ``L R (s ln(d/(s g)))^(1/4)/sqrt(n
+    mu)`` for ``g`` groups, or its square, under pure and Gaussian privacy.
 
     The bound is 0 if ``lipschitz`` or ``radius`` is not declared.
     """
-    dim, width = _shape(problem_class)
-    return _worst_risk(problem_class, _hard_data(problem_class.n, dim, width, advantage))
+    n, dim = problem_class.n, problem_class.dim
+    return _worst_risk(problem_class, _hard_data(n, dim, problem_class.sparsity or dim, advantage))
 
 
 @lru_cache(maxsize=512)
 def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
-    """Return a lower bound under epsilon-DP by packings.
-
-    Its order is ``L R d/(n epsilon)``, or the square of that.
+    """Return a lower bound under epsilon-DP by packings, of order ``L R d/(n epsilon)`` or its
+    square.
 
     The losses are distances ``L |w - x|`` if no smoothness is declared (constant ``1/e`` for many
     coordinates), else linear losses (``1/10``); squares for strongly convex classes. Sparse classes
     have one packing per group of ``s`` coordinates.
     """
     n, radius, modulus = problem_class.n, problem_class.radius, problem_class.strong_convexity
-    dim, width = _shape(problem_class)
+    dim = problem_class.dim
+    width = problem_class.sparsity or dim
     if modulus > 0.0:
         reach = _reach(problem_class)
         if not reach:
@@ -90,16 +81,6 @@ def pure_lower_bound(problem_class: ProblemClass, budget: Budget) -> float:
     groups = dim // width
     value = max(each.best(n, budget, groups=groups) for each in families)
     return problem_class.lipschitz * radius * value
-
-
-def _shape(problem_class: ProblemClass) -> tuple[int, int]:
-    """Return the dimension and the largest number of nonzeros of the gradient of one linear loss.
-
-    In a strongly convex class the linear part is sparse: gradients of squared distances to sparse
-    records are sparse up to the public ``m w``.
-    """
-    dim = problem_class.dim
-    return dim, problem_class.sparsity or dim
 
 
 def _worst_risk(problem_class: ProblemClass, families: Iterable[HardData]) -> float:
@@ -136,17 +117,14 @@ def _reach(problem_class: ProblemClass) -> float:
 def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
     """Return a lower bound of the worst-case excess population risk for ``n`` independent records.
 
-    The larger of two bounds.
-
-    *Privacy*: fingerprints (:mod:`privopt.theory.hard_data`), where a record is informative in a
-    group with probability ``K/n``, else null. The mean is that of the distribution. Of order ``L R
-    sqrt(d)/(n mu)``, or its square.
-
-    *Sampling*, at least ``L R/(4 sqrt n)`` from ``n = 2``, or ``m rho^2/(2 e (n + 1))``::
+    The larger of the bound by sampled fingerprints, of order ``L R sqrt(d)/(n mu)`` or its square,
+    and of the sampling error, at least ``L R/(4 sqrt n)`` from ``n = 2``, or ``m rho^2/(2 e (n +
+    1))``::
 
         max_v L R v (1 - sqrt(1 - (1 - v^2)^n)),    max_v (m/2) (rho v)^2 (1 - v^2)^n.
     """
-    n, (dim, width) = problem_class.n, _shape(problem_class)
+    n, dim = problem_class.n, problem_class.dim
+    width = problem_class.sparsity or dim
     families = [_sample(n), fingerprints(n, dim, advantage, sampled=True)]
     if width > 1:
         families.append(fingerprints(n, dim, advantage, width=width, sampled=True))
@@ -154,11 +132,7 @@ def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) ->
 
 
 def _sample(n: int) -> HardData:
-    """Return priors with means ``+-v e_1`` of records ``+-e_1``, where the output is the data.
-
-    ``T^2 <= 1 - BC^2``, where the Bhattacharyya coefficient of ``n`` records is ``BC = (1 -
-    v^2)^{n/2}`` (Le Cam).
-    """
+    """Return priors with means ``+-v e_1`` of records ``+-e_1``, where the output is the data."""
     v = np.linspace(0.0, 1.0, 257)[1:] / math.sqrt(n)
     explained = 1.0 - (1.0 - v**2) ** n
     return HardData(v, np.ones_like(v), np.sqrt(explained), np.ones_like(v), explained)
@@ -167,21 +141,12 @@ def _sample(n: int) -> HardData:
 def regret_lower_bound(
     problem_class: ProblemClass, advantage: Advantage, *, rounds: float
 ) -> float:
-    """Return a lower bound of the worst-case regret in ``rounds = n/b``.
+    """Return a lower bound of the worst-case regret in ``rounds = n/b``, for one pass.
 
-    The larger of two bounds, for independent records in one pass. Proof:
-    :ref:`Lower bounds, Theorem 7 <theory-lower-7>`.
-
-    *Privacy*. ``n/b`` times the lower bound of the population risk: order ``(L R/b) sqrt(d)/mu``,
-    or ``(L R/b) sqrt(n)``.
-
-    *Hindsight*. Linear losses ``-L <w, x>`` with ``E x = 0`` have regret ``(L R/b) E |S|``, ``S =
-    x_1 + ... + x_n``::
-
-        (L R/b) E |S| = (L R/b) k binom(2m, m)/4^m,             x = +-e_1, n = k = 2m or 2m + 1,
-        (L R/b) E |S| >= (L R/b) sqrt(n/(1 + 2 (1 - 1/n)/d)),   x = +-e_j, every j as likely,
-
-    about ``sqrt(2/pi)`` and ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``.
+    The larger of ``n/b`` times the lower bound of the population risk, and of the regret of linear
+    losses ``-L <w, x>`` with ``E x = 0`` in hindsight, ``(L R/b) E |x_1 + ... + x_n|``, about
+    ``sqrt(2/pi)`` or ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``. Proof: :ref:`Lower bounds,
+    Theorem 7 <theory-lower-7>`.
     """
     return rounds * max(population_lower_bound(problem_class, advantage), _hindsight(problem_class))
 
@@ -213,14 +178,12 @@ def lower_bound(
 
     Examples
     --------
-    >>> from privopt.spec import Budget, Relation
-    >>> from privopt.theory import GaussianAdvantage
+    >>> from privopt.spec import Budget
     >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> guarantees = ApproximateAdvantage(budget), GaussianAdvantage(0.25, Relation.REPLACE_ONE)
-    >>> bounds = [lower_bound(facts, each) for each in guarantees]
-    >>> [(round(value, 6), name) for value, name in bounds]
-    [(0.005379, '(1, 1e-06)-DP'), (0.023011, '0.25-Gaussian DP')]
+    >>> bound = lower_bound(facts, ApproximateAdvantage(budget))
+    >>> round(bound.value, 6), bound.guarantee
+    (0.005379, '(1, 1e-06)-DP')
     """
     value = 0.0
     match Quantity.named("quantity", quantity):

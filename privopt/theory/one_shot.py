@@ -21,17 +21,13 @@ def _stationary(
 ) -> tuple[float, float, float]:
     """Return the loss increase, the mixed term and the regulariser of the bound in ``E|z|^2``.
 
-    Requires ``H``-smooth losses with ``grad F_lambda = 0`` at the minimiser ``w_lambda``::
+    For ``H``-smooth losses with ``grad F_lambda = 0`` at the minimiser ``w_lambda`` and any noise
+    ``z``::
 
         E F(w) - F* <= (lambda R^2/4) (1 + min(1, 2 q/R)) + ((H + lambda)/2) q^2
 
-    with ``q = sqrt(E|z|^2) + tau``, for any noise ``z``. The gradient vanishes if ``w_lambda`` is
-    in the interior of ``W``. It also vanishes for *every* data set over the ball of radius ``R`` if
-    the losses are ``m``-strongly convex with ``L <= 2 m R``. Proof:
+    with ``q = sqrt(E|z|^2) + tau``. Proof and the cases in which the gradient vanishes:
     :ref:`Perturbation, Theorem 2 <theory-perturbation-2>`.
-
-    Source: Chaudhuri, Monteleoni and Sarwate 2011, on the whole space; the constants and the case
-    of the ball are derived here.
     """
     if problem_class.smoothness is None:
         raise ValueError("smoothness must be declared for this bound, got None")
@@ -48,8 +44,7 @@ def perturbed_minimiser_regularisation(
 ) -> float:
     """Return the ``lambda`` that balances regulariser and noise, ``E|z| = unit_noise_norm/lambda``.
 
-    ``argmin_lambda lambda R^2/4 + L u / lambda = 2 sqrt(L u) / R``. The bound is then ``R sqrt(L
-    u)``, which is ``sqrt(2) L R (sqrt(d) / (n mu))^{1/2}`` for Gaussian noise.
+    ``argmin_lambda lambda R^2/4 + L u / lambda = 2 sqrt(L u) / R``, with the value ``R sqrt(L u)``.
     """
     return 2.0 * math.sqrt(problem_class.lipschitz * unit_noise_norm) / problem_class.radius
 
@@ -73,15 +68,12 @@ def output_perturbation_rate(
 
         E F(w) - F* <= lambda R^2 / 4 + L (E|z| + tau) + L^2 h / 2.
 
-    The four terms are the regulariser (centred at ``c``, within ``R`` of every point of the set),
-    the noise, the distance ``tau`` of the computed from the exact minimiser, and the Moreau
-    smoothing of width ``h`` of a non-smooth loss. Projection is a contraction and adds no term. The
-    regulariser term is attained for small ``lambda``. Proof:
-    :ref:`Perturbation, Theorem 1 <theory-perturbation-1>`.
-
-    If ``stationary``, the bound in ``E|z|^2`` of Theorem 2 is used if it is smaller. A fixed
-    ``lambda`` has a bias that does not depend on the noise: there is no rate below ``lambda
-    R^2/4``.
+    The four terms are the regulariser, the noise, the distance ``tau`` of the computed from the
+    exact minimiser, and the Moreau smoothing of width ``h`` of a non-smooth loss. If
+    ``stationary``, the bound in ``E|z|^2`` is used if it is smaller. Proofs: :ref:`Perturbation,
+    Theorems 1 <theory-perturbation-1>` and :ref:`2 <theory-perturbation-2>`. A fixed ``lambda`` has
+    a bias that does not depend on the noise: there is no rate below ``lambda R^2/4``. Source:
+    Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; constants derived here.
 
     Parameters
     ----------
@@ -97,11 +89,6 @@ def output_perturbation_rate(
         True if ``lambda`` is that of :func:`perturbed_minimiser_regularisation`, False if fixed.
     stationary : bool
         True if the gradient vanishes at every minimiser.
-
-    References
-    ----------
-    The triangle inequality for Lipschitz losses with the distance of minimisers of Chaudhuri,
-    Monteleoni and Sarwate 2011, Corollary 8; the constants are derived here.
 
     Examples
     --------
@@ -208,14 +195,13 @@ def objective_perturbation_rate(
 
         E F(w) - F* <= (lambda/4) R^2 + E|t|^2 / (4 lambda) + L distance.
 
-    Proof: :ref:`Perturbation, Theorem 3 <theory-perturbation-3>`.
+    Proof: :ref:`Perturbation, Theorem 3 <theory-perturbation-3>`. Source: Kifer, Smith and Thakurta
+    2012 for the order; constants derived here.
 
     ``regularisation`` is ``lambda`` and ``noise_second_moment`` is ``E|t|^2``. ``distance`` bounds
     the distance from the minimiser, due to the solver and a second noise. If not ``gaussian``, the
     norm of ``t`` is of order ``d`` (pure privacy). ``tuned`` is True if ``lambda`` minimises the
     bound, False if it is fixed.
-
-    Source: the constants are derived here; Kifer, Smith and Thakurta 2012 for the order.
 
     Examples
     --------
@@ -258,8 +244,7 @@ def exponential_mechanism_regularisation(
 ) -> float:
     """Return the ``m`` that balances sampling error and regulariser: ``2 G sqrt(d) / (mu R)``.
 
-    The bound is then ``G R sqrt(d) / mu``, which is ``2 L R sqrt(d) / (n mu)`` under
-    ``replace_one``.
+    The bound is then ``G R sqrt(d) / mu``.
     """
     return 2.0 * sensitivity * math.sqrt(problem_class.dim) / (mu * problem_class.radius)
 
@@ -279,19 +264,12 @@ def exponential_mechanism_rate(
 
         E F(w) - F* <= d / k + m R^2 / 4.
 
-    pure
-        ``m = 0``, ``k = epsilon/(2 R G)``: ``2 R G d / epsilon``, which is ``4 L R d/(n epsilon)``
-        under ``replace_one``, and half of that under ``zero_out`` and ``add_or_remove_one``.
-    Gaussian
-        ``k = m mu^2 / G^2``: ``d G^2 / (m mu^2) + m R^2 / 4``.
-
-    Proof: :ref:`Perturbation, Theorem 4 <theory-perturbation-4>`.
-
-    ``regularisation`` is ``m``, 0 if the guarantee is ``pure``. ``balanced`` is True if ``m`` is
-    that of :func:`exponential_mechanism_regularisation`, False if it is fixed.
-
-    Source: Bassily, Smith and Thakurta 2014 (the order, for pure DP); Gopi, Lee and Liu 2022. The
-    constants are derived here; theirs have the diameter ``D`` in place of ``R``.
+    With ``k = epsilon/(2 R G)`` and ``m = 0`` (``pure``) this is ``2 R G d/epsilon``, and with ``k
+    = m mu^2/G^2`` it is ``d G^2/(m mu^2) + m R^2/4``. Proof: :ref:`Perturbation, Theorem 4
+    <theory-perturbation-4>`. ``regularisation`` is ``m``. ``balanced`` is True if ``m`` is that of
+    :func:`exponential_mechanism_regularisation`, False if it is fixed. Source: Bassily, Smith and
+    Thakurta 2014 (the order, for pure DP); Gopi, Lee and Liu 2022, with ``D`` in place of ``R``;
+    constants derived here.
 
     Examples
     --------
@@ -299,15 +277,13 @@ def exponential_mechanism_rate(
     >>> exponential_mechanism_rate(facts, temperature=0.04, pure=True).upper
     0.08
     """
-    balanced_exponents = Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
-    by_sample, by_bias = balanced_exponents, balanced_exponents
+    by_sample = by_bias = Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
     if pure:
         by_sample, by_bias = Exponents(n=-1.0, dim=1.0, epsilon=-1.0), FIXED
     elif not balanced:
-        by_sample, by_bias = 2.0 * balanced_exponents, FIXED
+        by_sample, by_bias = 2.0 * by_sample, FIXED
     regime = "sqrt(d) <= n mu" if balanced else "m fixed, d/k >= 25 m R^2"
-    radius, dim = problem_class.radius, problem_class.dim
-    bias = 0.25 * regularisation * radius**2 if regularisation > 0.0 else 0.0
+    sampling, bias = problem_class.dim * temperature, _bias(problem_class, regularisation)
     return Rate(
         quantity=Quantity.EMPIRICAL_RISK,
         theorem="E F(w) - F* <= "
@@ -315,7 +291,7 @@ def exponential_mechanism_rate(
         source="Bassily, Smith and Thakurta 2014 (arXiv:1405.7085)"
         if pure
         else "Gopi, Lee and Liu 2022 (arXiv:2203.00263)",
-        terms=(Term("draw", dim * temperature, by_sample), Term("regulariser", bias, by_bias)),
+        terms=(Term("draw", sampling, by_sample), Term("regulariser", bias, by_bias)),
         cap=largest_excess(problem_class),
         regime="d <= n epsilon / 40" if pure else regime,
         tight_on="distance" if pure or balanced else None,
@@ -342,8 +318,8 @@ def sufficient_statistics_rate(
         E F(w) - F* <= R sigma sqrt((d + 1)(1/w^2 + R^2/2)) + (R^2/2) E lambda.
 
     The ridge ``lambda = max(0, f - l)``, with ``l`` the smallest eigenvalue of ``A + E``, satisfies
-    ``E lambda <= f + nu`` with ``nu = sigma sqrt(2(d + 1))``. Proof:
-    :ref:`Perturbation, Theorem 5 <theory-perturbation-5>`.
+    ``E lambda <= f + nu`` with ``nu = sigma sqrt(2(d + 1))``. Proof: :ref:`Perturbation, Theorem 5
+    <theory-perturbation-5>`. Source: Wang 2018 for the method; the bound is derived here.
 
     Parameters
     ----------
@@ -359,10 +335,6 @@ def sufficient_statistics_rate(
     gaussian : bool
         If False, the noise vector has a uniform direction and the mean norm of Gaussian noise with
         this ``sigma``, which is then of order ``d^2/(n epsilon)``.
-
-    References
-    ----------
-    Wang 2018 for the method with an adaptive ridge; the bound is derived here.
 
     Examples
     --------

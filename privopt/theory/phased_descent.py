@@ -43,11 +43,9 @@ def phased_rate(problem_class: ProblemClass, *, step_size: float, noise_std: flo
 
     At the best step size the terms are combined as a root of a sum of squares, ``16 L R sqrt(d)/(n
     mu)`` and ``4 L R/sqrt(6 n)``, the larger one first. At any other step size they are added.
-    Proof: :ref:`Descent, Theorem 10 <theory-descent-10>`.
-
-    Source: Feldman, Koren and Talwar 2020, "Private stochastic convex optimization: optimal rates
-    in linear time", section 4 (the order). The constants are derived here; the start is the centre,
-    so the radius ``R`` replaces the diameter.
+    Proof: :ref:`Descent, Theorem 10 <theory-descent-10>`. The start is the centre, so the radius
+    ``R`` replaces the diameter of the source. Source: Feldman, Koren and Talwar 2020, section 4
+    (the order).
 
     Examples
     --------

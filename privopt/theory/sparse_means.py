@@ -3,19 +3,14 @@
 Records have ``|z|_2 <= L`` and ``|z|_1 <= R = L sqrt(s)``, for example because they have ``s``
 nonzero entries. Let ``m`` be their mean and ``xi`` the noise. The output ``p`` is the projection of
 ``m + xi`` onto a convex set: the whole space (``none``), ``|z|_2 <= L`` (``l2``), ``|z|_1 <= R``
-(``l1``), or both (``l1_l2``). The noise is Gaussian or Laplace. Let ``S_t`` be soft thresholding at
-``t``. Then::
+(``l1``), or both (``l1_l2``). With soft thresholding ``S_t`` at ``t``::
 
     E |p - m|^2 <= E |xi|^2                                                      dense,
     E |p - m|^2 <= x^2,  x = A/2 + sqrt(A^2/4 + R t),  A^2 = E |S_t(xi)|^2       sparse, any t.
 
-For Laplace noise of scale ``b`` the best ``t`` gives at most ``2 R b (1 + ln(d b/R))`` if ``d b >=
-R``, the order of the lower bound. For Gaussian noise the logarithm is that of ``d sigma/R``.
 Proofs: :ref:`Sparse gradients, Theorems 1 <theory-sparse-1>` and :ref:`2 <theory-sparse-2>`.
-
-Sources: Nikolov, Talwar and Zhang 2013 (arXiv:1212.0297), the projection mechanism; Ghazi, Guzman,
-Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Section 3, sparse means. The constants and the
-threshold ``t`` are derived here.
+Sources: Nikolov, Talwar and Zhang 2013 (arXiv:1212.0297); Ghazi, Guzman, Kamath, Kumar and
+Manurangsi 2024 (arXiv:2404.10881), Section 3. The constants and the threshold are derived here.
 """
 
 from __future__ import annotations
@@ -91,18 +86,17 @@ class NoiseVector:
     def largest(self) -> float:
         """Upper bound of ``E |xi|_inf``: ``sigma sqrt(2 ln 2d)``, or exactly ``b H_d`` for Laplace.
 
-        ``H_d = 1 + 1/2 + ... + 1/d`` is the expected maximum of ``d`` exponentials. Proof:
-        :ref:`Sparse gradients, Theorem 3 <theory-sparse-3>`.
+        ``H_d = 1 + 1/2 + ... + 1/d``. Proof: :ref:`Sparse gradients, Theorem 3 <theory-sparse-3>`.
         """
         if self.gaussian:
             return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim))
-        return self.scale * _harmonic(self.dim)
+        return self.scale * float(psi(self.dim + 1.0) - psi(1.0))
 
     def largest_few(self, count: int) -> float:
         """Return an upper bound of ``E |xi|_(k)``, the norm of the ``k`` largest Gaussian entries.
 
-        ``|xi|_(k)^2 <= k t^2 + sum_j (xi_j^2 - t^2)_+`` for every ``t``; here ``k`` of ``d``
-        entries exceed ``t`` in expectation.
+        The bound of :ref:`Theorem 3 <theory-sparse-3>` at the ``t`` that ``k`` of ``d`` entries
+        exceed in expectation.
         """
         if count >= self.dim:
             return math.sqrt(self.square)
@@ -114,11 +108,7 @@ class NoiseVector:
         """Return an upper bound of ``E tau``, the threshold of the max-norm projection onto a ball.
 
         ``tau`` is the smallest threshold with ``|S_tau(w + xi)|_2 <= R``, where ``|w|_2 <= R`` and
-        the noise is Gaussian::
-
-            E tau <= t + A/(2 sqrt(d)) + A^2/(2 R)    for every t,  A^2 = E |S_t(xi)|^2,
-
-        of order ``sigma sqrt(2 ln(d sigma/R))``. Proof:
+        the noise is Gaussian: ``E tau <= t + A/(2 sqrt(d)) + A^2/(2 R)`` for every ``t``. Proof:
         :ref:`Sparse gradients, Theorem 4 <theory-sparse-4>`.
         """
         root = 2.0 * math.sqrt(self.dim)
@@ -153,10 +143,6 @@ class NoiseVector:
         return self.scale * math.log(self.dim / failure)
 
 
-def _harmonic(count: int) -> float:
-    return float(psi(count + 1.0) - psi(1.0))
-
-
 class Body(Names):
     """Convex set onto which the noisy mean is projected, see the module."""
 
@@ -187,10 +173,10 @@ class SparseError(NamedTuple):
 def sparse_error(noise: NoiseVector, l1_radius: float, l2_radius: float = math.inf) -> SparseError:
     """Return ``min_t R t + min(x, L) A``, with ``x^2 = R t + x A`` and ``A^2 = E |S_t(xi)|^2``.
 
-    ``l1_radius`` and ``l2_radius`` are ``R`` and ``L``; ``E <p, S_t(xi)> <= L A`` if the set bounds
-    the Euclidean norm. Let ``a`` be the ``share`` of ``R t`` in the bound and ``c`` the scale of
-    the noise. The bound is of order ``(R^a c d^((1 - a)/2))^order`` with ``order = 2/(1 + a)``, or
-    1 if ``x > L``; the change of the best ``t`` is of second order.
+    ``l1_radius`` and ``l2_radius`` are ``R`` and ``L``. Let ``a`` be the ``share`` of ``R t`` in
+    the bound and ``c`` the scale of the noise. The bound is of order ``(R^a c d^((1 -
+    a)/2))^order`` with ``order = 2/(1 + a)``, or 1 if ``x > L``. See :ref:`Sparse gradients,
+    Theorem 2 <theory-sparse-2>`.
     """
 
     def error(threshold: float) -> float:

@@ -59,17 +59,13 @@ def variance_reduced_step_size(
 
 @checked
 def variance_reduced_period(problem_class: ProblemClass) -> int:
-    """Return the longest period that raises the bound by at most a half.
+    """Return the longest period that raises the bound by at most a half, at every noise; at most
+    12.
 
     The bound is smallest for ``p = 1`` (DP-GD), at every ``T`` and every noise. A longer period
-    reads fewer records. Let ``x = sqrt(d) sigma_1 sqrt(T)`` be the noise of ``T`` full gradients
-    within the budget, so that ``A_1(x) = L^2 + x^2``. Let ``A_p(x)`` be the value for a period
-    ``p`` with a budget shared as ``L : D``, without sampling variance::
-
-        sigma^2 d = (1 + D/L) x^2 / p,    sigma'^2 d = (D/L) (1 + D/L) x^2.
-
-    The period is the longest one with ``A_p(x) <= 1.5^2 A_1(x)`` for every ``x``; it is at most 12.
-    It depends on ``D/L`` alone, so that the bound decreases in epsilon and ``n`` at fixed ``T``.
+    reads fewer records. The period is the longest one with ``A_p(x) <= 1.5^2 A_1(x)`` for every
+    noise ``x`` of ``T`` full gradients (:ref:`Descent, Theorem 9 <theory-descent-9>`). It depends
+    on ``D/L`` alone, so that the bound decreases in epsilon and ``n`` at fixed ``T``.
 
     Examples
     --------
@@ -145,34 +141,27 @@ def variance_reduced_rate(
 ) -> Rate:
     """Return the rate ``R^2/(2 eta (T + 1)) + eta A/2`` of an average or of the last iterate.
 
-    For convex, ``L``-Lipschitz losses and steps along ``g_t = grad F(w_t) + N + e_t``:
-
-    - ``N`` is Gaussian noise of standard deviation ``sigma``, drawn every ``p`` steps at the anchor
-      ``a``;
-    - ``e_t`` has mean zero given the past. It contains Gaussian noise of standard deviation
-      ``sigma'`` (none at anchors) and the sampling error of ``g_i(w_t) - g_i(a)``. These
-      differences have norm at most ``D = min(2 L, 2 H R)``, so the variance is at most ``s D^2``,
-      ``s = (1 - q)/b`` for Poisson batches.
-
-    ``A`` is the mean over the steps ``k = 0..p - 1`` since an anchor of::
+    For convex, ``L``-Lipschitz losses and steps along ``g_t = grad F(w_t) + N + e_t``: Gaussian
+    noise ``N`` of standard deviation ``sigma``, drawn every ``p`` steps at the anchor, and an error
+    ``e_t`` of mean zero given the past. It contains Gaussian noise of standard deviation ``sigma'``
+    (none at anchors) and the sampling error of ``g_i(w_t) - g_i(a)``, of variance at most ``s
+    D^2``, ``D = min(2 L, 2 H R)``, with ``s = (1 - q)/b`` for Poisson batches. ``A`` is the mean
+    over the steps ``k = 0..p - 1`` since an anchor of::
 
         A_k = G_k^2 + 2 sqrt(d) sigma (G_0 + (k - 1) G),    the second part for k >= 1 only,
         G_0^2 = L^2 + d sigma^2,
         G_k^2 = G^2 = L^2 + d sigma^2 + 2 sqrt(d) sigma min(L, D) + s D^2 + d sigma'^2.
 
     The outputs are the average of ``w_1..w_{T+1}`` for steps ``eta``, or the last iterate for steps
-    ``eta (T + 1 - t)/(T + 1)``. For the last iterate the second part of ``A_k`` is multiplied by
-    ``r_t = (T + 1 - a) (2/(T + 1 - t) - 1/(T + 2 - a))``, which is near 1 until the last periods.
-    At the best step size the bound is ``R sqrt(A/(T + 1))``. Proof:
+    ``eta (T + 1 - t)/(T + 1)``, for which the second part of ``A_k`` has a factor ``r_t`` that is
+    near 1 until the last periods. At the best step size the bound is ``R sqrt(A/(T + 1))``. Proof:
     :ref:`Descent, Theorem 9 <theory-descent-9>`.
 
     The first term is ``A`` without ``L`` and without sampling. The second term is the remainder,
-    with its local exponents.
-
-    ``anchor_noise``, ``difference_noise`` and ``sampling`` are ``sigma``, ``sigma'`` and ``s``.
-    ``steps_powers`` are the exponents of ``T``. The rate has no terms, and states the reason, for
-    other steps and outputs, or if a clipping norm (of gradients at anchors or of differences)
-    changes a gradient.
+    with its local exponents. ``anchor_noise``, ``difference_noise`` and ``sampling`` are ``sigma``,
+    ``sigma'`` and ``s``. ``steps_powers`` are the exponents of ``T``. The rate has no terms, and
+    states the reason, for other steps and outputs, or if a clipping norm (of gradients at anchors
+    or of differences) changes a gradient.
     """
     averaged = step_rule.constant and output in (OutputRule.AVERAGE, OutputRule.RANDOM_ITERATE)
     last = step_rule.linear_decay and output == OutputRule.LAST
