@@ -7,9 +7,13 @@ error.
 
 from privopt.factorisations.buffers import BufferedFactorisation
 from privopt.factorisations.dense import DenseFactorisation
-from privopt.factorisations.factorisation import Factorisation, Patterns, patterns
+from privopt.factorisations.factorisation import (
+    Factorisation,
+    Patterns,
+    RestartedFactorisation,
+    patterns,
+)
 from privopt.factorisations.factorise import FACTORISATIONS, factorise
-from privopt.factorisations.restarted import RestartedFactorisation
 from privopt.factorisations.toeplitz import (
     SeriesFactorisation,
     ToeplitzFactorisation,

@@ -29,10 +29,10 @@ def buffered(steps: int, buffers: int, *, optimise: bool = False) -> BufferedFac
     """Return the factorisation ``c_0 = 1, c_k = sum_i omega_i theta_i^(k-1)`` with few ``buffers``.
 
     Streaming needs one past vector per buffer. In closed form ``omega`` and ``theta`` are a
-    quadrature of the coefficients of the square root, ``binom(2k, k)/4^k = (1/pi) int_0^1
-    theta^(k-1) sqrt(theta/(1 - theta)) d theta``, with nodes equidistant in ``log((1 -
-    theta)/theta)`` from ``1/(4T)`` on. With ``optimise``, positive ``omega`` and ``theta`` minimise
-    the mean squared error at one participation.
+    quadrature of the coefficients of the square root (:ref:`Mechanisms, Theorem 6
+    <theory-mechanisms-6>`), with nodes equidistant in ``log((1 - theta)/theta)`` from ``1/(4T)``
+    on. With ``optimise``, positive ``omega`` and ``theta`` minimise the mean squared error at one
+    participation.
 
     Source: McMahan, Xu and Zhang 2024 (arXiv:2408.08868); Dvijotham, McMahan, Pillutla, Steinke and
     Thakurta 2024 (arXiv:2404.16706).

@@ -72,9 +72,8 @@ def optimal(steps: int) -> DenseFactorisation:
 
     Up to ``MAX_STEPS`` steps, in cubic time; certified to ``GAP`` unless ``MAX_ROUNDS`` is reached.
     The fixed point ``v = diag (D M D)^(1/2)``, ``D = diag(v)^(1/2)``, ``M = A^T A``, is iterated in
-    ``log v`` with Anderson mixing, starting from the solution for half as many steps. Every ``v``
-    gives a feasible ``X = C^T C`` and a dual certificate
-    (:ref:`Mechanisms, Theorem 5 <theory-mechanisms-5>`).
+    ``log v`` with Anderson mixing, starting from the solution for half as many steps. Certificate:
+    :ref:`Mechanisms, Theorem 5 <theory-mechanisms-5>`.
 
     Source: Denisov, McMahan, Rush, Smith and Thakurta 2022 (arXiv:2202.08312), Theorem 3.2 and its
     fixed point; the mixing and the start are derived here.

@@ -13,12 +13,7 @@ from scipy.optimize import minimize
 from scipy.signal import fftconvolve, lfilter
 
 from privopt.arguments import checked, shown
-from privopt.factorisations.factorisation import (
-    MAX_DENSE,
-    Factorisation,
-    Patterns,
-    largest_total,
-)
+from privopt.factorisations.factorisation import Factorisation, Patterns
 
 MAX_PAIRED = 2**24  # steps times participations
 MAX_COEFFICIENT = 1e100
@@ -101,10 +96,7 @@ class ToeplitzFactorisation(Factorisation):
             return bound
         if not allowed.even and allowed.times * self.steps <= MAX_PAIRED:
             bound = min(bound, _in_pairs(size, allowed))
-        if self.steps > MAX_DENSE:
-            return bound
-        matrix = self.encoder()
-        return min(bound, math.sqrt(largest_total(matrix.T @ matrix, allowed)))
+        return self._with_gram(bound**2, allowed)
 
 
 class SeriesFactorisation(ToeplitzFactorisation):

@@ -8,12 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privopt.arguments import checked, flag
-from privopt.factorisations.factorisation import (
-    MAX_DENSE,
-    Factorisation,
-    Patterns,
-    largest_total,
-)
+from privopt.factorisations.factorisation import Factorisation, Patterns
 
 MAX_COUNTED = 2**26  # participations in all even patterns up to which they are counted
 _AT_ONCE = 2**20
@@ -34,10 +29,9 @@ class TreeFactorisation(Factorisation):
     odd), and one of them ends in every step. In this order ``C`` is square and lower triangular.
 
     *Refined* (Honaker): a block of height ``j`` is estimated by its own noisy sum with weight
-    ``1/a_j`` and the estimates of its halves with the remaining weight, ``a_j = 2 - 2^-j``. The
-    variance is ``1/a_j``, and ``C`` has all blocks. The sensitivity is that of all noisy sums, as
-    in the literature. Releasing prefixes only would have a slightly smaller one (7 % at ``T =
-    1024``, one participation).
+    ``1/a_j``, ``a_j = 2 - 2^-j``, and the estimates of its halves. ``C`` has all blocks. The
+    sensitivity is that of all noisy sums, as in the literature. Releasing prefixes only would have
+    a slightly smaller one (7 % at ``T = 1024``, one participation).
 
     *Sensitivity* (:ref:`Mechanisms, Theorem 3 <theory-mechanisms-3>`). One participation:
     ``sqrt(floor(log2 T) + 1)``, exact. More: a bound per height, and up to ``MAX_DENSE`` steps the
@@ -104,11 +98,8 @@ class TreeFactorisation(Factorisation):
             parts = (np.array(starts[i : i + rows]) for i in range(0, len(starts), rows))
             return math.sqrt(max(self._counted(part, allowed) for part in parts))
         heights = range(tree_height(self.steps))
-        square = float(sum(_largest_count(allowed, j, len(self._blocks(j))) for j in heights))
-        if allowed.times > 1 and self.steps <= MAX_DENSE:
-            encoder = self.encoder()
-            square = min(square, largest_total(encoder.T @ encoder, allowed))
-        return math.sqrt(square)
+        square = sum(_largest_count(allowed, j, len(self._blocks(j))) for j in heights)
+        return self._with_gram(square, allowed)
 
     def _counted(self, starts: NDArray[np.int64], allowed: Patterns) -> int:
         """Return the largest sum of squared counts over all blocks, for even patterns.

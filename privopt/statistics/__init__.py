@@ -10,20 +10,22 @@ from privopt.statistics.certified_prediction import (
     clopper_pearson,
     noisy_votes,
 )
-from privopt.statistics.events import pure_release
-from privopt.statistics.histogram import Histogram
 from privopt.statistics.local_sensitivity import (
+    Median,
     Proposal,
     ProposeTestRelease,
     SmoothLaplaceMechanism,
     SmoothQuery,
     StableQuery,
 )
-from privopt.statistics.median import Median
-from privopt.statistics.records import Bounds
-from privopt.statistics.selection import BoundedScores, ExponentialMechanism, ScoreQuery
+from privopt.statistics.queries import BoundedMean, BoundedSum, Bounds, Count, Histogram
+from privopt.statistics.selection import (
+    BoundedScores,
+    ExponentialMechanism,
+    ScoreQuery,
+    pure_release,
+)
 from privopt.statistics.sparse_vector import Memory, SparseVector, Thresholdout
-from privopt.statistics.sums import BoundedMean, BoundedSum, Count
 
 __all__ = [
     "BoundedMean", "BoundedScores", "BoundedSum", "Bounds", "Certificate", "Count",

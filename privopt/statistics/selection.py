@@ -9,17 +9,35 @@ import math
 from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from jax import Array
 
 from privopt import draws
-from privopt.arguments import check_fields, real, shown
+from privopt.arguments import check_fields, checked, real, shown
 from privopt.mechanisms.calibration import check_calibration
-from privopt.privacy import BoundedRangeDpEvent, round_up
+from privopt.privacy import BoundedRangeDpEvent, pure_event, round_up
 from privopt.records import check_answer
 from privopt.release import release
 from privopt.spec import Budget, Relation
-from privopt.statistics.events import pure_release, resolvable
+
+
+@checked
+def pure_release(epsilon: float) -> DpEvent:
+    """Return the event of an ``epsilon``-DP release; a no-op at 0, non-private at infinity.
+
+    Examples
+    --------
+    >>> pure_release(0.0), pure_release(math.inf)
+    (NoOpDpEvent(), NonPrivateDpEvent())
+    """
+    if epsilon == 0.0:
+        return NoOpDpEvent()
+    return pure_event(epsilon) if epsilon < math.inf else NonPrivateDpEvent()
+
+
+def resolvable(epsilon: float) -> float:
+    """Return a loss with an accounted epsilon, rounding included, of at most ``epsilon``."""
+    return epsilon / (1.0 + 1e-11) if epsilon < math.inf else epsilon
 
 
 class ScoreQuery(Protocol):
@@ -41,7 +59,6 @@ class BoundedScores(NamedTuple):
 
     Examples
     --------
-    >>> from privopt.statistics import BoundedScores
     >>> BoundedScores.of(1.0).score_range("replace_one")
     4.0
     """
@@ -87,9 +104,7 @@ class ExponentialMechanism(NamedTuple):
 
     Examples
     --------
-    >>> import jax, jax.numpy as jnp
-    >>> from privopt import Budget
-    >>> from privopt.statistics import BoundedScores, ExponentialMechanism
+    >>> import jax
     >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
     >>> mechanism = ExponentialMechanism.calibrated(BoundedScores.of(1.0), budget)
     >>> int(mechanism.select(jax.random.key(0), jnp.array([0.0, 100.0])))

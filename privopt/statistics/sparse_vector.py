@@ -19,8 +19,8 @@ from privopt.privacy import round_up
 from privopt.records import as_floats, check_answer
 from privopt.release import release
 from privopt.spec import Budget, Relation
-from privopt.statistics.events import pure_release, resolvable
-from privopt.statistics.sums import BoundedMean
+from privopt.statistics.queries import BoundedMean
+from privopt.statistics.selection import pure_release, resolvable
 from privopt.streams import as_key
 
 

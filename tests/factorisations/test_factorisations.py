@@ -165,10 +165,10 @@ def test_restarted_sensitivity_is_that_of_the_worst_pattern(name, epochs, gap, e
     found = RestartedFactorisation(factorise(name, 4), 10)
     truth = worst_pattern(found.encoder(), epochs, gap, even)
     assert found.sensitivity(epochs, gap, even) == pytest.approx(truth)
-    monkeypatch.setattr("privopt.factorisations.restarted.MAX_DENSE", 0)
+    monkeypatch.setattr("privopt.factorisations.factorisation.MAX_DENSE", 0)
     allocated = found.sensitivity(epochs, gap, even)
     assert truth * (1.0 - 1e-12) <= allocated <= 1.2 * truth
-    monkeypatch.setattr("privopt.factorisations.restarted.MAX_ALLOCATED", 0)
+    monkeypatch.setattr("privopt.factorisations.factorisation.MAX_ALLOCATED", 0)
     assert allocated * (1.0 - 1e-12) <= found.sensitivity(epochs, gap, even)
 
 

@@ -19,7 +19,7 @@ from scipy import stats
 from privopt.privacy import ZCDP, Guarantee
 from privopt.spec import Budget, Relation
 from privopt.statistics import BoundedScores, ExponentialMechanism, pure_release
-from privopt.statistics.events import resolvable
+from privopt.statistics.selection import resolvable
 
 DRAWS = 100_000
 relations = pytest.mark.parametrize("relation", list(Relation))
