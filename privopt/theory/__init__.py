@@ -25,7 +25,8 @@ from privopt.theory.ftrl import (
 )  # fmt: skip
 from privopt.theory.generalisation import (
     descent_population_rate, descent_population_step_size, expected_generalisation,
-    generalisation_gap, information_generalisation,
+    generalisation_gap, information_generalisation, phase_sizes, phased_descent_step_size,
+    phased_rate,
 )  # fmt: skip
 from privopt.theory.laws import SPARSE_LAWS, SPARSE_ORDERS, Setting
 from privopt.theory.linf_output_perturbation import (
@@ -39,7 +40,6 @@ from privopt.theory.one_shot import (
     output_perturbation_rate, perturbed_minimiser_regularisation,
     perturbed_objective_regularisation, sufficient_statistics_rate, sufficient_statistics_weight,
 )  # fmt: skip
-from privopt.theory.phased_descent import phase_sizes, phased_descent_step_size, phased_rate
 from privopt.theory.rate import GIVEN_STEPS, Exponents, LowerBound, Quantity, Rate, Term, no_rate
 from privopt.theory.sparse_means import Body, l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule, batch_moments
