@@ -82,8 +82,6 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
         raise ValueError(
             f"right_hand_sides must have shape ({rows},) or (k, {rows}), got {targets.shape}"
         )
-    _require_finite("matrix", matrix)
-    _require_finite("right_hand_sides", targets)
     scales, factor, pivot = _factorise(matrix)
     if not isinstance(pivot, jax.core.Tracer) and not pivot >= MIN_PIVOT:
         raise ValueError(
@@ -94,21 +92,17 @@ def basis_pursuit(matrix: ArrayLike, right_hand_sides: ArrayLike) -> BasisPursui
 
 
 def _float64(name: str, value: ArrayLike, ndim: int) -> Array:
-    """Convert to float64, on the host if possible."""
+    """Convert to float64, on the host if possible, and check that all numbers are finite."""
     array: Any = value if isinstance(value, Array) else np.asarray(value)
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be real numbers, got {described(value)}")
     array = array.astype(np.float64)
     if array.ndim != ndim or array.size == 0:
         raise ValueError(f"{name} must have {ndim} axes and some entries, got shape {array.shape}")
-    return array
-
-
-def _require_finite(name: str, array: Array) -> None:
-    traced = isinstance(array, jax.core.Tracer)
-    if not traced and not np.all(finite := np.isfinite(array)):
+    if not isinstance(array, jax.core.Tracer) and not np.all(finite := np.isfinite(array)):
         first = tuple(int(each) for each in np.argwhere(~finite)[0])
         raise ValueError(f"{name} must be finite, got {np.asarray(array)[first]} at {first}")
+    return array
 
 
 @jax.jit

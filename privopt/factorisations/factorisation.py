@@ -184,11 +184,8 @@ class Factorisation(ABC):
         ``sensitivity() * |B|_F / sqrt(T)`` at one participation; it compares factorisations of
         equal privacy.
         """
-        return self.sensitivity() * _root(self.variances().mean())
-
-    def max_error(self) -> float:
-        """Return the largest standard error of a prefix sum at noise multiplier 1."""
-        return self.sensitivity() * _root(self.variances().max())
+        variance = self.variances().mean()  # infinite or NaN if B overflows
+        return self.sensitivity() * (math.sqrt(variance) if math.isfinite(variance) else math.inf)
 
     def covariance(self) -> _Floats:
         """Return ``B B^T``, the covariance of the prefix sums at unit noise."""
@@ -197,11 +194,6 @@ class Factorisation(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}: {self.steps} steps>"
-
-
-def _root(variance: np.float64) -> float:
-    """Return the square root, or infinity if ``B`` overflows."""
-    return math.sqrt(variance) if math.isfinite(variance) else math.inf
 
 
 class RestartedFactorisation(Factorisation):

@@ -207,17 +207,15 @@ class Thresholdout(NamedTuple):
     ----------------
     For the *holdout*, ``(s/b_1 + c (2 s/b_2 + s/b_3))``-DP under each relation, with ``s =
     gap.l1_sensitivity(relation)``, ``b_1`` and ``b_2`` as in :class:`SparseVector`, and ``b_3`` the
-    ``answer_scale``; every result has fresh noise. There is no guarantee for training records.
-    Privacy keeps the results near those of the population
-    (:func:`privopt.theory.expected_generalisation`). Proof:
+    ``answer_scale``. There is no guarantee for training records. Privacy keeps the results near
+    those of the population (:func:`privopt.theory.expected_generalisation`). Proof:
     :ref:`Mechanisms, Theorem 9 <theory-mechanisms-9>`.
 
     References
     ----------
     Dwork, Feldman, Hardt, Pitassi, Reingold and Roth, "The reusable holdout: preserving validity in
     adaptive data analysis", Science 2015 (arXiv:1506.02629), Algorithm Thresholdout, with ``b_1 :
-    b_2 : b_3 = 2 : 4 : 1``. They redraw the threshold noise after an answer, which is not needed
-    (Lyu, Su and Li 2017, Theorem 4), at the cost ``2 c s/b_3``; here it is ``(1 + 3 c) s/(2 b_3)``.
+    b_2 : b_3 = 2 : 4 : 1``, without their second draw of the threshold noise.
 
     Examples
     --------
