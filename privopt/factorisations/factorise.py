@@ -14,13 +14,13 @@ from privopt.factorisations.factorisation import Factorisation
 from privopt.factorisations.toeplitz import SeriesFactorisation, banded, banded_inverse, square_root
 from privopt.factorisations.trees import TreeFactorisation
 
-_BANDED: dict[str, Callable[..., Factorisation]] = {
-    "banded": banded,
-    "banded_inverse": banded_inverse,
-    "buffered": buffered,
-}
 MAX_WHOLE = 2**26  # coefficients in memory: half a gigabyte
-_DEFAULT = {"banded": 32, "banded_inverse": 16, "buffered": 5}  # coefficients or buffers
+# With the default number of coefficients or buffers.
+_BANDED: dict[str, tuple[Callable[..., Factorisation], int]] = {
+    "banded": (banded, 32),
+    "banded_inverse": (banded_inverse, 16),
+    "buffered": (buffered, 5),
+}
 _WHOLE: dict[str, Callable[[int], Factorisation]] = {
     "independent": lambda steps: SeriesFactorisation("independent", steps, np.ones(1)),
     "tree": TreeFactorisation,
@@ -79,7 +79,8 @@ def factorise(
         if optimise and name != "optimal":
             raise ValueError(f"optimise must be False for {name}, which has no free coefficients")
         return _WHOLE[name](steps)
-    band = min(_DEFAULT[name], steps) if band is None else count("band", band)
+    construct, default = _BANDED[name]
+    band = min(default, steps) if band is None else count("band", band)
     if band > steps:
         raise ValueError(f"band must be at most steps={steps}, got {band}")
-    return _BANDED[name](steps, band, optimise=optimise)
+    return construct(steps, band, optimise=optimise)

@@ -65,8 +65,27 @@ class Advantage(Protocol):
         """
 
 
+class _ChiSquare:
+    """Bounds by ``chi^2 <= kappa^2``, but with probability ``delta``, after a number of steps."""
+
+    relation: Relation
+
+    def _kappa(self, steps: int) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def record(self, width: int) -> float:
+        """Return the root of ``c^2 = kappa c + 8 delta width``."""
+        kappa, delta = self._kappa(_replacement_steps(self.relation))
+        return 0.5 * kappa + math.sqrt(0.25 * kappa**2 + 8.0 * delta * width)
+
+    def removal(self, width: int) -> float:
+        """Return ``kappa + 4 delta sqrt(width)`` for one step, under every relation."""
+        kappa, delta = self._kappa(1)
+        return kappa + 4.0 * delta * math.sqrt(width)
+
+
 @dataclass(frozen=True)
-class GaussianAdvantage:
+class GaussianAdvantage(_ChiSquare):
     """Advantage of ``mu``-Gaussian DP: that of two normal distributions with distance ``mu``.
 
     ``T^2 = E tanh^2(L/2)`` for normal ``L`` with mean ``mu^2/2`` and variance ``mu^2``; ``chi^2 =
@@ -96,13 +115,9 @@ class GaussianAdvantage:
         square = (np.tanh(0.5 * losses) ** 2 * _WEIGHTS).sum(axis=-1)
         return np.asarray(np.sqrt(np.minimum(square + 1e-8 * square, 1.0)))
 
-    def record(self, width: int) -> float:
-        """Return ``sqrt(chi^2)``: for a redrawn record ``<w, x - p>`` has mean 0."""
-        return _gaussian_kappa(_replacement_steps(self.relation) * self.mu)
-
-    def removal(self, width: int) -> float:
-        """Return ``sqrt(chi^2)`` for a removed record, one step under every relation."""
-        return _gaussian_kappa(self.mu)
+    def _kappa(self, steps: int) -> tuple[float, float]:
+        mu = steps * self.mu
+        return (math.sqrt(math.expm1(mu**2)) if mu < 26.0 else math.inf), 0.0
 
     def information(self, copies: Array) -> Array:
         """Return ``(k mu)^2/2``, the divergence of two normals with distance ``k mu``."""
@@ -110,7 +125,7 @@ class GaussianAdvantage:
 
 
 @dataclass(frozen=True)
-class ApproximateAdvantage:
+class ApproximateAdvantage(_ChiSquare):
     """Advantage of (epsilon, delta)-DP: randomised response, and ``s`` itself with chance delta.
 
     No pair has a larger advantage (Kairouz, Oh and Viswanath 2015, arXiv:1311.0776), so ``T^2 = (1
@@ -122,23 +137,18 @@ class ApproximateAdvantage:
     symmetric = True
 
     @property
+    def relation(self) -> Relation:  # type: ignore[override]
+        return self.budget.relation
+
+    @property
     def name(self) -> str:
         epsilon, delta = self.budget.epsilon, self.budget.delta
         return f"({epsilon:.4g}, {delta:.4g})-DP" if delta > 0.0 else f"{epsilon:.4g}-DP"
 
     def sign(self, copies: Array) -> Array:
-        epsilon, delta = self._group(_replacement_steps(self.budget.relation) * np.asarray(copies))
+        epsilon, delta = self._group(_replacement_steps(self.relation) * np.asarray(copies))
         square = (1.0 - delta) * np.tanh(0.5 * epsilon) ** 2 + delta
         return np.asarray(np.sqrt(np.minimum(square, 1.0)))
-
-    def record(self, width: int) -> float:
-        """Return the root of ``c^2 = kappa c + 8 delta width``, ``kappa = 2 sinh(epsilon/2)``."""
-        kappa, delta = self._kappa(_replacement_steps(self.budget.relation))
-        return _with_slack(kappa, delta, width)
-
-    def removal(self, width: int) -> float:
-        kappa, delta = self._kappa(1)
-        return kappa + 4.0 * delta * math.sqrt(width)
 
     def information(self, copies: Array) -> Array:
         """Return ``k epsilon tanh(k epsilon/2)``, of randomised response; infinite if delta > 0."""
@@ -160,7 +170,7 @@ class ApproximateAdvantage:
 
 
 @dataclass(frozen=True)
-class RenyiAdvantage:
+class RenyiAdvantage(_ChiSquare):
     """Advantage under a Renyi divergence of order 2: ``chi^2 = exp(D_2) - 1`` between neighbours.
 
     For sampled methods ``D_2`` gives a smaller advantage than (epsilon, delta). Groups use the
@@ -184,37 +194,22 @@ class RenyiAdvantage:
 
     def sign(self, copies: Array) -> Array:
         """Return ``min(k T, 1)``, ``T^2 = (1 - lost) kappa^2/(4 + kappa^2) + lost``."""
-        square = self._kappa**2
+        square = self._kappa(1)[0] ** 2
         one = math.sqrt((1.0 - self.lost) * square / (4.0 + square) + self.lost)
         steps = _replacement_steps(self.relation)
         return np.asarray(np.minimum(steps * one * np.asarray(copies), 1.0))
-
-    def record(self, width: int) -> float:
-        """Return the root of ``c^2 = kappa c + 8 lost width``; infinite for two-step relations."""
-        return _with_slack(self._kappa, self.lost, width) if self.symmetric else math.inf
-
-    def removal(self, width: int) -> float:
-        """Return ``kappa + 4 lost sqrt(width)``."""
-        return self._kappa + 4.0 * self.lost * math.sqrt(width)
 
     def information(self, copies: Array) -> Array:
         """Return ``D_2`` for one record; infinite for more records or if ``lost > 0``."""
         one = np.asarray(copies) <= 1.0
         return np.where(one & (self.lost == 0.0), self.divergence, np.inf)
 
-    @property
-    def _kappa(self) -> float:
-        return math.sqrt(math.expm1(min(self.divergence, 500.0)))
-
-
-def _with_slack(kappa: float, delta: float, width: int) -> float:
-    return 0.5 * kappa + math.sqrt(0.25 * kappa**2 + 8.0 * delta * width)
+    def _kappa(self, steps: int) -> tuple[float, float]:
+        """Return ``sqrt(chi^2)``; infinite for two steps, for which no bound is known."""
+        kappa = math.sqrt(math.expm1(min(self.divergence, 500.0)))
+        return (kappa if steps == 1 else math.inf), self.lost
 
 
 def _replacement_steps(relation: Relation) -> int:
     """Return the number of neighbouring steps that replace a record."""
     return 1 if relation is Relation.REPLACE_ONE else 2
-
-
-def _gaussian_kappa(mu: float) -> float:
-    return math.sqrt(math.expm1(mu**2)) if mu < 26.0 else math.inf
