@@ -1,7 +1,7 @@
 """Frozen dataclasses as pytrees; distinct classes have distinct structures.
 
 Structures registered by ``jax.tree_util.register_dataclass`` compare equal across classes (JAX
-0.10: ``L1Ball(1.0)`` and ``Simplex(1.0)``). Structures are keys of the compilation cache. If their
+0.10: ``L1Ball(1.0)`` and ``L2Ball(1.0)``). Structures are keys of the compilation cache. If their
 hashes coincide, the program of one class runs on the numbers of another. The nodes of this module
 compare by class.
 """
