@@ -27,11 +27,7 @@ from privopt.mechanisms.calibration import (
     require_public_size,
 )
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
-from privopt.mechanisms.multilevel import (
-    LevelLaw,
-    PublishedStop,
-    published_multiplier,
-)
+from privopt.mechanisms.multilevel import LevelLaw, PublishedStop, published_multiplier
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
@@ -54,12 +50,8 @@ class BiasReducedGradient:
     ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma xi))``, with independent
     noise ``xi``, the same ``sigma`` on the *sum* of every size. ``G`` itself is not projected.
 
-    *Bias.* A noisy mean, projected onto a small set, has a small error, with a bias. With ``m_b``
-    the expectation of ``mean_b`` over sets and noise, ``E G = sum_k (m_{b_0 2^(k+1)} - m_{b_0
-    2^k}) + m_{b_0} = m_{b_0 2^(M+1)}``: the bias of ``G`` is that of the largest batch, more than
-    half of all records, while a step reads ``O(b_0 ln n)`` of them on average. The sum telescopes
-    because a mean depends only on the size of its batch, and levels are sampled with the
-    probabilities that ``G`` divides by.
+    The bias of ``G`` is that of the largest batch, more than half of all records, while a step
+    reads ``O(b_0 ln n)`` of them on average.
 
     Attributes
     ----------
@@ -85,24 +77,7 @@ class BiasReducedGradient:
     adaptive steps are their composition, for every data set and loss. With ``stop`` the number of
     steps is a function of the levels, and the guarantee of all steps is that of the rule.
 
-    *Two of three.* Let record ``i`` be replaced. If ``i`` is in ``B`` it is in exactly one of
-    ``O`` and ``E``, so the release of the other half has one law. The sum over ``B`` and the sum
-    over the half of ``i`` change by at most ``2C``, each under its own noise: shifts ``1/z`` and
-    ``1/z``, together ``sqrt(2)/z``. Averaging, projecting and combining are post-processing.
-
-    *Sampling.* With ``q = 2b/n`` the laws of the three releases are ``P = (1 - q) P_0 + q P_1``
-    and ``Q = (1 - q) P_0 + q Q_1``, conditional on ``i`` in ``B``. By advanced joint convexity,
-    for ``a >= 1``, ``a' = 1 + q (a - 1)`` and ``c = a'/a``, their hockey stick at ``a'`` is ``q``
-    times that of ``P_1`` and ``(1 - c) P_0 + c Q_1`` at ``a``, so at most ``q`` times the larger
-    of those of ``P_1, P_0`` and of ``P_1, Q_1``. The latter is the case above, with all places
-    fixed. For the former, replace ``i`` by a random record from outside ``B``: an ordered set that
-    contains ``i`` becomes a uniform one that does not, no other record moves, and so ``B`` and one
-    half change by one record: shift ``sqrt(2)/z`` again. This needs *random* halves: after a sort
-    the exchange would move other records between ``O`` and ``E``. Both orders of the neighbours
-    are alike. Sources: Balle, Barthe and Gaboardi 2018 (arXiv:1807.01647), Theorems 2 and 9; two
-    of three for Ghazi et al. 2024 (arXiv:2404.10881), section 5, where all three are charged.
-
-    *The set I* is independent of ``B`` and of its noise: a product of laws.
+    Proof of bias and privacy: :ref:`Sparse gradients, Theorem 9 <theory-sparse-9>`.
 
     Examples
     --------
@@ -174,31 +149,20 @@ class BiasReducedGradient:
         """Noise multiplier ``2 z`` of a sum."""
         return noise_multiplier(self.scale, self.query.contribution)
 
-    def levels(self, relation: Relation) -> tuple[DpEvent, ...]:
-        """Return the joint events of the means of ``B``, ``O`` and ``E``, for each level."""
-        require_public_size(relation, _NAME)
-        joint_multiplier = math.nextafter(self.noise_multiplier / math.sqrt(2.0), 0.0)
-        levels = range(self.law.highest + 1)
-        return tuple(self._sampled(self.base << level + 1, joint_multiplier) for level in levels)
-
-    @property
-    def single(self) -> DpEvent:
-        """Event of the mean of ``I``, in every step."""
-        return self._sampled(self.base, self.noise_multiplier)
-
-    def level_events(self, relation: Relation) -> tuple[DpEvent, ...]:
-        """Return the events of a step, for each level."""
-        return tuple(ComposedDpEvent((level, self.single)) for level in self.levels(relation))
-
     def event(self, relation: Relation) -> DpEvent:
-        """Return ``T`` times a public mixture of :meth:`levels`, composed with :attr:`single`.
+        """Return ``T`` times a public mixture over the levels, composed with the mean of ``I``.
 
         With ``stop``, return the guarantee of the rule.
         """
+        require_public_size(relation, _NAME)
+        law, noise = self.law, self.noise_multiplier
         if self.stop is not None:
-            return self.stop.event(self.noise_multiplier, self.level_events(relation), relation)
-        mixture = PublicMixtureDpEvent(self.levels(relation), self.law.probabilities)
-        return SelfComposedDpEvent(ComposedDpEvent((mixture, self.single)), self.steps)
+            return self.stop.event(noise, self.n, self.base, law.highest, relation)
+        joint = math.nextafter(self.noise_multiplier / math.sqrt(2.0), 0.0)  # B, O and E
+        levels = [self._sampled(self.base << level + 1, joint) for level in range(law.highest + 1)]
+        mixture = PublicMixtureDpEvent(tuple(levels), law.probabilities)
+        step = ComposedDpEvent((mixture, self._sampled(self.base, noise)))
+        return SelfComposedDpEvent(step, self.steps)
 
     def _sampled(self, batch: int, noise: float) -> DpEvent:
         return SampledWithoutReplacementDpEvent(self.n, batch, GaussianDpEvent(noise))
@@ -260,7 +224,11 @@ class BiasReducedAnswers(Oracle):
         single = ordered_subset(jax.random.fold_in(key, 1), mechanism.base, mechanism.n)
         branches = [partial(self._halves, each) for each in range(mechanism.law.highest + 1)]
         halves = jax.lax.switch(level, branches, order, point)
-        sums = jax.tree.map(_four, halves, self._sums(single, mechanism.base, point))
+        sums = jax.tree.map(
+            lambda parts, one: jnp.concatenate([parts.sum(0)[None], parts, one]),
+            halves,
+            self._sums(single, mechanism.base, point),
+        )  # over B, O, E and I
         z, _ = IndependentNoise().update((), t, self.noise_key, sums)
         scaled = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
         answer = self._combined(jax.tree.map(jnp.add, sums, scaled), level)
@@ -315,11 +283,6 @@ class BiasReducedAnswers(Oracle):
         means = jax.tree.map(mean, sums)
         means = release("answer", means if post is None else post.project(means))
         return jax.tree.map(combined, means)
-
-
-def _four(halves: Array, single: Array) -> Array:
-    """Return the sums over ``B``, ``O``, ``E`` and ``I``."""
-    return jnp.concatenate([halves.sum(0)[None], halves, single])
 
 
 def ordered_subset(key: Array, size: int, n: int) -> Array:

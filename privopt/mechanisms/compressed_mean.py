@@ -38,12 +38,10 @@ class CompressedMean:
     ``N(0, 1/m)`` from the public randomness of a run, or given and fixed before the data. The
     projection is onto the set of means.
 
-    For two neighbours ``v = zbar - zbar'`` is fixed before a random ``A`` is sampled, so ``m |A
-    v|^2 / |v|^2`` is exactly chi-squared with ``m`` degrees of freedom: given ``A`` the release is
-    a Gaussian mechanism of that shift, and the pair is their mixture. No isometry, no sparsity and
-    no condition on ``m`` is needed. All steps after the noisy ``A zbar`` are post-processing. For
-    a given matrix, ``v`` may depend on ``A``, and its largest gain (:func:`largest_gain`) is
-    charged.
+    Given ``A`` the release is a Gaussian mechanism, and the pair is their mixture. No isometry, no
+    sparsity and no condition on ``m`` is needed. For a given matrix its largest gain
+    (:func:`largest_gain`) is charged. Proof: :ref:`Sparse gradients, Theorem 12
+    <theory-sparse-12>`.
 
     The float64 round-off of ``A zbar`` is charged for a given matrix. It is not charged for a
     random one: there it is below ``n d^{3/2} 2^-53`` of the sensitivity.
@@ -140,14 +138,9 @@ class CompressedMean:
 def largest_gain(matrix: NDArray[np.float64], sparsity: float) -> float:
     """Return a certified bound on ``|A v|_2`` over ``|v|_2 <= 1``, ``|v|_1 <= sqrt(s)``.
 
-    The smaller of two bounds, with a margin for round-off:
-
-    - ``kappa^2 <= max_i |a_i|^2 + (s - 1) max_{i != j} |<a_i, a_j>|``. Proof: with ``M`` and ``c``
-      the two maxima, ``|A v|^2 <= M |v|_2^2 + c (|v|_1^2 - |v|_2^2)``, and ``M >= c``.
-    - the operator norm, about ``1 + sqrt(d/m)`` for ``m`` rows of variance ``1/m``.
-
-    Exact for ``s = 1``: the longest column. Both hold for records that are clipped in both norms,
-    not only for sparse ones; the largest gain over *sparse* vectors would not.
+    The smaller of two bounds, with a margin for round-off: the operator norm, and ``kappa^2 <=
+    max_i |a_i|^2 + (s - 1) max_{i != j} |<a_i, a_j>|`` for the columns ``a_i``, exact for ``s =
+    1``. Proof: :ref:`Sparse gradients, Theorem 12 <theory-sparse-12>`.
 
     ``matrix`` is ``A``, finite, and ``sparsity`` is ``s >= 1``.
 

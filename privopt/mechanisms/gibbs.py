@@ -46,20 +46,12 @@ def loss_difference_sum(
 
         <g(c), w - c>  <=  loss(w) - loss(c)  <=  <g(w), w - c>,    |g| <= C.
 
-    For a convex loss with these gradients the difference is unchanged. For any computed
-    difference, the contribution of a record is at most ``C |w - c|``. If the round-off of the two
-    losses exceeds ``resolution``, the loss is replaced by its tangent at ``c``. Values are the
-    integrals of the gradients that are returned with them. Non-finite records contribute zero.
-
-    *Generalised linear losses* are extended by lines of slope ``+-C/|x_i|`` from the points at
-    which their own slopes exceed these bounds. For every convex ``phi`` and all data the losses
-    are then convex, and ``C``-Lipschitz as functions of ``w``. The points are computed once, by
-    bisection among the predictions of ``|w - c| <= R``. The gradient is that of
-    :func:`privopt.mechanisms.clipped_gradient_sum`.
-
-    *Any other loss* has the same range. Clipped gradients of a loss that is not ``C``-Lipschitz
-    are not the gradients of a convex function; the Lipschitz constant is assumed. A record with a
-    non-finite gradient at ``c`` contributes zero.
+    The contribution of a record is at most ``C |w - c|`` for any computed difference
+    (:ref:`Perturbation, Theorem 8 <theory-perturbation-8>`). If the round-off of the two losses
+    exceeds ``resolution``, the loss is replaced by its tangent at ``c``. Non-finite records
+    contribute zero. A generalised linear loss is extended by lines of slope ``+-C/|x_i|`` from the
+    points at which its own slope exceeds these bounds, found by bisection among the predictions of
+    ``|w - c| <= R``; its gradient is that of :func:`privopt.mechanisms.clipped_gradient_sum`.
     """
     if risk.linear is not None:
         return _linear(risk.linear, risk.counts, clip, centre, radius, resolution)
@@ -253,26 +245,14 @@ class GibbsMechanism(NamedTuple):
 
     Formal guarantee
     ----------------
-    With ``m = 0``: ``2 R G k``-DP under each relation, ``G = query.sensitivity(relation)``. The
-    density ratio of neighbours is ``exp(k (F' - F))`` over its own mean, so only the range of ``F'
-    - F`` counts, and a constant between ``F`` and ``F'`` does not. With ``m > 0``: ``G
-    sqrt(k/m)``-Gaussian DP, if every loss is convex. It is attained by linear losses without
-    constraint: the samples are then Gaussians of variance ``1/(k m)`` whose means differ by
-    ``G/m``.
+    With ``m = 0``: ``2 R G k``-DP under each relation, ``G = query.sensitivity(relation)``. With
+    ``m > 0``: ``G sqrt(k/m)``-Gaussian DP, if every loss is convex.
 
-    *Proposals.* On every data set all proposals are rejected with probability ``b <= 2^-64``. The
-    total variation distance to the exact law is at most ``b``, and for every event
-
-        P(S) - e^epsilon P'(S)  <=  delta(epsilon) + (1 + e^epsilon) b,
-
-    with ``delta(epsilon)`` of the exact laws. With ``m > 0`` the budget pays for it: the noise is
-    calibrated to a delta that is smaller by ``2^-30`` of it, and ``(1 + e^epsilon) b`` is below
-    that share. Pure differential privacy has no delta to pay with; it holds with probability ``1 -
-    2^-64``.
-
-    *Arithmetic.* The sample is exact for the computed potential, so pure privacy depends only on
-    the range, which holds for all records. Gaussian DP also needs convexity. The computed
-    potential is convex up to ``2^-20`` and the round-off of sums, which is not charged.
+    A sampler that rejects all proposals, with probability ``b <= 2^-64``, adds ``(1 + e^epsilon)
+    b`` to delta. With ``m > 0`` the budget pays for it; pure DP holds with probability ``1 -
+    2^-64``. The sample is exact for the computed potential, whose range holds for all records. It
+    is convex up to ``2^-20`` and the round-off of sums, which is not charged. Proof:
+    :ref:`Perturbation, Theorem 8 <theory-perturbation-8>`.
 
     Source: McSherry and Talwar 2007, Theorem 6, through the range; Gopi, Lee and Liu 2022,
     "Private convex optimization via exponential mechanism" (COLT).

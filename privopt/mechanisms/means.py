@@ -169,16 +169,9 @@ def _points(objective: EmpiricalRisk) -> Features:
 class ProjectedMean(NamedTuple):
     """Projection of a noisy mean: ``argmin_{v in B} |v - (zbar + xi)|_2``.
 
-    The projection is post-processing. It reduces the error ``e``: ``zbar`` is in ``B``, so ``|e|^2
-    <= <e, xi>`` (the variational inequality at ``zbar``), hence
-
-        E |e|^2 <= min(E h_B(xi), E |xi|^2),    h_B(xi) = max_{v in B} <v, xi>,
-
-    as ``E <zbar, xi> = 0`` and a projection does not expand distances.
-    Source: Nikolov, Talwar and Zhang, "The geometry of differential privacy: the sparse and
-    approximate cases", STOC 2013; Ghazi, Guzman, Kamath, Kumar and Manurangsi, "Differentially
-    private optimization with sparse gradients", NeurIPS 2024 (arXiv:2404.10881), lemma 3.1, whose
-    statement lacks the square of the error.
+    The projection is post-processing. The mean squared error is at most ``min(E h_B(xi), E
+    |xi|^2)`` with ``h_B(xi) = max_{v in B} <v, xi>``. Proof: :ref:`Sparse gradients, Theorem 1
+    <theory-sparse-1>`. Source: Nikolov, Talwar and Zhang 2013; Ghazi et al. 2024, lemma 3.1.
 
     ``noisy`` is the mechanism of a :class:`ClippedMean`; ``body`` is ``B``, public.
 

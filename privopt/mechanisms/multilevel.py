@@ -1,23 +1,14 @@
 """Multilevel estimators: the law of the levels, and stopping rules by their privacy cost.
 
-The cost of a step depends on its level alone, and levels are public randomness. The number of
-steps ``T`` is therefore a function of public randomness and constants. Given the levels, the run
-is an ordinary composition of ``T`` mechanisms with fixed parameters, and needs no filter for
-adaptive choices. It needs a rule that keeps the cost of every sequence of levels within the
-budget.
-
-*Levels are never rejected.* A rule depends on the steps taken, before the next level is sampled. A
-rule that rejects levels that cost more than the rest would never take large batches, and would
-omit the largest terms of the telescoping sum.
-
-Costs are integer multiples of equal shares of a limit, rounded up: sums are exact on every device,
-and a new budget is a new table, which is an argument of the program.
+A rule depends on the levels of the steps taken, which are public randomness, and rejects no level
+(:ref:`Sparse gradients, Theorem 10 <theory-sparse-10>`). Costs are integer multiples of equal
+shares of a limit, rounded up: sums are exact on every device, and a new budget is a new table,
+which is an argument of the program.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import jax
@@ -93,16 +84,12 @@ Shares = npt.NDArray[np.int32]
 class PublishedStop:
     """Published stopping rule: stop if half of the budget may be spent, at the published noise.
 
-    Every mean is ``(epsilon/32, delta/16)``-private by the classical Gaussian mechanism. A step of
-    level ``k`` is then ``(a epsilon, a delta)``-private with ``a = b_0 (3 2^(k+1) + 1)/(16 n)``:
-    three means on ``2 b_0 2^k`` records of ``n`` and one on ``b_0``, as ``ln(1 + q (exp(x) - 1))
-    <= 2 q x`` for ``x <= 1``. Steps are taken while ::
+    With ``a = b_0 (3 2^(k+1) + 1)/(16 n)`` for a step of level ``k``, steps are taken while ::
 
         sqrt(2 ln(4/delta) sum a^2) + (epsilon/2) sum a^2 <= 1/2   and   sum a <= 1/4
 
-    over the steps taken. By advanced composition with a slack of ``delta/4`` these steps are
-    ``(epsilon/2, delta/2)``-private. The last step may exceed that, by ``a <= 1/4``: all steps
-    together are ``(3 epsilon/4, 3 delta/4)``-private.
+    over the steps taken. All steps together are ``(3 epsilon/4, 3 delta/4)``-private. Proof:
+    :ref:`Sparse gradients, Theorem 10 <theory-sparse-10>`.
 
     Source: Ghazi et al. 2024 (arXiv:2404.10881), Section 5, with the filter of Whitehouse, Ramdas,
     Rogers and Wu 2023 (arXiv:2203.05481).
@@ -140,29 +127,21 @@ class PublishedStop:
         """Return True if the run ends."""
         return jnp.any(cost > jnp.asarray(self.limits))
 
-    def pays(self, costs: Shares) -> bool:
-        """Return True if levels are charged at least these costs, without overflow of int32."""
-        if costs.shape != self.costs.shape:
-            return False
-        return bool(np.all((costs <= self.costs) & (self.costs <= _UNITS + 1)))
-
     def event(
-        self, noise_multiplier: float, levels: Sequence[DpEvent], relation: Relation
+        self, noise_multiplier: float, n: int, base: int, highest: int, relation: Relation
     ) -> DpEvent:
         """Return three quarters of the budget, if noise, costs and limits are as published.
 
-        ``noise_multiplier`` is the noise on a sum over the per-record sensitivity; ``levels`` are
-        the events of a step at each level.
+        ``noise_multiplier`` is the noise on a sum over the per-record sensitivity.
         """
         if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
             return NonPrivateDpEvent()
-        single = levels[0].events[-1]  # event of the base, in every step
-        size, base = single.source_dataset_size, single.sample_size
-        total = self.epsilon / 0.75, self.delta / 0.75
-        budget = Budget(epsilon=total[0], delta=total[1], relation=relation)
-        costs = _published_shares(budget, size, base, len(levels) - 1)
-        is_paid = self.pays(costs - 1)  # these quotients may be rounded up by 1
-        if not is_paid or np.any(self.limits > _UNITS):
+        budget = Budget(epsilon=self.epsilon / 0.75, delta=self.delta / 0.75, relation=relation)
+        least = _published_shares(budget, n, base, highest) - 1  # quotients may be rounded up by 1
+        if self.costs.shape != least.shape:
+            return NonPrivateDpEvent()
+        is_paid = (least <= self.costs) & (self.costs <= _UNITS + 1)  # sums fit into int32
+        if not (np.all(is_paid) and np.all(self.limits <= _UNITS)):
             return NonPrivateDpEvent()
         if noise_multiplier < published_multiplier(budget) * (1.0 - 1e-12):
             return NonPrivateDpEvent()
