@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from privopt.convex import (
     MAX_SAMPLER_DIM,
     Draw,
     EmpiricalRisk,
-    LinearRecords,
     ScalarLoss,
     ValueAndGradient,
     enough_proposals,
@@ -51,23 +49,13 @@ def loss_difference_sum(
     exceeds ``resolution``, the loss is replaced by its tangent at ``c``. Non-finite records
     contribute zero. A generalised linear loss is extended by lines of slope ``+-C/|x_i|`` from the
     points at which its own slope exceeds these bounds, found by bisection among the predictions of
-    ``|w - c| <= R``; its gradient is that of :func:`privopt.mechanisms.clipped_gradient_sum`.
+    ``|w - c| <= R``; its gradient is that of :func:`privopt.mechanisms.clipped_gradient_sum`. Any
+    other loss is assumed to be ``C``-Lipschitz.
     """
-    if risk.linear is not None:
-        return _linear(risk.linear, risk.counts, clip, centre, radius, resolution)
-    return _general(risk.loss, risk.data, risk.counts, clip, centre, resolution)
-
-
-def _linear(
-    records: LinearRecords,
-    counts: Array | None,
-    clip: Number,
-    centre: Array,
-    radius: Number,
-    resolution: Number,
-) -> ValueAndGradient:
-    loss = records.scalar
-    features, labels, bound, norms = bounded_records(records, clip)
+    if risk.linear is None:
+        return _general(risk, clip, centre, resolution)
+    loss = risk.linear.scalar
+    features, labels, bound, norms = bounded_records(risk.linear, clip)
     matvec, rmatvec = features.products()
     origin = matvec(centre)
 
@@ -91,38 +79,33 @@ def _linear(
         outer = jnp.abs(prediction - clipped) - jnp.abs(origin - base)
         outer = jnp.where(outer == 0.0, 0.0, bound * outer)
         losses = _between_tangents(inner + outer, first, last, step)
-        weights = jnp.ones_like(losses) if counts is None else counts
+        weights = jnp.ones_like(losses) if risk.counts is None else risk.counts
         return weights @ losses, rmatvec(weights * last)
 
     return loss_and_gradient
 
 
 def _general(
-    loss: Callable[[Array, Pytree], Array],
-    data: Pytree,
-    counts: Array | None,
-    clip: Number,
-    centre: Array,
-    resolution: Number,
+    risk: EmpiricalRisk, clip: Number, centre: Array, resolution: Number
 ) -> ValueAndGradient:
     def clipped(point: Array, example: Pytree) -> tuple[Array, Array]:
-        value, gradient = jax.value_and_grad(loss)(point, example)
+        value, gradient = jax.value_and_grad(risk.loss)(point, example)
         size = norm(gradient)
         shrink = clip / size
         shrunk = jnp.minimum(1.0, shrink) * gradient
         return value, jnp.where(is_exact(size, shrink) & (size > 0.0), shrunk, 0.0)
 
     each = jax.vmap(clipped, (None, 0))
-    anchor_loss, first = each(centre, data)
+    anchor_loss, first = each(centre, risk.data)
     is_resolved = _resolved(anchor_loss, resolution)
 
     def loss_and_gradient(point: Array) -> tuple[Array, Array]:
-        values, last = each(point, data)
+        values, last = each(point, risk.data)
         last = jnp.where(is_resolved[:, None], last, first)
         offset = point - centre
         rise = first @ offset
         losses = _between_tangents(values - anchor_loss, rise, last @ offset, jnp.ones_like(rise))
-        weights = jnp.ones_like(losses) if counts is None else counts
+        weights = jnp.ones_like(losses) if risk.counts is None else risk.counts
         return weights @ losses, weights @ last
 
     return loss_and_gradient

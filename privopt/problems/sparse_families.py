@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from privopt.arguments import positive_integer
 from privopt.convex import Separable, Sine, SparseFeatures
-from privopt.problems.families import Family
 from privopt.problems.losses import HalfSquare
 from privopt.problems.models import linear, squared_distance
-from privopt.problems.problem import Problem
+from privopt.problems.problem import Family, Problem
 from privopt.spec import ProblemClass
 
 _SWEPT = (1.0, 2.0, 4.0, 8.0)
@@ -55,7 +54,7 @@ def copies(
     ((4, 12), [6, 6, 6, 82])
     """
     sparsity = declared_sparsity(sparsity, dim)
-    size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
+    size = _records_per_block(n, dim, sparsity, noise_ratio, strength)
     count = _blocks(n, dim, sparsity, size)
     signs = _signs(dim, sparsity)
     places = np.arange(signs.size).reshape(signs.shape)
@@ -79,7 +78,7 @@ def fingerprints(
 ) -> SparseRecords:
     """Return records ``+-1/sqrt(s)`` with independent signs of means uniform on [-1, 1]."""
     sparsity = declared_sparsity(sparsity, dim)
-    size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
+    size = _records_per_block(n, dim, sparsity, noise_ratio, strength)
     count = _blocks(n, dim, sparsity, size)
     means = np.random.default_rng([dim, sparsity, 2]).uniform(
         -1.0, 1.0, (dim // sparsity, sparsity)
@@ -145,8 +144,10 @@ def _height(sparsity: int) -> float:
     return float(height)
 
 
-def _inverse_mu(n: int, dim: int, noise_ratio: float) -> float:
-    return noise_ratio * n / math.sqrt(dim)
+def _records_per_block(n: int, dim: int, sparsity: int, noise_ratio: float, strength: float) -> int:
+    """Return ``n_0 = ceil(c sqrt(s) / mu)`` for an approximate budget."""
+    inverse_mu = noise_ratio * n / math.sqrt(dim)
+    return math.ceil(strength * math.sqrt(sparsity) * inverse_mu)
 
 
 def declared_sparsity(sparsity: int | None, dim: int) -> int:
