@@ -154,6 +154,8 @@ class GaussianObjectivePerturbation(GaussianNoise[PerturbedMinimiser]):
 
     __slots__ = ()
 
+    query: PerturbedMinimiser  # the type that ``check_fields`` requires
+
     def event(self, relation: Relation) -> ObjectivePerturbationDpEvent:
         """Return the event of one exact minimiser."""
         contribution = self.query.gradient.sensitivity(relation) / Relation(relation).multiple
@@ -174,6 +176,8 @@ class NormLaplaceObjectivePerturbation(NormLaplaceNoise[PerturbedMinimiser]):
     """
 
     __slots__ = ()
+
+    query: PerturbedMinimiser  # the type that ``check_fields`` requires
 
     def event(self, relation: Relation) -> DpEvent:
         """Return the event of one exact minimiser."""
