@@ -1,17 +1,10 @@
 """Noise samplers with accurate tails.
 
-A sample that is a function of one 32-bit word has bounded tails: the usual float32 normals end at
-5.42 standard deviations. Events beyond that, which only a neighbour can produce, have more
-probability than most guarantees permit. Here every sample is an exact function of a uniform number
-of 96 bits, and both ends of its range are resolved to float precision.
-
-The uniform number is the midpoint of one of ``2^96`` equal cells of ``(0, 1)``. Each law is
-therefore a rounding of the ideal law to the precision of the dtype. Only the outermost cells are
-wider (with probability ``2^-72`` in float32, ``2^-43`` in float64), and the last cell at an end, of
-probability ``2^-96``, represents the whole tail beyond it. The rounding is a floating-point effect,
-which no guarantee of this package covers. The end is charged to ``delta`` (:func:`end_cost`). Pure
-differential privacy has no ``delta`` and fails with probability ``2^-96`` per sample; for any
-number of bits this probability is positive.
+Every sample is an exact function of a uniform number of 96 bits, the midpoint of one of ``2^96``
+equal cells of ``(0, 1)``, so both ends of its range are resolved to float precision. The usual
+float32 normals, functions of 32 bits, end at 5.42 standard deviations. The end of a tail is charged
+to ``delta`` (:func:`end_cost`, :ref:`Mechanisms, Theorem 16 <theory-mechanisms-16>`). Rounding to
+the dtype is a floating-point effect, which no guarantee of this package covers.
 
 Words have 32 bits whether or not float64 is enabled. Types other than float32 and float64 are
 refused: noise rounded to an integer is zero with positive probability.
@@ -60,10 +53,8 @@ NORMAL_REACH = math.sqrt(2.0 * EXPONENTIAL_REACH)
 def end_cost(epsilon: float, numbers: float = 2.0**40) -> float:
     """Return the cost of the tail ends in ``delta``, for a run of ``numbers`` samples.
 
-    A sample is the rounding of an ideal one except with probability ``2^-96``. For both neighbours,
-    the law of all samples of a run is therefore within ``t = numbers 2^-96`` of the ideal law in
-    total variation: ``P(S) <= P*(S) + t <= e^epsilon P'*(S) + delta + t``, and ``P'* <= P' + t``.
-    The cost is ``(1 + e^epsilon) t``, infinite beyond float64. Two normals count as one sample.
+    ``(1 + e^epsilon) numbers 2^-96``, infinite beyond float64. Two normals count as one sample.
+    Proof: :ref:`Mechanisms, Theorem 16 <theory-mechanisms-16>`.
     """
     return numbers / _CELLS * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
 

@@ -56,7 +56,6 @@ _TYPE_NAMES = {  # of pandas, pyarrow and polars, in small letters
     BOOLEANS: re.compile(r"bool(ean)?\b"),
     NUMBERS: re.compile(r"(u?int\d*|(half)?float\d*|double)\b"),
 }
-_SINGLE = re.compile(r"float(32)?\b")
 _SHORT = re.compile(r"(halffloat|float(16|32)?)\b")
 
 
@@ -82,7 +81,8 @@ def as_array(values: object, name: str) -> Array | NDArray[Any]:
     """
     columns = _columns_of(values)
     if columns:
-        dtype = np.float32 if all(map(_is_single, columns)) else np.float64
+        single = all(_short_dtype(column) == np.float32 for column in columns)
+        dtype = np.float32 if single else np.float64
         return np.stack([as_column(column, name) for column in columns], axis=1).astype(dtype)
     array = _nested(values, name) if _is_untyped(values) else _array(values, name)
     return _numeric(array, column_type(values), name)
@@ -294,11 +294,6 @@ def column_type(values: Any) -> str:
         return _DTYPE_KINDS.get(dtype.kind, dtype.type.__name__)
     name = str(dtype).lower()
     return next((kind for kind, names in _TYPE_NAMES.items() if names.match(name)), OBJECTS)
-
-
-def _is_single(values: Any) -> bool:
-    """Return True if a column or an array has numbers of 32 bits."""
-    return _SINGLE.match(str(_dtype(values)).lower()) is not None
 
 
 @checked

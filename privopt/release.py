@@ -15,10 +15,9 @@ noise, covered by the guarantee) and ``"selection"`` (an index).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar, Token
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from contextlib import ExitStack
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -32,15 +31,7 @@ __all__ = ["Pytree", "Released", "Replay", "Tape", "release"]
 Pytree: TypeAlias = Any  # an array, or nested containers of arrays
 
 Value = TypeVar("Value")
-_Raised: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
-
-
-class _Listener(Protocol):
-    def receive(self, name: str, value: Value) -> Value:
-        """Return the value with which the program continues."""
-
-
-_LISTENERS: ContextVar[tuple[_Listener, ...]] = ContextVar("listeners", default=())
+_LISTENERS: ContextVar[tuple[_Open, ...]] = ContextVar("listeners", default=())
 
 
 def release(name: str, value: Value) -> Value:
@@ -66,25 +57,24 @@ class _Open:
 
     def __init__(self, *, numbers: bool = True) -> None:
         self._numbers = numbers
-        self._token: Token[tuple[_Listener, ...]] | None = None
-        self._eager: AbstractContextManager[object] | None = None
+        self._exits: ExitStack | None = None
 
     def __enter__(self) -> Self:
-        if self._token is not None:
+        if self._exits is not None:
             raise ValueError(f"a {type(self).__name__} must be opened once, got it open")
-        self._token = _LISTENERS.set((*_LISTENERS.get(), self))
-        self._eager = jax.disable_jit() if self._numbers else nullcontext()
-        self._eager.__enter__()
+        self._exits = ExitStack()
+        self._exits.callback(_LISTENERS.reset, _LISTENERS.set((*_LISTENERS.get(), self)))
+        if self._numbers:
+            self._exits.enter_context(jax.disable_jit())
         return self
 
-    def __exit__(self, *raised: *_Raised) -> None:
-        assert self._token is not None
-        assert self._eager is not None
-        self._eager.__exit__(*raised)
-        _LISTENERS.reset(self._token)
-        self._token = self._eager = None
+    def __exit__(self, *raised: object) -> None:
+        assert self._exits is not None
+        self._exits.close()
+        self._exits = None
 
     def receive(self, name: str, value: Value) -> Value:
+        """Return the value with which the program continues."""
         raise NotImplementedError
 
 
@@ -143,7 +133,7 @@ class Replay(_Open):
         self._values = {name: list(recorded) for name, recorded in values.items()}
         self._count = dict.fromkeys(values, 0)
 
-    def __exit__(self, *raised: *_Raised) -> None:
+    def __exit__(self, *raised: object) -> None:
         super().__exit__(*raised)
         if raised[0] is not None:
             return

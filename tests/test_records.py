@@ -168,7 +168,7 @@ def test_types_of_polars(name):
     kinds = {"B": "booleans", "S": "texts", "I": "numbers", "U": "numbers", "F": "numbers"}
     expected = "texts" if name == "Utf8" else kinds.get(name[0], "objects")
     assert column_type(Column()) == expected
-    assert records._is_single(Column()) is (name == "Float32")
+    assert (records._short_dtype(Column()) == np.float32) is (name == "Float32")
 
 
 def test_refusals_of_types_name_the_column_and_no_entry():

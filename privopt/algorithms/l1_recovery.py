@@ -66,7 +66,7 @@ def l1_recovery(
     matrix : array, optional
         Matrix ``A`` of shape ``(m, d)``, public and independent of the data; it may be reused. The
         sensitivity is then ``2 L kappa/n`` with a certified ``kappa``
-        (:func:`privopt.mechanisms.compressed_mean.largest_gain`).
+        (:func:`privopt.mechanisms.means.largest_gain`).
     clip : float, optional
         Clipping norm ``L``; see the projection mechanism.
 

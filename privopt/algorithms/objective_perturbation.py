@@ -152,7 +152,7 @@ def rate_by(plan: Plan, analyses: Iterable[tuple[Budget, ObjectivePerturbationAn
     return objective_perturbation_rate(
         facts,
         regularisation=query.regularisation,
-        noise_second_moment=tilt.second_moment(facts.dim),
+        noise_second_moment=tilt.noise_square(facts.dim),
         distance=query.error + mechanism.finish.noise_norm(facts.dim),
         gaussian=isinstance(tilt, GaussianObjectivePerturbation),
         tuned=math.isfinite(facts.radius) and query.regularisation in best,
@@ -210,7 +210,7 @@ def default_regularisation(
 
     def second_moment(trial: float) -> float:
         query = PerturbedMinimiser.of(problem_class, regularisation=trial)
-        return tilt(query, analysis.scale(query, budget)).second_moment(problem_class.dim)
+        return tilt(query, analysis.scale(query, budget)).noise_square(problem_class.dim)
 
     least = analysis.least(problem_class, budget)
     return perturbed_objective_regularisation(problem_class, second_moment, least=least)

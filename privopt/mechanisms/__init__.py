@@ -10,13 +10,11 @@ from privopt.mechanisms.batches import (
     PoissonBatches,
     ShuffledBatches,
 )
-from privopt.mechanisms.bias_reduced import BiasReducedGradient
+from privopt.mechanisms.bias_reduced import BiasReducedGradient, LevelLaw, PublishedStop
 from privopt.mechanisms.clipping import clipped_batch_sum, clipped_gradient_sum
-from privopt.mechanisms.compressed_mean import CompressedMean
 from privopt.mechanisms.gibbs import ClippedRisk, GibbsMechanism
-from privopt.mechanisms.means import ClippedMean, ProjectedMean
+from privopt.mechanisms.means import ClippedMean, CompressedMean, ProjectedMean
 from privopt.mechanisms.minimisers import OnePass, RegularisedMinimiser
-from privopt.mechanisms.multilevel import LevelLaw, PublishedStop
 from privopt.mechanisms.noise import IndependentNoise, Noise, TreeNoise, correlated_noise, noise_of
 from privopt.mechanisms.private_gradient import BatchMean, PrivateGradient
 from privopt.mechanisms.queries import ClippedGradient

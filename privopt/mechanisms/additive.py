@@ -12,17 +12,13 @@ import jax
 from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, NoOpDpEvent
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 
 from privopt import draws
 from privopt.arguments import answering, check_fields, shown
 from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.queries import BoundedQuery, L1BoundedQuery
-from privopt.privacy import (
-    gaussian_noise_multiplier,
-    pure_event,
-    pure_noise_multiplier,
-    round_up,
-)
+from privopt.privacy import gaussian_noise_multiplier, pure_event, pure_noise_multiplier, round_up
 from privopt.records import check_answer
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
@@ -35,6 +31,10 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
 
     query: Query
     scale: float
+
+    def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
+        """Sample the noise, shape ``(dim,)``."""
+        return release("noise", self.scale * self._sample(key, dim, dtype))
 
     @classmethod
     def _contribution(cls, query: Query, budget: Budget) -> float:
@@ -60,8 +60,7 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
         """
         jax.tree.map(lambda leaf: check_answer(leaf, "answer"), answer)
         vector, unravel = ravel_pytree(answer)
-        noise = release("noise", self.scale * self._sample(key, vector))
-        return release("answer", unravel(vector + noise))
+        return release("answer", unravel(vector + self.draw(key, vector.size, vector.dtype)))
 
     @staticmethod
     def _norm() -> str:
@@ -72,11 +71,50 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
         raise NotImplementedError
 
     @staticmethod
-    def _sample(key: Array, like: Array) -> Array:
+    def _sample(key: Array, dim: int, dtype: DTypeLike) -> Array:
         raise NotImplementedError
 
 
-class GaussianMechanism(_AdditiveNoise[Query]):
+class GaussianNoise(_AdditiveNoise[Query]):
+    """Noise ``N(0, sigma^2 I)``, ``scale = sigma``."""
+
+    __slots__ = ()
+
+    def noise_norm(self, dim: int) -> float:
+        """Return the upper bound ``sigma sqrt(d)`` on ``E |z|``."""
+        return self.scale * math.sqrt(dim)
+
+    def noise_square(self, dim: int) -> float:
+        """Return ``E |z|^2 = sigma^2 d``."""
+        return self.scale**2 * dim
+
+    @staticmethod
+    def _sample(key: Array, dim: int, dtype: DTypeLike) -> Array:
+        return draws.normal(key, (dim,), dtype)
+
+
+class NormLaplaceNoise(_AdditiveNoise[Query]):
+    """Noise with density proportional to ``exp(-|z|_2 / beta)``, ``scale = beta``.
+
+    The direction is uniform, the radius ``Gamma(shape d, scale beta)``.
+    """
+
+    __slots__ = ()
+
+    def noise_norm(self, dim: int) -> float:
+        """Return ``E |z| = d beta``."""
+        return self.scale * dim
+
+    def noise_square(self, dim: int) -> float:
+        """Return ``E |z|^2 = d (d + 1) beta^2``."""
+        return dim * (dim + 1.0) * self.scale**2
+
+    @staticmethod
+    def _sample(key: Array, dim: int, dtype: DTypeLike) -> Array:
+        return draws.norm_laplace(key, dim, dtype)
+
+
+class GaussianMechanism(GaussianNoise[Query]):
     """Gaussian mechanism ``query(data) + N(0, sigma^2 I)``, ``scale = sigma``.
 
     Formal guarantee
@@ -105,21 +143,9 @@ class GaussianMechanism(_AdditiveNoise[Query]):
         noise = gaussian_noise_multiplier(drawable(budget), compositions=compositions)
         return cls(query, round_up(noise * contribution))
 
-    def noise_norm(self, dim: int) -> float:
-        """Return the upper bound ``sigma sqrt(d)`` on ``E |z|``."""
-        return self.scale * math.sqrt(dim)
-
-    def noise_square(self, dim: int) -> float:
-        """Return ``E |z|^2 = sigma^2 d``."""
-        return self.scale**2 * dim
-
     def _event(self, noise: float, relation: Relation) -> DpEvent:
         del relation
         return GaussianDpEvent(noise)
-
-    @staticmethod
-    def _sample(key: Array, like: Array) -> Array:
-        return draws.normal(key, like.shape, like.dtype)
 
 
 class LaplaceMechanism(_AdditiveNoise[Query]):
@@ -178,15 +204,14 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
         return LaplaceDpEvent(noise)
 
     @staticmethod
-    def _sample(key: Array, like: Array) -> Array:
-        return draws.laplace(key, like.shape, like.dtype)
+    def _sample(key: Array, dim: int, dtype: DTypeLike) -> Array:
+        return draws.laplace(key, (dim,), dtype)
 
 
-class NormLaplaceMechanism(_AdditiveNoise[Query]):
+class NormLaplaceMechanism(NormLaplaceNoise[Query]):
     """Mechanism ``query(data) + z``, density of ``z`` proportional to ``exp(-|z|_2 / beta)``.
 
-    The direction is uniform, the radius ``Gamma(shape d, scale beta)``. This is not Laplace noise
-    per coordinate. ``scale`` is ``beta``.
+    This is not Laplace noise per coordinate. ``scale`` is ``beta``.
 
     Formal guarantee
     ----------------
@@ -216,24 +241,12 @@ class NormLaplaceMechanism(_AdditiveNoise[Query]):
         margin = 1.0 + 1e-11 + 2.0**-49 / budget.epsilon
         return cls(query, round_up(pure_noise_multiplier(budget) * contribution * margin))
 
-    def noise_norm(self, dim: int) -> float:
-        """Return ``E |z| = d beta``."""
-        return self.scale * dim
-
-    def noise_square(self, dim: int) -> float:
-        """Return ``E |z|^2 = d (d + 1) beta^2``."""
-        return self.scale**2 * dim * (dim + 1)
-
     def _event(self, noise: float, relation: Relation) -> DpEvent:
         if noise == 0.0:
             return NonPrivateDpEvent()
         return pure_event(
             self._record_sensitivity(relation) * Relation(relation).multiple / self.scale
         )
-
-    @staticmethod
-    def _sample(key: Array, like: Array) -> Array:
-        return draws.norm_laplace(key, like.size, like.dtype)
 
 
 def classic_gaussian_scale(query: BoundedQuery, budget: Budget) -> float:

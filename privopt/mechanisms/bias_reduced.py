@@ -1,4 +1,9 @@
-"""Bias-reduced gradients: the bias of a large batch at the average cost of small ones."""
+"""Bias-reduced gradients: the bias of a large batch at the average cost of small ones.
+
+A step uses batches of a random level. Levels are public randomness, and no level is rejected. The
+costs of a stopping rule are integer multiples of equal shares of a limit, rounded up: sums are
+exact on every device, and a new budget is a new table, which is an argument of the program.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,19 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
+    NonPrivateDpEvent,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
 from jax import Array
 
-from privopt.arguments import count
+from privopt.arguments import count, shown
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
 from privopt.mechanisms.batches.batches import present, require_numbered
 from privopt.mechanisms.calibration import (
@@ -27,20 +35,162 @@ from privopt.mechanisms.calibration import (
     require_public_size,
 )
 from privopt.mechanisms.clipping import MICROBATCH, BatchSum
-from privopt.mechanisms.multilevel import (
-    LevelLaw,
-    PublishedStop,
-    published_multiplier,
-)
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.privacy import PublicMixtureDpEvent, calibrate, round_up
+from privopt.privacy import PublicMixtureDpEvent, approximate_event, calibrate, round_up
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 from privopt.streams import stream
 
 _NAME = "gradients of reduced bias"
+_UNITS = 10**9  # shares of a limit
 _LEAST_NOISE = 2.0**-20  # noise multiplier; rates use its logarithm, and delta may cover everything
+
+Shares = npt.NDArray[np.int32]
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class LevelLaw:
+    """Truncated halving law ``P(N = k) = 2^(M - k)/(2^(M + 1) - 1)`` for ``k = 0..M``.
+
+    ``N`` is the number of leading zeros of a word of ``M + 1`` fair bits which is not all zeros.
+    ``highest`` is ``M``, at most 30.
+
+    Examples
+    --------
+    >>> [round(p, 3) for p in LevelLaw.of(100, 10).probabilities]
+    [0.571, 0.286, 0.143]
+    """
+
+    highest: int = field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, n: int, base: int) -> LevelLaw:
+        """Return the law with ``M = floor(log2(n/b)) - 1``; the top level uses at most ``n``."""
+        count("n", n)
+        if count("base", base) > n // 2:
+            raise ValueError(f"base must be at most n/2 = {n / 2:g}, got {base}")
+        return cls((n // base).bit_length() - 2)
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """Probability of each level, from 0 on."""
+        words = 2 ** (self.highest + 1) - 1
+        return tuple(2 ** (self.highest - level) / words for level in range(self.highest + 1))
+
+    def draw(self, key: Array) -> Array:
+        """Sample one level, int32, by rejection of words that are all zeros."""
+        spare = 31 - self.highest
+
+        def word(attempt: Array) -> Array:
+            return jax.random.bits(jax.random.fold_in(key, attempt), (), jnp.uint32) >> spare
+
+        def retry(state: tuple[Array, Array]) -> tuple[Array, Array]:
+            return state[0] + 1, word(state[0])
+
+        first = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.uint32)
+        _, accepted = jax.lax.while_loop(lambda state: state[1] == 0, retry, first)
+        return jax.lax.clz(accepted).astype(jnp.int32) - spare
+
+    def weight(self, level: Array, dtype: jnp.dtype) -> Array:
+        """Return ``1/P(N = level)``, the weight of an increment."""
+        words = 2.0 ** (self.highest + 1) - 1.0
+        return jnp.ldexp(jnp.asarray(words, dtype), level - self.highest)
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class PublishedStop:
+    """Published stopping rule: stop if half of the budget may be spent, at the published noise.
+
+    With ``a = b_0 (3 2^(k+1) + 1)/(16 n)`` for a step of level ``k``, steps are taken while ::
+
+        sqrt(2 ln(4/delta) sum a^2) + (epsilon/2) sum a^2 <= 1/2   and   sum a <= 1/4
+
+    over the steps taken. All steps together are ``(3 epsilon/4, 3 delta/4)``-private. Proof:
+    :ref:`Sparse gradients, Theorem 10 <theory-sparse-10>`.
+
+    Source: Ghazi et al. 2024 (arXiv:2404.10881), Section 5, with the filter of Whitehouse, Ramdas,
+    Rogers and Wu 2023 (arXiv:2203.05481).
+
+    ``costs`` of every level and ``limits`` are shares of the two limits, int32. ``epsilon`` and
+    ``delta`` cover all steps together: three quarters of the budget, which determines the noise.
+    """
+
+    costs: Shares
+    limits: Shares
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, budget: Budget, n: int, base: int, highest: int) -> PublishedStop:
+        """Return the rule for ``2 base`` to ``2^(highest + 1) base`` records of ``n``."""
+        costs = _published_shares(budget, n, base, highest)
+        limits = np.array([_UNITS, _UNITS], np.int32)
+        return cls(costs, limits, 0.75 * budget.epsilon, 0.75 * budget.delta)
+
+    @property
+    def most_steps(self) -> int:
+        """Largest possible number of steps, for all levels."""
+        return int(np.min(self.limits // self.costs.min(axis=0))) + 1
+
+    def init(self) -> Array:
+        """Return the initial cost, zero."""
+        return jnp.zeros(jnp.shape(self.limits), jnp.int32)
+
+    def spend(self, cost: Array, level: Array) -> Array:
+        """Return the cost after a step of this level."""
+        return cost + jnp.asarray(self.costs)[level]
+
+    def is_over(self, cost: Array) -> Array:
+        """Return True if the run ends."""
+        return jnp.any(cost > jnp.asarray(self.limits))
+
+    def event(
+        self, noise_multiplier: float, n: int, base: int, highest: int, relation: Relation
+    ) -> DpEvent:
+        """Return three quarters of the budget, if noise, costs and limits are as published.
+
+        ``noise_multiplier`` is the noise on a sum over the per-record sensitivity.
+        """
+        if not (self.epsilon > 0.0 and 0.0 < self.delta < 0.75):
+            return NonPrivateDpEvent()
+        budget = Budget(epsilon=self.epsilon / 0.75, delta=self.delta / 0.75, relation=relation)
+        least = _published_shares(budget, n, base, highest) - 1  # quotients may be rounded up by 1
+        if self.costs.shape != least.shape:
+            return NonPrivateDpEvent()
+        is_paid = (least <= self.costs) & (self.costs <= _UNITS + 1)  # sums fit into int32
+        if not (np.all(is_paid) and np.all(self.limits <= _UNITS)):
+            return NonPrivateDpEvent()
+        if noise_multiplier < published_multiplier(budget) * (1.0 - 1e-12):
+            return NonPrivateDpEvent()
+        return approximate_event(self.epsilon, self.delta)
+
+
+def published_multiplier(budget: Budget) -> float:
+    """Return the noise multiplier of a sum, ``2 z``, ``z = 32 sqrt(2 ln(20/delta))/epsilon``."""
+    if budget.epsilon > 1.0:
+        raise ValueError(
+            "epsilon must be at most 1 for the published constants, which use the classical "
+            f"Gaussian mechanism, got {shown(budget.epsilon)}"
+        )
+    return 64.0 * math.sqrt(2.0 * math.log(20.0 / budget.delta)) / budget.epsilon
+
+
+def _published_shares(budget: Budget, n: int, base: int, highest: int) -> Shares:
+    """Return shares of the largest ``sum a^2`` in the first condition, and of ``sum a <= 1/4``."""
+    log = 2.0 * math.log(4.0 / budget.delta)
+    root = 1.0 / (math.sqrt(log) + math.sqrt(log + budget.epsilon))
+    square = root**2  # (epsilon/2) x^2 + sqrt(log) x = 1/2 at x = root
+    shares = [base * (3 * 2 ** (level + 1) + 1) / (16 * n) for level in range(highest + 1)]
+    return np.array([[_share(a**2, square), _share(a, 0.25)] for a in shares], np.int32)
+
+
+def _share(cost: float, limit: float) -> int:
+    """Return ``cost/limit`` in shares, rounded up; one more than all shares if it exceeds 1."""
+    share = cost / limit * (1.0 + 1e-12)
+    return math.ceil(_UNITS * share) if share <= 1.0 else _UNITS + 1
 
 
 @pytree_dataclass
@@ -54,12 +204,8 @@ class BiasReducedGradient:
     ``mean_b(B) = post((1/b) (sum_{i in B} clip_C(grad l(w; x_i)) + sigma xi))``, with independent
     noise ``xi``, the same ``sigma`` on the *sum* of every size. ``G`` itself is not projected.
 
-    *Bias.* A noisy mean, projected onto a small set, has a small error, with a bias. With ``m_b``
-    the expectation of ``mean_b`` over sets and noise, ``E G = sum_k (m_{b_0 2^(k+1)} - m_{b_0
-    2^k}) + m_{b_0} = m_{b_0 2^(M+1)}``: the bias of ``G`` is that of the largest batch, more than
-    half of all records, while a step reads ``O(b_0 ln n)`` of them on average. The sum telescopes
-    because a mean depends only on the size of its batch, and levels are sampled with the
-    probabilities that ``G`` divides by.
+    The bias of ``G`` is that of the largest batch, more than half of all records, while a step
+    reads ``O(b_0 ln n)`` of them on average.
 
     Attributes
     ----------
@@ -85,24 +231,7 @@ class BiasReducedGradient:
     adaptive steps are their composition, for every data set and loss. With ``stop`` the number of
     steps is a function of the levels, and the guarantee of all steps is that of the rule.
 
-    *Two of three.* Let record ``i`` be replaced. If ``i`` is in ``B`` it is in exactly one of
-    ``O`` and ``E``, so the release of the other half has one law. The sum over ``B`` and the sum
-    over the half of ``i`` change by at most ``2C``, each under its own noise: shifts ``1/z`` and
-    ``1/z``, together ``sqrt(2)/z``. Averaging, projecting and combining are post-processing.
-
-    *Sampling.* With ``q = 2b/n`` the laws of the three releases are ``P = (1 - q) P_0 + q P_1``
-    and ``Q = (1 - q) P_0 + q Q_1``, conditional on ``i`` in ``B``. By advanced joint convexity,
-    for ``a >= 1``, ``a' = 1 + q (a - 1)`` and ``c = a'/a``, their hockey stick at ``a'`` is ``q``
-    times that of ``P_1`` and ``(1 - c) P_0 + c Q_1`` at ``a``, so at most ``q`` times the larger
-    of those of ``P_1, P_0`` and of ``P_1, Q_1``. The latter is the case above, with all places
-    fixed. For the former, replace ``i`` by a random record from outside ``B``: an ordered set that
-    contains ``i`` becomes a uniform one that does not, no other record moves, and so ``B`` and one
-    half change by one record: shift ``sqrt(2)/z`` again. This needs *random* halves: after a sort
-    the exchange would move other records between ``O`` and ``E``. Both orders of the neighbours
-    are alike. Sources: Balle, Barthe and Gaboardi 2018 (arXiv:1807.01647), Theorems 2 and 9; two
-    of three for Ghazi et al. 2024 (arXiv:2404.10881), section 5, where all three are charged.
-
-    *The set I* is independent of ``B`` and of its noise: a product of laws.
+    Proof of bias and privacy: :ref:`Sparse gradients, Theorem 9 <theory-sparse-9>`.
 
     Examples
     --------
@@ -174,31 +303,20 @@ class BiasReducedGradient:
         """Noise multiplier ``2 z`` of a sum."""
         return noise_multiplier(self.scale, self.query.contribution)
 
-    def levels(self, relation: Relation) -> tuple[DpEvent, ...]:
-        """Return the joint events of the means of ``B``, ``O`` and ``E``, for each level."""
-        require_public_size(relation, _NAME)
-        joint_multiplier = math.nextafter(self.noise_multiplier / math.sqrt(2.0), 0.0)
-        levels = range(self.law.highest + 1)
-        return tuple(self._sampled(self.base << level + 1, joint_multiplier) for level in levels)
-
-    @property
-    def single(self) -> DpEvent:
-        """Event of the mean of ``I``, in every step."""
-        return self._sampled(self.base, self.noise_multiplier)
-
-    def level_events(self, relation: Relation) -> tuple[DpEvent, ...]:
-        """Return the events of a step, for each level."""
-        return tuple(ComposedDpEvent((level, self.single)) for level in self.levels(relation))
-
     def event(self, relation: Relation) -> DpEvent:
-        """Return ``T`` times a public mixture of :meth:`levels`, composed with :attr:`single`.
+        """Return ``T`` times a public mixture over the levels, composed with the mean of ``I``.
 
         With ``stop``, return the guarantee of the rule.
         """
+        require_public_size(relation, _NAME)
+        law, noise = self.law, self.noise_multiplier
         if self.stop is not None:
-            return self.stop.event(self.noise_multiplier, self.level_events(relation), relation)
-        mixture = PublicMixtureDpEvent(self.levels(relation), self.law.probabilities)
-        return SelfComposedDpEvent(ComposedDpEvent((mixture, self.single)), self.steps)
+            return self.stop.event(noise, self.n, self.base, law.highest, relation)
+        joint = math.nextafter(self.noise_multiplier / math.sqrt(2.0), 0.0)  # B, O and E
+        levels = [self._sampled(self.base << level + 1, joint) for level in range(law.highest + 1)]
+        mixture = PublicMixtureDpEvent(tuple(levels), law.probabilities)
+        step = ComposedDpEvent((mixture, self._sampled(self.base, noise)))
+        return SelfComposedDpEvent(step, self.steps)
 
     def _sampled(self, batch: int, noise: float) -> DpEvent:
         return SampledWithoutReplacementDpEvent(self.n, batch, GaussianDpEvent(noise))
@@ -260,7 +378,11 @@ class BiasReducedAnswers(Oracle):
         single = ordered_subset(jax.random.fold_in(key, 1), mechanism.base, mechanism.n)
         branches = [partial(self._halves, each) for each in range(mechanism.law.highest + 1)]
         halves = jax.lax.switch(level, branches, order, point)
-        sums = jax.tree.map(_four, halves, self._sums(single, mechanism.base, point))
+        sums = jax.tree.map(
+            lambda parts, one: jnp.concatenate([parts.sum(0)[None], parts, one]),
+            halves,
+            self._sums(single, mechanism.base, point),
+        )  # over B, O, E and I
         z, _ = IndependentNoise().update((), t, self.noise_key, sums)
         scaled = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
         answer = self._combined(jax.tree.map(jnp.add, sums, scaled), level)
@@ -315,11 +437,6 @@ class BiasReducedAnswers(Oracle):
         means = jax.tree.map(mean, sums)
         means = release("answer", means if post is None else post.project(means))
         return jax.tree.map(combined, means)
-
-
-def _four(halves: Array, single: Array) -> Array:
-    """Return the sums over ``B``, ``O``, ``E`` and ``I``."""
-    return jnp.concatenate([halves.sum(0)[None], halves, single])
 
 
 def ordered_subset(key: Array, size: int, n: int) -> Array:

@@ -11,7 +11,9 @@ factors to ten bits.
 
 Five kinds of losses: :class:`SlopeSums`, :class:`CoordinateSums` and :class:`DistanceSums` form no
 dense per-record gradient. :class:`GeneralSums` forms a microbatch of them at once, and
-:class:`LayerSums` forms those of all but a first linear layer.
+:class:`LayerSums` forms those of all but a first linear layer. Each has ``gradient_sum()``, the
+function ``w -> sum_i m_i clip(g_i(w))`` over all records; ``batch_sum``, a :class:`BatchSum` over
+stored rows; and ``usable(w)``, the mask of records with an exact clipped gradient at ``w``.
 """
 
 from __future__ import annotations
@@ -69,21 +71,6 @@ class BatchSum(Protocol):
 
     def __call__(self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
         """Return the sum, of the shape of ``point``."""
-
-
-class ClippedSums(Protocol):
-    """Sums over ``clip(g_i(w))``, ``g_i = grad loss(.; x_i)``, for one kind of loss."""
-
-    def gradient_sum(self) -> Callable[[Pytree], Pytree]:
-        """Return ``w -> sum_i m_i clip(g_i(w))`` over all records."""
-
-    def batch_sum(
-        self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None
-    ) -> Pytree:
-        """Compute a :class:`BatchSum` over stored rows."""
-
-    def usable(self, point: Pytree) -> Array:
-        """Return the mask of records with an exact clipped gradient at ``point``."""
 
 
 class BoundedRecords(NamedTuple):
@@ -226,19 +213,10 @@ class CoordinateSums(NamedTuple):
 class DistanceSums(NamedTuple):
     """Sums for squared distances ``m/2 |w - x_i|^2``: the gradients ``m (w - x_i)`` share ``w``.
 
-    With weights ``c_i`` and clipping factors ``f_i``,
-
-        sum_i c_i f_i m (w - x_i)  =  m (w sum_i c_i f_i - sum_i c_i f_i x_i),
-
-    and the norm follows from ``|w|^2 - 2 <w, x_i> + |x_i|^2``. This difference may cancel, so it
-    is increased by the largest possible round-off: every clipped norm is at most ``C``. Squares
-    and products may also vanish, each by less than the smallest normal number. A record with an
-    overflowing square counts as not finite.
-
-    Far from the origin the two sums on the right exceed the sum of all gradients, and their
-    rounding exceeds the contribution of one record. Every gradient norm is therefore taken to be
-    at least ``m |w|/8``: then ``f_i m |w| <= 8C``, and the two sums are at most ``8C`` per record.
-    Within the declared class gradients are unchanged, because ``C >= L >= m |w|``.
+    ``w`` and the records are summed separately: ``sum_i c_i f_i m (w - x_i) = m (w sum_i c_i f_i -
+    sum_i c_i f_i x_i)`` with weights ``c_i`` and clipping factors ``f_i``. Norms are rounded up,
+    and taken to be at least ``m |w|/8``, so that each of the two sums is at most ``8C`` per record.
+    Proof: :ref:`Mechanisms, Theorem 13 <theory-mechanisms-13>`.
     """
 
     points: Features  # zero for records that are not finite
@@ -498,7 +476,7 @@ def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> Emp
 
 def _sums(
     risk: EmpiricalRisk, clip: Number, gamma: Number | None, microbatch: int, measure: Norm
-) -> ClippedSums:
+) -> SlopeSums | CoordinateSums | DistanceSums | GeneralSums:
     """Return the sums without dense per-record gradients, if the loss has such sums."""
     if risk.linear is not None:
         records = bounded_records(risk.linear, clip, measure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from privopt.convex import (
     MAX_SAMPLER_DIM,
     Draw,
     EmpiricalRisk,
-    LinearRecords,
     ScalarLoss,
     ValueAndGradient,
     enough_proposals,
@@ -46,36 +44,18 @@ def loss_difference_sum(
 
         <g(c), w - c>  <=  loss(w) - loss(c)  <=  <g(w), w - c>,    |g| <= C.
 
-    For a convex loss with these gradients the difference is unchanged. For any computed
-    difference, the contribution of a record is at most ``C |w - c|``. If the round-off of the two
-    losses exceeds ``resolution``, the loss is replaced by its tangent at ``c``. Values are the
-    integrals of the gradients that are returned with them. Non-finite records contribute zero.
-
-    *Generalised linear losses* are extended by lines of slope ``+-C/|x_i|`` from the points at
-    which their own slopes exceed these bounds. For every convex ``phi`` and all data the losses
-    are then convex, and ``C``-Lipschitz as functions of ``w``. The points are computed once, by
-    bisection among the predictions of ``|w - c| <= R``. The gradient is that of
-    :func:`privopt.mechanisms.clipped_gradient_sum`.
-
-    *Any other loss* has the same range. Clipped gradients of a loss that is not ``C``-Lipschitz
-    are not the gradients of a convex function; the Lipschitz constant is assumed. A record with a
-    non-finite gradient at ``c`` contributes zero.
+    The contribution of a record is at most ``C |w - c|`` for any computed difference
+    (:ref:`Perturbation, Theorem 8 <theory-perturbation-8>`). If the round-off of the two losses
+    exceeds ``resolution``, the loss is replaced by its tangent at ``c``. Non-finite records
+    contribute zero. A generalised linear loss is extended by lines of slope ``+-C/|x_i|`` from the
+    points at which its own slope exceeds these bounds, found by bisection among the predictions of
+    ``|w - c| <= R``; its gradient is that of :func:`privopt.mechanisms.clipped_gradient_sum`. Any
+    other loss is assumed to be ``C``-Lipschitz.
     """
-    if risk.linear is not None:
-        return _linear(risk.linear, risk.counts, clip, centre, radius, resolution)
-    return _general(risk.loss, risk.data, risk.counts, clip, centre, resolution)
-
-
-def _linear(
-    records: LinearRecords,
-    counts: Array | None,
-    clip: Number,
-    centre: Array,
-    radius: Number,
-    resolution: Number,
-) -> ValueAndGradient:
-    loss = records.scalar
-    features, labels, bound, norms = bounded_records(records, clip)
+    if risk.linear is None:
+        return _general(risk, clip, centre, resolution)
+    loss = risk.linear.scalar
+    features, labels, bound, norms = bounded_records(risk.linear, clip)
     matvec, rmatvec = features.products()
     origin = matvec(centre)
 
@@ -99,38 +79,33 @@ def _linear(
         outer = jnp.abs(prediction - clipped) - jnp.abs(origin - base)
         outer = jnp.where(outer == 0.0, 0.0, bound * outer)
         losses = _between_tangents(inner + outer, first, last, step)
-        weights = jnp.ones_like(losses) if counts is None else counts
+        weights = jnp.ones_like(losses) if risk.counts is None else risk.counts
         return weights @ losses, rmatvec(weights * last)
 
     return loss_and_gradient
 
 
 def _general(
-    loss: Callable[[Array, Pytree], Array],
-    data: Pytree,
-    counts: Array | None,
-    clip: Number,
-    centre: Array,
-    resolution: Number,
+    risk: EmpiricalRisk, clip: Number, centre: Array, resolution: Number
 ) -> ValueAndGradient:
     def clipped(point: Array, example: Pytree) -> tuple[Array, Array]:
-        value, gradient = jax.value_and_grad(loss)(point, example)
+        value, gradient = jax.value_and_grad(risk.loss)(point, example)
         size = norm(gradient)
         shrink = clip / size
         shrunk = jnp.minimum(1.0, shrink) * gradient
         return value, jnp.where(is_exact(size, shrink) & (size > 0.0), shrunk, 0.0)
 
     each = jax.vmap(clipped, (None, 0))
-    anchor_loss, first = each(centre, data)
+    anchor_loss, first = each(centre, risk.data)
     is_resolved = _resolved(anchor_loss, resolution)
 
     def loss_and_gradient(point: Array) -> tuple[Array, Array]:
-        values, last = each(point, data)
+        values, last = each(point, risk.data)
         last = jnp.where(is_resolved[:, None], last, first)
         offset = point - centre
         rise = first @ offset
         losses = _between_tangents(values - anchor_loss, rise, last @ offset, jnp.ones_like(rise))
-        weights = jnp.ones_like(losses) if counts is None else counts
+        weights = jnp.ones_like(losses) if risk.counts is None else risk.counts
         return weights @ losses, weights @ last
 
     return loss_and_gradient
@@ -253,26 +228,14 @@ class GibbsMechanism(NamedTuple):
 
     Formal guarantee
     ----------------
-    With ``m = 0``: ``2 R G k``-DP under each relation, ``G = query.sensitivity(relation)``. The
-    density ratio of neighbours is ``exp(k (F' - F))`` over its own mean, so only the range of ``F'
-    - F`` counts, and a constant between ``F`` and ``F'`` does not. With ``m > 0``: ``G
-    sqrt(k/m)``-Gaussian DP, if every loss is convex. It is attained by linear losses without
-    constraint: the samples are then Gaussians of variance ``1/(k m)`` whose means differ by
-    ``G/m``.
+    With ``m = 0``: ``2 R G k``-DP under each relation, ``G = query.sensitivity(relation)``. With
+    ``m > 0``: ``G sqrt(k/m)``-Gaussian DP, if every loss is convex.
 
-    *Proposals.* On every data set all proposals are rejected with probability ``b <= 2^-64``. The
-    total variation distance to the exact law is at most ``b``, and for every event
-
-        P(S) - e^epsilon P'(S)  <=  delta(epsilon) + (1 + e^epsilon) b,
-
-    with ``delta(epsilon)`` of the exact laws. With ``m > 0`` the budget pays for it: the noise is
-    calibrated to a delta that is smaller by ``2^-30`` of it, and ``(1 + e^epsilon) b`` is below
-    that share. Pure differential privacy has no delta to pay with; it holds with probability ``1 -
-    2^-64``.
-
-    *Arithmetic.* The sample is exact for the computed potential, so pure privacy depends only on
-    the range, which holds for all records. Gaussian DP also needs convexity. The computed
-    potential is convex up to ``2^-20`` and the round-off of sums, which is not charged.
+    A sampler that rejects all proposals, with probability ``b <= 2^-64``, adds ``(1 + e^epsilon)
+    b`` to delta. With ``m > 0`` the budget pays for it; pure DP holds with probability ``1 -
+    2^-64``. The sample is exact for the computed potential, whose range holds for all records. It
+    is convex up to ``2^-20`` and the round-off of sums, which is not charged. Proof:
+    :ref:`Perturbation, Theorem 8 <theory-perturbation-8>`.
 
     Source: McSherry and Talwar 2007, Theorem 6, through the range; Gopi, Lee and Liu 2022,
     "Private convex optimization via exponential mechanism" (COLT).

@@ -256,11 +256,8 @@ class RegularisedMinimiser(NamedTuple):
     def needed_steps(self) -> float:
         """Number of steps that end within ``tau`` on every data set of the class.
 
-        By the linear rate of :func:`privopt.convex.accelerated_descent`: with ``F_lambda``
-        ``a``-strongly convex and ``b``-smooth, ``kappa = b/a``, ``F_lambda(w_T) - min <= (1 -
-        kappa^{-1/2})^T (L r + a r^2 / 2)`` for a start within ``r = min(R, L/a)`` of the
-        minimiser, and ``|w_T - argmin| <= sqrt(2 gap / a)``. (Null records have no gradient at the
-        start.) Infinite for invalid parameters.
+        Proof: :ref:`Perturbation, Theorem 7 <theory-perturbation-7>`. Infinite for invalid
+        parameters.
         """
         convexity, smoothness = self.curvature, self.regularisation + self.smoothness
         invalid = self.regularisation < 0.0 or self.strong_convexity < 0.0 or not convexity > 0.0
@@ -286,9 +283,9 @@ class RegularisedMinimiser(NamedTuple):
         else one of the losses is null, and ``G = L + m R``.
 
         Infinite if the solver has too few steps, if clipping does not preserve convexity, and
-        under ``add_or_remove_one`` if the query uses the strong convexity of the losses. Source:
-        Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8; the charge for inexactness is the
-        triangle inequality.
+        under ``add_or_remove_one`` if the query uses the strong convexity of the losses.
+
+        Source: Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8.
         """
         relation = Relation(relation)
         uses_losses = self.strong_convexity > 0.0
@@ -400,21 +397,10 @@ class OnePass(NamedTuple):
     def sensitivity(self, relation: Relation) -> float:
         """Return ``2 L eta`` under ``replace_one``, ``L eta`` under ``zero_out``, else infinity.
 
-        *The step of the record* ends at most ``eta |g - g'|`` apart; the step of a null record is
-        the identity. *Earlier steps* do not depend on the record, and *later steps* do not
-        increase the distance of two iterates: neither a gradient step of size ``eta <= 2/H`` on a
-        convex ``H``-smooth loss nor a projection does. The bound therefore holds for all iterates,
-        and for their average.
-
-        Clipping preserves this for a generalised linear loss: ``clip(phi', -C/|x|, C/|x|)`` is
-        nondecreasing in the prediction, with derivative at most ``phi''``, so it is the slope of a
-        convex function and the step is one on a convex ``H``-smooth loss. Clipped gradients of any
-        other loss need not be gradients: its Lipschitz constant ``L``, under which nothing is
-        clipped, is assumed. A record that is not finite contributes zero, and its step is the
-        identity.
-
-        Arithmetic is assumed exact. Under ``add_or_remove_one`` the places of other records
-        change. Infinite also if clipping does not preserve convexity.
+        The bound holds for all iterates, and for their average. A loss that is not generalised
+        linear is assumed to be ``L``-Lipschitz, so that nothing is clipped, and arithmetic to be
+        exact. Infinite also if clipping does not preserve convexity. Proof:
+        :ref:`Mechanisms, Theorem 14 <theory-mechanisms-14>`.
 
         Source: Hardt, Recht and Singer 2016, Lemma 3.6 (non-expansive steps); Feldman, Koren and
         Talwar 2020.

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from jax import Array
-from jax.typing import DTypeLike
 
-from privopt import draws
 from privopt.arguments import instance
 from privopt.convex import EmpiricalRisk
+from privopt.mechanisms.additive import GaussianNoise, NormLaplaceNoise
 from privopt.mechanisms.calibration import noise_multiplier
 from privopt.mechanisms.minimisers import InexactMinimiser, steps_to_gain
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_mu, pure_event
-from privopt.release import release
 from privopt.spec import Budget, Premises, ProblemClass, Relation
 
 _ROUND_OFF = 1.0 + 2.0**-48
@@ -92,10 +91,7 @@ class PerturbedMinimiser(NamedTuple):
     def needed_steps(self) -> float:
         """Number of steps that end within ``tau`` for all data and linear terms; may be infinite.
 
-        The start ``w_0`` and the minimiser ``w*`` are ``r <= min(2R, L/lambda)`` apart, and the
-        initial gap in the linear rate of :func:`privopt.convex.accelerated_descent` is at most
-        ``F(w_0) - F(w*) <= L r``, since ``w_0`` minimises the other terms; the final gap must be
-        below ``lambda tau^2 / 2``.
+        Proof: :ref:`Perturbation, Theorem 7 <theory-perturbation-7>`.
         """
         if not (self.regularisation > 0.0 and self.error > 0.0 and self.radius > 0.0):
             return math.inf
@@ -148,18 +144,17 @@ class PerturbedMinimiser(NamedTuple):
         )
 
 
-class GaussianObjectivePerturbation(NamedTuple):
-    """Gaussian linear term ``t ~ N(0, sigma^2 I)``.
-
-    ``scale`` is ``sigma``, in units of the mean gradient and representable in float32.
+class GaussianObjectivePerturbation(GaussianNoise[PerturbedMinimiser]):
+    """Gaussian linear term ``t ~ N(0, sigma^2 I)``; ``scale`` is in units of the mean gradient.
 
     Formal guarantee
     ----------------
     See :class:`privopt.privacy.ObjectivePerturbationDpEvent`, for the exact minimiser.
     """
 
-    query: PerturbedMinimiser
-    scale: float
+    __slots__ = ()
+
+    query: PerturbedMinimiser  # the type that ``check_fields`` requires
 
     def event(self, relation: Relation) -> ObjectivePerturbationDpEvent:
         """Return the event of one exact minimiser."""
@@ -168,19 +163,9 @@ class GaussianObjectivePerturbation(NamedTuple):
             noise_multiplier(self.scale, contribution), self.query.jacobian
         )
 
-    def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
-        """Sample a linear term, shape ``(dim,)``."""
-        return release("noise", self.scale * draws.normal(key, (dim,), dtype))
 
-    def second_moment(self, dim: int) -> float:
-        """Return ``E |t|^2 = d sigma^2``."""
-        return dim * self.scale**2
-
-
-class NormLaplaceObjectivePerturbation(NamedTuple):
-    """Linear term ``t`` with density proportional to ``exp(-|t|_2 / beta)``.
-
-    ``scale`` is ``beta``, in units of the mean gradient and representable in float32.
+class NormLaplaceObjectivePerturbation(NormLaplaceNoise[PerturbedMinimiser]):
+    """Linear term ``t`` with density ``~ exp(-|t|_2/beta)``; ``scale`` as for Gaussian terms.
 
     Formal guarantee
     ----------------
@@ -190,8 +175,9 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
     9, which counts the determinant twice.
     """
 
-    query: PerturbedMinimiser
-    scale: float
+    __slots__ = ()
+
+    query: PerturbedMinimiser  # the type that ``check_fields`` requires
 
     def event(self, relation: Relation) -> DpEvent:
         """Return the event of one exact minimiser."""
@@ -199,14 +185,6 @@ class NormLaplaceObjectivePerturbation(NamedTuple):
         if noise_multiplier(self.scale, sensitivity) == 0.0 or self.query.jacobian == math.inf:
             return NonPrivateDpEvent()
         return pure_event((self.query.jacobian + sensitivity / self.scale) * _ROUND_OFF)
-
-    def draw(self, key: Array, dim: int, dtype: DTypeLike) -> Array:
-        """Sample a linear term, shape ``(dim,)``: uniform direction, radius ``Gamma(d, beta)``."""
-        return release("noise", self.scale * draws.norm_laplace(key, dim, dtype))
-
-    def second_moment(self, dim: int) -> float:
-        """Return ``E |t|^2 = d (d + 1) beta^2``."""
-        return dim * (dim + 1.0) * self.scale**2
 
 
 class ObjectivePerturbationAnalysis(NamedTuple):
@@ -231,11 +209,12 @@ class ObjectivePerturbationAnalysis(NamedTuple):
     least: Callable[[ProblemClass, Budget], float]
 
 
-def _tight(query: PerturbedMinimiser, budget: Budget) -> float:
+def _tight(query: PerturbedMinimiser, budget: Budget, determinants: float = 1.0) -> float:
     """Solve ``2 delta_G(epsilon - J; s/sigma) = delta`` or ``J + s/beta = epsilon``.
 
-    ``J`` is the jacobian."""
-    remaining = budget.epsilon - query.jacobian
+    ``J`` is the jacobian, times the number of determinants that an analysis counts.
+    """
+    remaining = budget.epsilon - determinants * query.jacobian
     if not remaining > 0.0:
         return math.inf
     sensitivity = query.gradient.sensitivity(budget.relation)
@@ -244,20 +223,9 @@ def _tight(query: PerturbedMinimiser, budget: Budget) -> float:
     )
 
 
-def _tight_least(problem_class: ProblemClass, budget: Budget) -> float:
-    """Solve ``ln(1 + H/(lambda n)) = epsilon``."""
-    return _curvature(problem_class) / math.expm1(min(budget.epsilon, 700.0))
-
-
-def _chaudhuri(query: PerturbedMinimiser, budget: Budget) -> float:
-    """Return ``beta = s / (epsilon - 2 ln(1 + H/(lambda n)))``: the determinant counts twice."""
-    remaining = budget.epsilon - 2.0 * query.jacobian
-    return query.gradient.sensitivity(budget.relation) / remaining if remaining > 0.0 else math.inf
-
-
-def _chaudhuri_least(problem_class: ProblemClass, budget: Budget) -> float:
-    """Solve ``2 ln(1 + H/(lambda n)) = epsilon``."""
-    return _curvature(problem_class) / math.expm1(min(0.5 * budget.epsilon, 700.0))
+def _tight_least(problem_class: ProblemClass, budget: Budget, determinants: float = 1.0) -> float:
+    """Solve ``J = epsilon``."""
+    return _curvature(problem_class) / math.expm1(min(budget.epsilon / determinants, 700.0))
 
 
 def _kifer(query: PerturbedMinimiser, budget: Budget) -> float:
@@ -303,7 +271,9 @@ def _curvature(problem_class: ProblemClass) -> float:
 OBJECTIVE_PERTURBATION_ANALYSES: Mapping[str, ObjectivePerturbationAnalysis] = MappingProxyType(
     {
         "tight": ObjectivePerturbationAnalysis(None, _tight, _tight_least),
-        "chaudhuri": ObjectivePerturbationAnalysis(True, _chaudhuri, _chaudhuri_least),
+        "chaudhuri": ObjectivePerturbationAnalysis(
+            True, partial(_tight, determinants=2.0), partial(_tight_least, determinants=2.0)
+        ),
         "kifer": ObjectivePerturbationAnalysis(False, _kifer, _kifer_least),
         "iyengar": ObjectivePerturbationAnalysis(False, _iyengar, _iyengar_least),
     }

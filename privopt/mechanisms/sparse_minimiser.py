@@ -37,44 +37,20 @@ class SparseMinimiser:
 
     Gradients are sparse.
 
-    *Sensitivity.* Let all losses be convex, ``L``-Lipschitz and ``H``-smooth on ``R^d``, every
-    gradient have at most ``s`` nonzero numbers, and the gradients of one loss at two points differ
-    in at most ``k`` coordinates: ``k = s`` for a generalised linear loss, whose gradients are
-    multiples of one row, ``k = 2s`` for any other. Replacing a record changes the minimiser by at
-    most::
+    Let all losses be convex, ``L``-Lipschitz and ``H``-smooth on ``R^d``, every gradient have at
+    most ``s`` nonzero numbers, and the gradients of one loss at two points differ in at most ``k``
+    coordinates: ``k = s`` for a generalised linear loss, ``k = 2s`` for any other. Replacing a
+    record changes the minimiser by at most::
 
         Delta_2 = 2L/(lambda n),
         Delta_1 = (2L/(lambda n)) min{sqrt(d), sqrt(s) + (1/2) sqrt(k H/lambda)},
 
-    and half of that if a record becomes null, or is added while there are at most ``n``.
+    and half of that if a record becomes null, or is added while there are at most ``n``. A last
+    step ``c - grad F(u)/lambda`` from the point ``u`` of the solver makes its error sparse.
 
-    *Proof.* Let ``w`` and ``w'`` be the minimisers for ``S`` and ``S'``, ``D = w - w'``, ``G =
-    grad F_S(w) - grad F_S(w')``, and ``v = grad F_S(w') - grad F_S'(w')``, the change of one
-    record: ``|v|_2 <= 2L/n`` and ``|v|_1 <= 2 sqrt(s) L/n``, or half of both. Both minimisers are
-    stationary, so ``lambda D = -G - v``. Each of the at most ``n`` losses adds to ``n G`` a vector
-    ``g_i`` with at most ``k`` nonzero numbers. By Jensen's inequality, and because gradients of
-    convex ``H``-smooth functions are co-coercive::
-
-        |G|_1 <= sqrt(k) (1/n) sum_i |g_i|_2 <= sqrt(k) sqrt((1/n) sum_i |g_i|_2^2)
-              <= sqrt(k H <G, D>).
-
-    And ``<G, D> = -lambda |D|^2 - <v, D> <= |v|_2^2/(4 lambda)``. Together ``lambda |D|_1 <= |v|_1
-    + sqrt(k H/lambda) |v|_2/2``. Euclidean: ``<G, D> >= 0`` implies ``lambda |D|_2 <= |v|_2``; and
-    ``|D|_1 <= sqrt(d) |D|_2``. QED. On a set ``W`` normal vectors enter ``lambda D``, whose l1
-    norm is unbounded: hence the whole space. The growth like ``sqrt(H/lambda)`` is necessary:
-    quadratics that share one coordinate, a hub, attain it.
-
-    *Solver.* A point ``u`` within ``tau`` of the minimiser is mapped to ``c - grad F(u)/lambda``,
-    a map with the minimiser as fixed point. The answer is then within ``(H/lambda) tau`` of the
-    minimiser in the Euclidean norm, and within ``min{sqrt(d), sqrt(k)}`` times that in the l1
-    norm, instead of ``sqrt(d) tau``: this is the distance of the gradients of each loss at the two
-    points. (In terms of a residual ``r = |grad J(u)|`` the same step has ``sqrt(k H/lambda) r/(2
-    lambda)``.) Twice that is charged, with 1 for ``H/lambda`` if it is less; the difference covers
-    round-off.
-
+    Proof, and the charge for the solver: :ref:`Sparse gradients, Theorem 11 <theory-sparse-11>`.
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), section 4, with a
-    factor ``sqrt(2) (2H/lambda + 1)`` in place of ``1 + sqrt(H/(2 lambda))``; the root, the
-    constants and the charge for the solver are derived here.
+    larger constant; the root is derived here.
 
     ``minimiser`` is the solved query, to a distance ``tau``, with ``L``, ``H``, ``lambda`` and
     ``n``; ``sparsity`` is ``s``. If ``kept`` is given, rows of generalised linear losses are

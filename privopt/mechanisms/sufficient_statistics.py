@@ -35,16 +35,8 @@ class ClippedMoments(NamedTuple):
     ``Y``; a record that is not finite counts as 0. All arithmetic is float64, and ``n`` is the
     public design size.
 
-    A record is ``m = (x x^T, w r x)``, and ``|m|^2 = |x|^4 + w^2 r^2 |x|^2``. The distance of two
-    records is at most ``sqrt(2) (X^2 + w^2 Y^2/2)``, or ``2 w X Y`` if ``w Y > sqrt(2) X``. Proof:
-    with ``s, s'`` the norms of ``x, x'`` and ``t`` their product, the squared distance is convex
-    in ``(r, r')``, so that both are ``+-Y``, and flipping ``x'`` makes them opposites::
-
-        s^4 + s'^4 - 2 t^2 + w^2 Y^2 (s^2 + s'^2 + 2 t),    |t| <= s s'.
-
-    That is concave in ``t``, and largest at ``t = min(w^2 Y^2/2, s s')``; the value there grows
-    with ``s`` and with ``s'``. It is attained in two or more dimensions. Without labels, ``w =
-    0``, replacing a record costs ``sqrt(2)`` times its removal, not twice.
+    The distance of two records is at most ``sqrt(2) (X^2 + w^2 Y^2/2)``, or ``2 w X Y`` if ``w Y >
+    sqrt(2) X``. Proof: :ref:`Perturbation, Theorem 9 <theory-perturbation-9>`.
 
     ``feature_clip`` and ``label_clip`` are ``X`` and ``Y``, ``weight`` is ``w``, public, in units
     of ``x`` over ``y``; ``size`` is ``n``; ``dim`` enters the round-off.

@@ -72,13 +72,9 @@ class VarianceReducedGradient:
     ) -> VarianceReducedGradient:
         """Return the mechanism with the least noise for ``steps`` answers within ``budget``.
 
-        The budget is divided by a public rule. The noise of ``G`` is in all ``p`` answers of a
-        period; the noise of differences is independent in each. With ``mu^2`` divided as ``u :
-        u'`` the sum of the noises of a period has a variance proportional to ``(p C)^2/u + ((p -
-        1) C')^2/u'``, which is minimal at ``p C : (p - 1) C'``. The rule uses ``C : C'``. The cost
-        of a noise in ``mu^2`` is that of the central limit, ``K /z^2`` and ``(T - K) q^2
-        (e^{1/z'^2} - 1)``. It determines only the ratio; the accountant determines the amount of
-        noise.
+        The budget is divided by a public rule, in proportion to ``C : C'``
+        (:ref:`Mechanisms, Theorem 15 <theory-mechanisms-15>`). The rule determines only the ratio
+        of the noises; the accountant determines their amount.
         """
         check_calibration(query, budget, "contribution")
         check_calibration(difference_query, budget, "contribution")

@@ -15,8 +15,14 @@ from privopt.convex import (
 )
 from privopt.problems.catalogue import FAMILIES, family
 from privopt.problems.datasets import DATASETS, Dataset, available, raw
-from privopt.problems.families import Family
-from privopt.problems.losses import Multinomial, RegularisedDistance, TwoKinks
+from privopt.problems.losses import (
+    Multinomial,
+    RegularisedDistance,
+    TwoKinks,
+    UserLoss,
+    Users,
+    by_user,
+)
 from privopt.problems.models import (
     absolute,
     distance,
@@ -30,11 +36,9 @@ from privopt.problems.models import (
     squared,
     squared_distance,
 )
-from privopt.problems.population import Population
-from privopt.problems.problem import Problem
+from privopt.problems.problem import Family, Population, Problem
 from privopt.problems.reference import Reference
 from privopt.problems.synthetic_families import KINDS, synthetic
-from privopt.problems.users import UserLoss, Users, by_user
 
 __all__ = [
     "DATASETS",

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from privopt.arguments import Catalogue, member
 from privopt.convex import SparseFeatures
 from privopt.problems import datasets
-from privopt.problems.families import Family, first_records
 from privopt.problems.hard_families import HARD_FAMILIES, STREAMS
 from privopt.problems.models import logistic
-from privopt.problems.problem import Problem
+from privopt.problems.problem import Family, Problem, first_records
 from privopt.problems.sparse_families import SPARSE_FAMILIES, declared_sparsity
 from privopt.spec import ProblemClass
 

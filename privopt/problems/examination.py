@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,7 @@ def examine(risk: EmpiricalRisk, problem_class: ProblemClass) -> list[str]:
 
     ``risk`` is in float64 and contains the records before any correction.
     """
-    broken, finite = [], np.ones(_stored(risk), bool)
+    broken, finite = [], np.ones(jax.tree.leaves(risk.data)[0].shape[0], bool)
     for path, leaf in jax.tree_util.tree_leaves_with_path(risk.data):
         values = np.asarray(leaf)
         rows = np.isfinite(values).reshape(values.shape[0], -1).all(axis=1)
@@ -98,18 +98,14 @@ def _examine_linear(
     A convex scalar loss is steepest at an end of the interval of predictions over ``W``.
     """
     assert risk.linear is not None
-    scalar, norms = risk.linear.scalar, np.asarray(risk.linear.features.norms())
+    scalar, features, _ = risk.linear
     steepest = np.asarray(_steepest(risk.linear, risk.constraint))
+    norms = [np.asarray(features.norms(norm.order)) for norm in LIPSCHITZ.values()]  # l2 first
     with np.errstate(invalid="ignore"):
-        curvatures = np.where(finite & (norms > 0.0), scalar.curvature * norms**2, 0.0)
-    for fact, norm in LIPSCHITZ.items():
-        lengths = np.asarray(risk.linear.features.norms(norm.order))
-        with np.errstate(invalid="ignore"):
-            gradients = np.where(finite & (lengths > 0.0), steepest * lengths, 0.0)
-        yield _above(fact, getattr(problem_class, fact), gradients, "a gradient of norm")
-    yield _check_sparsity(problem_class, finite, _nonzeros(risk.linear.features))
-    if problem_class.smoothness is not None:
-        yield _above("smoothness", problem_class.smoothness, curvatures, "curvature")
+        gradients = [np.where(finite & (each > 0.0), steepest * each, 0.0) for each in norms]
+        squares = scalar.curvature * norms[0] ** 2
+    curvatures = np.where(finite & (norms[0] > 0.0), squares, 0.0)
+    yield from _above_class(problem_class, finite, gradients, _nonzeros(features), curvatures)
     if problem_class.strong_convexity > 0.0 and problem_class.dim > 1:
         yield (
             f"strong_convexity {shown(problem_class.strong_convexity)} must hold for every record, "
@@ -122,14 +118,11 @@ def _examine_points(
     risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray
 ) -> Iterator[str]:
     """Check the curvature exactly, and ``lipschitz`` exactly on a ball, else at random points."""
+    assert risk.points is not None
     modulus = float(risk.loss.modulus)  # type: ignore[attr-defined]
     farthest = np.where(finite, np.asarray(_farthest(risk, problem_class)), 0.0)
-    yield _above("lipschitz", problem_class.lipschitz, modulus * farthest, "a gradient of norm")
-    assert risk.points is not None
-    yield _check_sparsity(problem_class, finite, _nonzeros(risk.points))
-    if problem_class.smoothness is not None:
-        curvature = np.full(finite.shape, modulus)
-        yield _above("smoothness", problem_class.smoothness, curvature, "curvature")
+    gradients, curvatures = [modulus * farthest], np.full(finite.shape, modulus)
+    yield from _above_class(problem_class, finite, gradients, _nonzeros(risk.points), curvatures)
     if modulus < problem_class.strong_convexity * (1.0 - _ROUND_OFF):
         yield (
             f"strong_convexity {shown(problem_class.strong_convexity)} must hold for every "
@@ -156,15 +149,11 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray)
     points = _probes(risk, problem_class)
     norms, nonzeros, changes, inner = map(np.asarray, _measure(risk, points))
     norms = np.where(finite, np.where(np.isfinite(norms), norms, np.inf), 0.0).max(axis=0)
-    for fact, lengths in zip(LIPSCHITZ, norms, strict=True):
-        yield _above(fact, getattr(problem_class, fact), lengths, "a gradient of norm")
-    yield _check_sparsity(problem_class, finite, nonzeros.max(axis=0))
     moves = np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=-1)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         secants = np.where((moves > 0.0) & finite, changes / moves, 0.0).max(axis=0)
         convexity = np.where((moves > 0.0) & finite, inner / moves**2, np.inf)
-    if problem_class.smoothness is not None:
-        yield _above("smoothness", problem_class.smoothness, secants, "curvature")
+    yield from _above_class(problem_class, finite, list(norms), nonzeros.max(axis=0), secants)
     flattest, declared = convexity.min(axis=0), problem_class.strong_convexity
     broken = flattest < declared - _ROUND_OFF * max(1.0, declared)
     if problem_class.convex and broken.any():
@@ -245,11 +234,21 @@ def _nonzeros(features: Features) -> Array:
     return features.mapped(lambda _, x: jnp.ones_like(x), zero).norms(1.0)
 
 
-def _check_sparsity(problem_class: ProblemClass, finite: np.ndarray, nonzeros: ArrayLike) -> str:
-    if problem_class.sparsity is None:
-        return ""
-    values = np.where(finite, np.asarray(nonzeros), 0.0)
-    return _above("sparsity", problem_class.sparsity, values, "a number of nonzeros of")
+def _above_class(
+    problem_class: ProblemClass,
+    finite: np.ndarray,
+    gradients: Sequence[np.ndarray],
+    nonzeros: ArrayLike,
+    curvatures: np.ndarray,
+) -> Iterator[str]:
+    """Compare gradient norms, numbers of nonzeros and curvatures with the declared class."""
+    for fact, lengths in zip(LIPSCHITZ, gradients, strict=False):
+        yield _above(fact, getattr(problem_class, fact), lengths, "a gradient of norm")
+    if problem_class.sparsity is not None:
+        values = np.where(finite, np.asarray(nonzeros), 0.0)
+        yield _above("sparsity", problem_class.sparsity, values, "a number of nonzeros of")
+    if problem_class.smoothness is not None:
+        yield _above("smoothness", problem_class.smoothness, curvatures, "curvature")
 
 
 def _above(name: str, declared: float, values: np.ndarray, quantity: str) -> str:
@@ -265,7 +264,3 @@ def _above(name: str, declared: float, values: np.ndarray, quantity: str) -> str
 
 def _count(broken: np.ndarray) -> str:
     return f"({int(broken.sum())} of {broken.size} records)"
-
-
-def _stored(risk: EmpiricalRisk) -> int:
-    return int(jax.tree.leaves(risk.data)[0].shape[0])

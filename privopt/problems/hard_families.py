@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.problems.families import Family
+from privopt.problems.declaration import ProblemOptions
 from privopt.problems.losses import TwoKinks
 from privopt.problems.models import (
     absolute,
@@ -21,7 +21,7 @@ from privopt.problems.models import (
     squared,
     squared_distance,
 )
-from privopt.problems.problem import Problem
+from privopt.problems.problem import Family, Problem
 from privopt.spec import ProblemClass
 
 _unit_ball = partial(ProblemClass, radius=1.0)
@@ -33,40 +33,29 @@ _CURVED = {
 }  # for all records in the unit ball
 
 
-def _linear(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+def _linear(
+    *, n: int, dim: int, noise_ratio: float, strength: float, population: bool = False
+) -> Problem:
     """Build ``-<w, x>`` with ``x = +-e_1`` of mean ``v = min(1, strength * noise_ratio)``.
 
     The minimiser ``e_1`` is at distance 1 from the start, and the gradient is only ``v``. A
-    gradient slightly above the noise is the hardest.
+    gradient slightly above the noise is the hardest. The risk of the population is ``-v w_1``.
     """
     mean = min(1.0, strength * noise_ratio)
     positive = round(n * (1.0 + mean) / 2.0)
-    return linear(
-        _opposites(dim),
-        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=0.0),
-        counts=np.array([positive, n - positive]),
-        minimiser=np.eye(dim)[0] if 2 * positive > n else None,
-        name="linear",
-    )
-
-
-def _linear_population(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
-    """Build the population version of the linear family, with risk ``-v w_1``."""
-    mean = min(1.0, strength * noise_ratio)
-    return linear(
-        _opposites(dim),
-        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=0.0),
-        probabilities=np.array([1.0 + mean, 1.0 - mean]) / 2.0,
-        minimiser=np.eye(dim)[0],
-        name="linear_population",
-    )
-
-
-def _opposites(dim: int) -> NDArray[np.float64]:
-    """Return ``e_1`` and ``-e_1`` as rows."""
+    options: ProblemOptions = {"counts": np.array([positive, n - positive]), "name": "linear"}
+    if population:
+        shares = np.array([1.0 + mean, 1.0 - mean]) / 2.0
+        options = {"probabilities": shares, "name": "linear_population"}
+    if population or 2 * positive > n:
+        options["minimiser"] = np.eye(dim)[0]
     features = np.zeros((2, dim))
     features[:, 0] = 1.0, -1.0
-    return features
+    return linear(
+        features,
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=0.0),
+        **options,
+    )
 
 
 def _coinciding(
@@ -124,14 +113,13 @@ def _medians(*, n: int, dim: int, noise_ratio: float, strength: float) -> Proble
     positive labels exceed the negative ones by a fraction ``m = min(1, strength * noise_ratio *
     sqrt(d))``. The partial derivative is ``-m/d`` between the labels and ``1/d`` above them.
     """
-    records, positive = _surplus(n, dim, noise_ratio, strength)
-    height = np.full(dim, 1.0 / math.sqrt(dim))
+    height = 1.0 / math.sqrt(dim)
+    counts = _surplus(n, dim, noise_ratio, strength)
     return absolute(
-        np.concatenate([np.eye(dim), np.eye(dim)]),
-        np.concatenate([height, -height]),
+        *_coordinates(dim, height),
         problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0),
-        counts=np.concatenate([positive, records - positive]),
-        minimiser=height if np.all(2 * positive >= records) else None,
+        counts=counts,
+        minimiser=np.full(dim, height) if np.all(counts[:dim] >= counts[dim:]) else None,
         name="medians",
     )
 
@@ -144,15 +132,12 @@ def _huber(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
     exceed the negative ones by a fraction ``m = min(1, strength * noise_ratio * sqrt(d))``. Each
     coordinate of the gradient sum is ``m n/d``, with noise of order ``1/mu``.
     """
-    records, positive = _surplus(n, dim, noise_ratio, strength)
     width = 1.0 / math.sqrt(dim)
-    height = np.full(dim, 2.0 * width)
     return huber(
-        np.concatenate([np.eye(dim), np.eye(dim)]),
-        np.concatenate([height, -height]),
+        *_coordinates(dim, 2.0 * width),
         problem_class=_unit_ball(n=n, dim=dim, lipschitz=1.0, smoothness=math.sqrt(dim)),
         width=width,
-        counts=np.concatenate([positive, records - positive]),
+        counts=_surplus(n, dim, noise_ratio, strength),
         minimiser=np.full(dim, width),
         name="huber",
     )
@@ -177,13 +162,17 @@ def _isotropic_squares(*, n: int, dim: int, noise_ratio: float, strength: float)
     )
 
 
-def _surplus(
-    n: int, dim: int, noise_ratio: float, strength: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the number of records of each coordinate and the number with positive label."""
+def _coordinates(dim: int, height: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the features ``e_j`` with label ``height``, then those with its negative."""
+    return np.tile(np.eye(dim), (2, 1)), np.repeat([height, -height], dim)
+
+
+def _surplus(n: int, dim: int, noise_ratio: float, strength: float) -> NDArray[np.float64]:
+    """Return the multiplicities: of the positive label in each coordinate, then of the negative."""
     surplus = min(1.0, strength * noise_ratio * math.sqrt(dim))
     records = n // dim + (np.arange(dim) < n % dim)
-    return records, np.round(records * (1.0 + surplus) / 2.0)
+    positive = np.round(records * (1.0 + surplus) / 2.0)
+    return np.concatenate([positive, records - positive])
 
 
 def _orthogonal_linear(*, n: int, dim: int, **unused: float) -> Problem:
@@ -255,7 +244,7 @@ HARD_FAMILIES = (
     Family(
         "linear_population",
         "population of linear losses of swept strength: tight for phased gradient descent",
-        _linear_population,
+        partial(_linear, population=True),
         strengths=(4.0, 8.0, 12.0, 16.0, 24.0),
     ),
     Family(

@@ -187,14 +187,9 @@ def multinomial(
             f"features must have shape (records, dim / classes = {problem_class.dim} / {rows}), "
             f"got {table.shape}"
         )
-    arguments: ProblemOptions = {"name": "multinomial", **options}
-    return Problem(
-        loss=Multinomial(rows),
-        data=(table, as_floats(places, "labels", ndim=1).astype(table.dtype)),
-        problem_class=problem_class,
-        shape=(rows, table.shape[1]),
-        **arguments,
-    )
+    data = table, as_floats(places, "labels", ndim=1).astype(table.dtype)
+    shape = rows, table.shape[1]
+    return _problem(Multinomial(rows), data, "multinomial", problem_class, options, shape)
 
 
 def distance(
@@ -266,10 +261,15 @@ def _distance_model(
 
 
 def _problem(
-    loss: Loss, data: Pytree, name: str, problem_class: ProblemClass, options: ProblemOptions
+    loss: Loss,
+    data: Pytree,
+    name: str,
+    problem_class: ProblemClass,
+    options: ProblemOptions,
+    shape: tuple[int, ...] | None = None,
 ) -> Problem:
     arguments: ProblemOptions = {"name": name, **options}
-    return Problem(loss=loss, data=data, problem_class=problem_class, **arguments)
+    return Problem(loss=loss, data=data, problem_class=problem_class, shape=shape, **arguments)
 
 
 def _signed(labels: ArrayLike, classes: Sequence[Hashable]) -> ArrayLike:

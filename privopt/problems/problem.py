@@ -1,20 +1,22 @@
-"""Problems: a loss, data and the declared problem class."""
+"""Problems (a loss, data and the declared problem class), populations and families of problems."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.tree_util import Partial
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 from numpy.typing import NDArray
 
-from privopt.arguments import instance
+from privopt.arguments import instance, shown
 from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
@@ -25,6 +27,7 @@ from privopt.convex import (
     Pytree,
     ScalarLoss,
     Squared,
+    pytree_dataclass,
 )
 from privopt.problems.declaration import (
     Shaped,
@@ -40,7 +43,6 @@ from privopt.problems.declaration import (
     tree_rows,
 )
 from privopt.problems.examination import examine, examine_counts
-from privopt.problems.population import Population
 from privopt.problems.reference import (
     Reference,
     certified,
@@ -55,6 +57,56 @@ from privopt.spec import ProblemClass
 
 _SMOOTH_TOLERANCE = 1e-9
 _NONSMOOTH_TOLERANCE = 1e-6
+
+
+@pytree_dataclass
+@dataclass(frozen=True)
+class Population:
+    """Population risk ``F_P(w) = sum_j p_j loss(w; x_j)``, with ``n`` independent samples per run.
+
+    The risk is a finite sum, so its minimiser can be certified. ``risk`` is ``F_P`` with the
+    expected multiplicities ``n p_j``.
+
+    Examples
+    --------
+    >>> from privopt.problems import linear
+    >>> from privopt.spec import ProblemClass
+    >>> facts = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0)
+    >>> problem = linear([[1.0], [-1.0]], probabilities=[0.75, 0.25], problem_class=facts)
+    >>> sample = problem.source.sample(jax.random.key(0))
+    >>> sample.counts.sum().item(), problem.risk(np.ones(1))
+    (10.0, -0.5)
+    """
+
+    risk: EmpiricalRisk
+    n: int = field(metadata={"static": True})
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """Data type of the floating-point data."""
+        return self.risk.dtype
+
+    def astype(self, dtype: DTypeLike) -> Population:
+        """Cast every floating-point array to ``dtype``."""
+        return Population(self.risk.astype(dtype), self.n)
+
+    def keys(self, key: Array) -> tuple[Array, Array]:
+        """Return the key of the records and the key of the noise."""
+        records, noise = jax.random.split(key)
+        return records, noise
+
+    def sample(self, key: Array | None) -> EmpiricalRisk:
+        """Return the empirical risk of ``n`` sampled records, with their multiplicities.
+
+        The records are independent samples only if they are processed in random order.
+        """
+        assert key is not None
+        assert self.risk.counts is not None
+        cumulative = jnp.cumsum(self.risk.counts)
+        uniform = jax.random.uniform(key, (self.n,), cumulative.dtype)
+        indices = jnp.searchsorted(cumulative, uniform * cumulative[-1], side="right")
+        counts = jnp.zeros_like(cumulative).at[indices].add(1.0, mode="drop")
+        return replace(self.risk, counts=counts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -329,3 +381,61 @@ class Problem:
             broken = [*examine_counts(np.asarray(self.counts), self.problem_class.n), *broken]
         if broken:
             raise ValueError("\n".join(broken))
+
+
+@dataclass(frozen=True)
+class Family:
+    """Problems of one kind, indexed by size. Experiments also accept user-defined families.
+
+    The ``name`` has small letters, digits and underscores. The builder is ``build(n=, dim=,
+    noise_ratio=, strength=) -> Problem``. The ``noise_ratio`` is the public number ``sqrt(dim) /
+    (n mu)``. The ``strength`` is a free parameter; an experiment reports the worst case over
+    ``strengths``. Families of sparse records also take ``sparsity=``, from the setting or the axis
+    of the experiment. If every run must sample its own records, ``build`` returns the problem of a
+    population. ``dim`` and ``max_n`` are the dimension and the largest size of real data, or None
+    if any size is possible. A ``redrawn`` family samples a new data set from one distribution for
+    every integer strength.
+
+    Examples
+    --------
+    >>> from privopt.problems import FAMILIES
+    >>> FAMILIES["linear"].build(n=100, dim=2, noise_ratio=0.1, strength=2.0)
+    <Problem linear: n = 100, dim = 2, loss = Linear, constraint = L2Ball, dtype = float64>
+    """
+
+    name: str
+    summary: str
+    build: Callable[..., Problem]
+    strengths: tuple[float, ...] = (1.0,)
+    dim: int | None = None
+    max_n: int | None = None
+    redrawn: bool = False
+
+    @property
+    def hard(self) -> bool:
+        """True for constructed families, False for real data."""
+        return self.max_n is None
+
+    @classmethod
+    def of(cls, problem: Problem, summary: str = "") -> Family:
+        """Return the family of one problem; size ``n`` means its first ``n`` records.
+
+        The order of the records should be public and random, as in ``Dataset.subset``. The first
+        records of a file sorted by label are another problem.
+        """
+        facts = instance("problem", problem, Problem).problem_class
+        return cls(
+            problem.name, summary, partial(first_records, problem), dim=facts.dim, max_n=facts.n
+        )
+
+
+def first_records(
+    problem: Problem, *, n: int, dim: int, noise_ratio: float, strength: float
+) -> Problem:
+    """Return the problem of the first ``n`` records; all ``n`` have the same array shapes."""
+    del noise_ratio, strength
+    if dim != problem.problem_class.dim:
+        raise ValueError(
+            f"dim must be {problem.problem_class.dim} for {problem.name}, got {shown(dim)}"
+        )
+    return problem.first(n)

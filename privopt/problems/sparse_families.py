@@ -1,26 +1,12 @@
 """Hard families of sparse records: means, linear losses on a ball, stationary points of sines.
 
 The coordinates are divided into blocks. Block ``k`` has ``n_0`` records, which are zero outside the
-block. It is an independent data set with too few records for a private estimate of its mean within
-a constant factor. The mean of all records is ``n_0/n`` times the concatenated block means. With
-``K`` blocks, every private estimate therefore has an error of at least a constant times ``sqrt(K)
-n_0/n``. The number of blocks is the largest possible,
-
-    ``K = min(floor(n / n_0), floor(d / s))``,
-
-with at least ``s`` coordinates each; records beyond ``K n_0`` are zero. Signs are sampled once for
-every ``(d, s)``, and the first blocks have the first signs, so a family is the same for every
-``n``.
-
-*Block size.* It depends on the public ``noise_ratio`` only. For an approximate budget the ratio is
-``sqrt(d) / (n mu)``, hence ``1/mu = noise_ratio n / sqrt(d)`` and ``n_0 = ceil(c sqrt(s) / mu)``.
-The lower bound contains ``sqrt(s ln(1/delta)) / epsilon``, which is equal within a factor of
-``sqrt(2)`` for small ``epsilon`` (1.14 at ``epsilon = 1``, ``delta = 1e-6``). For a pure budget the
-ratio is ``d / (n epsilon)``. The strength ``c`` is swept. At ``c = 1`` the blocks have the
-theoretical size and the zero estimate is nearly optimal; at 4 to 8 the signal exceeds the noise.
-
-Sources: Ghazi, Guzman, Kamath, Kumar, Manurangsi 2024, section 4; Steinke and Ullman 2016
-(fingerprinting), Hardt and Talwar 2010 (packing).
+block: an independent data set with too few records for a private estimate of its mean. The number
+of blocks is the largest possible, ``K = min(floor(n / n_0), floor(d / s))``, with at least ``s``
+coordinates each; records beyond ``K n_0`` are zero. ``n_0`` depends on the public ``noise_ratio``
+and on a swept strength (:ref:`Sparse gradients, Theorem 13 <theory-sparse-13>`). Signs are sampled
+once for every ``(d, s)``, and the first blocks have the first signs, so a family is the same for
+every ``n``.
 """
 
 from __future__ import annotations
@@ -37,10 +23,9 @@ from numpy.typing import NDArray
 
 from privopt.arguments import positive_integer
 from privopt.convex import Separable, Sine, SparseFeatures
-from privopt.problems.families import Family
 from privopt.problems.losses import HalfSquare
 from privopt.problems.models import linear, squared_distance
-from privopt.problems.problem import Problem
+from privopt.problems.problem import Family, Problem
 from privopt.spec import ProblemClass
 
 _SWEPT = (1.0, 2.0, 4.0, 8.0)
@@ -69,7 +54,7 @@ def copies(
     ((4, 12), [6, 6, 6, 82])
     """
     sparsity = declared_sparsity(sparsity, dim)
-    size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
+    size = _records_per_block(n, dim, sparsity, noise_ratio, strength)
     count = _blocks(n, dim, sparsity, size)
     signs = _signs(dim, sparsity)
     places = np.arange(signs.size).reshape(signs.shape)
@@ -93,7 +78,7 @@ def fingerprints(
 ) -> SparseRecords:
     """Return records ``+-1/sqrt(s)`` with independent signs of means uniform on [-1, 1]."""
     sparsity = declared_sparsity(sparsity, dim)
-    size = math.ceil(strength * math.sqrt(sparsity) * _inverse_mu(n, dim, noise_ratio))
+    size = _records_per_block(n, dim, sparsity, noise_ratio, strength)
     count = _blocks(n, dim, sparsity, size)
     means = np.random.default_rng([dim, sparsity, 2]).uniform(
         -1.0, 1.0, (dim // sparsity, sparsity)
@@ -159,8 +144,10 @@ def _height(sparsity: int) -> float:
     return float(height)
 
 
-def _inverse_mu(n: int, dim: int, noise_ratio: float) -> float:
-    return noise_ratio * n / math.sqrt(dim)
+def _records_per_block(n: int, dim: int, sparsity: int, noise_ratio: float, strength: float) -> int:
+    """Return ``n_0 = ceil(c sqrt(s) / mu)`` for an approximate budget."""
+    inverse_mu = noise_ratio * n / math.sqrt(dim)
+    return math.ceil(strength * math.sqrt(sparsity) * inverse_mu)
 
 
 def declared_sparsity(sparsity: int | None, dim: int) -> int:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from privopt.arguments import Catalogue, member, positive_integer, positive_number, shown
 from privopt.convex import SparseFeatures
-from privopt.problems.families import Family
 from privopt.problems.models import (
     absolute,
     hinge,
@@ -30,7 +29,7 @@ from privopt.problems.models import (
     squared,
     squared_distance,
 )
-from privopt.problems.problem import Problem
+from privopt.problems.problem import Family, Problem
 from privopt.spec import ProblemClass
 
 _CLASSES, _LEVEL, _WIDTH = 4, 0.75, 0.1  # of softmax, quantile and huber

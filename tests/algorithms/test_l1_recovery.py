@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 import privopt
 from privopt import draws, problems
 from privopt.mechanisms import CompressedMean, ProjectedMean
-from privopt.mechanisms.compressed_mean import largest_gain
+from privopt.mechanisms.means import largest_gain
 from privopt.privacy import gaussian_mu
 from privopt.streams import stream
 

@@ -15,7 +15,7 @@ from scipy import stats
 from privopt.core.parameters import scaled
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
 from privopt.mechanisms.additive import classic_gaussian_scale
-from privopt.mechanisms.compressed_mean import largest_gain
+from privopt.mechanisms.means import largest_gain
 from privopt.privacy import Guarantee, gaussian_mu
 from privopt.spec import Budget, ProblemClass, Relation
 
