@@ -485,7 +485,7 @@ def test_a_choice_that_is_declared_is_part_of_the_plan():
     assert plans[0].params.mechanism == plans[1].params.mechanism
     assert plans[0] != plans[1]
     assert [plan.rate.quantity for plan in plans] == ["regret", "population risk"]
-    with pytest.raises(ValueError, match="declared must be a Declared, got an object"):
+    with pytest.raises(ValueError, match="declared must be a FtrlDeclaration, got an object"):
         dataclasses.replace(plans[0], declared=None)
 
 

@@ -87,7 +87,7 @@ SPY = Algorithm("spy", "nothing", plan=None, run=spy, private=False)
 
 def spy_plan():
     made = privopt.gradient_descent(FACTS, BUDGET, steps=1)
-    return Plan(**{**vars(made), "algorithm": SPY})
+    return Plan(**{**vars(made), "algorithm": SPY, "declared": None})
 
 
 def spied(where, key):
