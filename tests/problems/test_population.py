@@ -132,7 +132,7 @@ def test_other_shares_and_keys_compile_nothing():
 
     made = privopt.gradient_descent(FACTS, BUDGET, steps=1)
     algorithm = dataclasses.replace(SPY, run=counted)
-    planned = Plan(**{**vars(made), "algorithm": algorithm})
+    planned = Plan(**{**vars(made), "algorithm": algorithm, "declared": None})
     for shares in (SHARES, SHARES[::-1].copy()):
         for seed in (0, 1):
             privopt.run(planned, population(probabilities=shares), jax.random.key(seed))
