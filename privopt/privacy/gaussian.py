@@ -35,6 +35,7 @@ from privopt.arguments import checked
 from privopt.privacy.numbers import (
     Array,
     Interval,
+    U,
     bisect,
     check_alpha,
     check_delta,
@@ -43,7 +44,6 @@ from privopt.privacy.numbers import (
     real,
 )
 
-_U = 2.0**-53  # unit roundoff of float64
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
 _TAIL_ERROR = 2.0**-36  # relative, of ndtr at -40 and above
@@ -83,8 +83,8 @@ def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
         rest = gaussian_delta(-epsilon, mu=mu)
         gap, ratio = -math.expm1(epsilon), math.exp(epsilon)
         return Interval(
-            (gap + ratio * rest.lower) * (1.0 - 8 * _U),
-            min(1.0, (gap + ratio * rest.upper) * (1.0 + 8 * _U)),
+            (gap + ratio * rest.lower) * (1.0 - 8 * U),
+            min(1.0, (gap + ratio * rest.upper) * (1.0 + 8 * U)),
         )
     if mu == 0.0 or (math.isinf(epsilon) and not math.isinf(mu)):
         return Interval(0.0, 0.0)
@@ -188,7 +188,7 @@ def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> Array:
         return np.zeros_like(alpha)
     quantile = ndtri(alpha)
     y = -quantile - mu
-    error = 16 * _U * (2.0 + np.clip(-y, 0.0, 40.0)) * (2.0 + np.clip(abs(quantile), 0, 40) + mu)
+    error = 16 * U * (2.0 + np.clip(-y, 0.0, 40.0)) * (2.0 + np.clip(abs(quantile), 0, 40) + mu)
     curve = np.nextafter(ndtr(y) * (1.0 - np.minimum(error, 1.0)), -1.0)
     return np.where(alpha == 0.0, 1.0, np.maximum(curve, 0.0))
 
@@ -218,7 +218,7 @@ def covering_mu(
     def evaluate(x: float) -> float:
         nonlocal lower, limit
         bounds = profile(x)
-        least, most = (min((end - floor) * (1.0 - 4 * _U), 1.0 - _U) for end in bounds)
+        least, most = (min((end - floor) * (1.0 - 4 * U), 1.0 - U) for end in bounds)
         lower = max(lower, gaussian_mu(x, least)) if least > 0.0 else lower
         limit = max(limit, gaussian_mu(x, most)) if most > 0.0 else limit
         return bounds.upper
@@ -263,7 +263,7 @@ def _covers(mu: float, left: _Corner, right: _Corner, floor: float) -> bool:
     """Return True if two tangents of ``delta(.; mu) + floor`` prove that it is above the chord."""
     (a, top_a), (b, top_b) = left, right
     above_a, above_b = (
-        (math.exp(_log_delta(x, mu)[0]) + floor) * (1.0 - 8 * _U) - top * (1.0 + 8 * _U)
+        (math.exp(_log_delta(x, mu)[0]) + floor) * (1.0 - 8 * U) - top * (1.0 + 8 * U)
         for x, top in (left, right)
     )
     if above_a < 0.0 or above_b < 0.0:
@@ -289,11 +289,11 @@ def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     logarithms here and in comparisons of the caller.
     """
     a, b = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
-    slack = 4 * _U * b  # more than twice the rounding error of a
+    slack = 4 * U * b  # more than twice the rounding error of a
     if math.isinf(a) or a - slack > 39.0:  # delta < Phi(-39) < e^-764, below every float64
         return -math.inf, -750.0
     if a + slack < -20.0:  # 1 - delta < 2 Phi(-20) < e^-202
-        return -_U, 0.0
+        return -U, 0.0
     if slack > 1.0:
         return -math.inf, 0.0
     if mu <= 1.0:
@@ -302,7 +302,7 @@ def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     else:
         mills = float(_mills_ratio(a) - _mills_ratio(b))
     value = math.log(mills) - 0.5 * a * a - 0.5 * math.log(2.0 * math.pi)
-    error = 8 * _U * ((2.0 + abs(a)) * (2.0 + b) - value)
+    error = 8 * U * ((2.0 + abs(a)) * (2.0 + b) - value)
     return value - error, min(0.0, value + error)
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from privopt.arguments import checked, shown
 
 Array: TypeAlias = npt.NDArray[np.float64]
+U = 2.0**-53  # unit roundoff of float64
 _MIN_DELTA = 1e-300
 _SMALLEST_NOISE = 2.0**-80  # such noise is a subnormal float32 with probability 2^-46
 SMALLEST = 2.0**-960
@@ -307,7 +308,6 @@ def false_position(
 
 SUM_TOLERANCE = 1e-9  # largest difference between a sum of probabilities and one
 _MAX_MULTIPLICITY = 2**1022  # its inverse is a normal number
-_U = 2.0**-53  # unit roundoff of float64
 
 
 def is_noise(value: object) -> TypeGuard[float]:
@@ -364,7 +364,7 @@ def check_probabilities(probabilities: object) -> tuple[list[float], float] | No
     weights = [float(each) for each in probabilities]
     total = math.fsum(weights)
     missing = 1.0 - total
-    if abs(missing) <= 2 * _U * (1 + len(weights)):
+    if abs(missing) <= 2 * U * (1 + len(weights)):
         return [min(1.0, weight / total) for weight in weights], 0.0
     if not 0.0 < missing <= SUM_TOLERANCE:
         return None

@@ -38,9 +38,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.numbers import SMALLEST, Array
+from privopt.privacy.numbers import SMALLEST, Array, U
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_EXPONENT = 500.0  # larger ones are summed in log space, where subtracting one has no effect
 _CELLS = 500_000
 # chi(1 + u) = u^2 sum_k (-u)^k / ((k + 1)(k + 2)), and psi(x) = x^2 sum_k x^k / (k + 2)!
@@ -153,15 +152,15 @@ def swapped_divergence(
     loss: float, rare: float, common: float, deficit: float, orders: Array
 ) -> Array:
     """Return ``D_alpha`` of two outcomes, if the neighbour swaps their probabilities."""
-    loss *= 1.0 + 8 * _U
+    loss *= 1.0 + 8 * U
     moment = upper_log_moment(
         orders,
         np.array([rare, common]),
         np.array([loss, -loss]),
         np.array([math.expm1(min(loss, 1.0)), deficit]),
-        slack=_U * (64.0 + 8.0 * float(np.max(orders)) * min(loss, 800.0)),
+        slack=U * (64.0 + 8.0 * float(np.max(orders)) * min(loss, 800.0)),
     )
-    divergence = np.minimum(moment / (orders - 1.0) * (1.0 + 8 * _U), loss)
+    divergence = np.minimum(moment / (orders - 1.0) * (1.0 + 8 * U), loss)
     return np.maximum(divergence, SMALLEST)
 
 
@@ -299,7 +298,7 @@ def _panel_error(half: float, strip: float, length: float) -> float:
 def _slack(q: float, s: float, alphas: Array, right: float, nodes: int) -> float:
     """Return a bound of the relative rounding error of one term."""
     exponent = 2.0 - math.log(q) - math.log1p(-q) + s * right + s * s
-    return _U * (8.0 * (float(alphas[-1]) * exponent + right * right) + nodes + 64.0)
+    return U * (8.0 * (float(alphas[-1]) * exponent + right * right) + nodes + 64.0)
 
 
 def _one_by_one(method: Method, q: float, s: float, alphas: Array) -> Array:
@@ -317,13 +316,13 @@ def _minkowski(q: float, s: float, alphas: Array) -> Array:
     log-convex.
     """
     whole = math.log(q) + (alphas - 1.0) * (0.5 * s * s)
-    bound = alphas * np.logaddexp(math.log1p(-q), whole) * (1.0 + 32 * _U) + alphas * 32 * _U
+    bound = alphas * np.logaddexp(math.log1p(-q), whole) * (1.0 + 32 * U) + alphas * 32 * U
     floor = math.floor(alphas[0])
     if alphas.size == 1 and floor < alphas[0]:
         at_ceiling = one_sided(q, s, np.array([floor + 1.0]))
         at_floor = one_sided(q, s, np.array([float(floor)])) if floor > 1 else 0.0 * at_ceiling
         chord = (floor + 1.0 - alphas) * at_floor + (alphas - floor) * at_ceiling
-        bound = np.minimum(bound, chord * (1.0 + 32 * _U))
+        bound = np.minimum(bound, chord * (1.0 + 32 * U))
     return np.asarray(bound)
 
 
@@ -332,14 +331,14 @@ def _beyond(q: float, s: float, alphas: Array) -> Array:
     part = _minkowski(q, s, alphas) - (alphas - 1.0) * math.log1p(-q)
     whole = math.log(q) + 2.0 * s * s * alphas * (alphas - 1.0)
     mixed = np.logaddexp(math.log1p(-q), whole)
-    return np.asarray(np.minimum(part, mixed) * (1.0 + 32 * _U) + 32 * _U)
+    return np.asarray(np.minimum(part, mixed) * (1.0 + 32 * U) + 32 * U)
 
 
 def _doubled(q: float, s: float, alphas: Array) -> Array:
     """Return ``ln(1 + 2 (M - 1))`` for a bound of the moment ``M`` on the whole line."""
     moment = one_sided(q, s, alphas) if alphas.size == 1 else _minkowski(q, s, alphas)
     near = np.log1p(2.0 * np.expm1(np.minimum(moment, 30.0)))
-    return np.where(moment > 30.0, moment + math.log(2.0), near) * (1.0 + 32 * _U)
+    return np.where(moment > 30.0, moment + math.log(2.0), near) * (1.0 + 32 * U)
 
 
 _CLOSED: dict[Method, Method] = {one_sided: _minkowski, mirrored: _beyond, half_line: _doubled}

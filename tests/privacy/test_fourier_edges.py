@@ -8,8 +8,7 @@ import pytest
 from events import ADD, REPLACE, Gaussian, Laplace, Poisson, Response, Times, Together, sgd
 
 from privopt.privacy import Fourier, GaussianDP, Guarantee, pure_event
-from privopt.privacy.fourier.query import AtDelta, AtEpsilon
-from privopt.privacy.fourier.search import Order, bounds
+from privopt.privacy.fourier.search import AtDelta, AtEpsilon, Order, bounds
 from privopt.privacy.numbers import Interval
 from privopt.privacy.pairs import PurePair
 from privopt.spec import Relation

@@ -23,8 +23,9 @@ import numpy as np
 
 from privopt.arguments import shown
 from privopt.privacy.flatten import bounding_events, combine_bounds
-from privopt.privacy.fourier.query import AtDelta, AtEpsilon
 from privopt.privacy.fourier.search import (
+    AtDelta,
+    AtEpsilon,
     Order,
     Parts,
     bounds,

@@ -33,13 +33,11 @@ from scipy.special import gammainc, gammaincc, ndtr
 
 from privopt.privacy.events import CompressedGaussianDpEvent
 from privopt.privacy.mechanisms.base import MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.numbers import SMALLEST, Array, bisect, is_count, is_noise
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair
-from privopt.privacy.pairs.gaussian import masses_between
+from privopt.privacy.numbers import SMALLEST, Array, U, bisect, is_count, is_noise
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, masses_between
 from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_DISTANCE = 32.0  # standard deviations, beyond which everything counts as revealed
 _MAX_MEASUREMENTS = 2**40
 _LEFT, _RIGHT = 50.0, 720.0  # the mass of S beyond the nodes is e^-50 below and e^-720 above
@@ -99,10 +97,10 @@ def compressed_divergence(mu: float, measurements: int, orders: Array) -> Array:
     """
     rate = orders - 1.0
     with np.errstate(over="ignore", divide="ignore"):
-        ratio = orders * rate * (mu / measurements) * mu * (1.0 + 16 * _U)
+        ratio = orders * rate * (mu / measurements) * mu * (1.0 + 16 * U)
         valid = ratio < 1.0
         moment = -0.5 * measurements * np.log1p(-np.where(valid, ratio, 0.0))
-        divergence = np.where(valid, moment / rate * (1.0 + 16 * _U), math.inf)
+        divergence = np.where(valid, moment / rate * (1.0 + 16 * U), math.inf)
     return np.asarray(np.maximum(divergence, SMALLEST if mu > 0.0 else 0.0))
 
 
@@ -191,8 +189,8 @@ class CompressedPair(Pair):
             ):
                 z = 0.5 * sign * s - ratio
                 size, mass = np.abs(z), weights * ndtr(z)
-                point_error = 8 * _U * (0.5 * s + ratio)
-                slack = 16 * _U * (2.0 + size * size) + 2.0 * (1.0 + size) * point_error + rounding
+                point_error = 8 * U * (0.5 * s + ratio)
+                slack = 16 * U * (2.0 + size * size) + 2.0 * (1.0 + size) * point_error + rounding
                 error = np.einsum("ij,ij->i", mass, slack) + wrong + below_nodes
                 value = mass.sum(axis=1)
                 means.append((value, np.minimum(error, value + largest) * (1.0 + 1e-9)))
@@ -254,5 +252,5 @@ def _rule(measurements: int, reach: float) -> _Rule:
     whole = math.fsum(weights)
     # The sum of the weights differs from one by the error of the rule for the density itself.
     error = math.exp(min(0.0, float(log_rates.min()))) + mass_below
-    error += 4 * _U * float(weights @ size) / whole
-    return _Rule(nodes, weights / whole, 4 * _U * size + 2.0 * error, mass_below, falls, log_rates)
+    error += 4 * U * float(weights @ size) / whole
+    return _Rule(nodes, weights / whole, 4 * U * size + 2.0 * error, mass_below, falls, log_rates)

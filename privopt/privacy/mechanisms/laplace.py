@@ -20,13 +20,11 @@ from privopt.privacy.mechanisms.base import (
     Release,
     round_up_cost,
 )
-from privopt.privacy.numbers import SMALLEST, Array
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair
-from privopt.privacy.pairs.pair import add_atoms
+from privopt.privacy.numbers import SMALLEST, Array, U
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, add_atoms
 from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
 
@@ -116,11 +114,11 @@ class LaplacePair(Pair):
         q = 0.5 * np.exp(-0.5 * (inner[:-1] + self.mu)) * -np.expm1(-0.5 * gap)
         # The distance of two edges has an error of a few roundings of the edges themselves; there
         # is exactly no mass beyond the largest losses.
-        edge_error = np.where(gap > 0.0, 4 * _U * (1.0 + self.mu), 0.0)
+        edge_error = np.where(gap > 0.0, 4 * U * (1.0 + self.mu), 0.0)
         p_error = 0.25 * np.exp(0.5 * (inner[1:] - self.mu)) * edge_error
         q_error = 0.25 * np.exp(-0.5 * (inner[:-1] + self.mu)) * edge_error
         add_atoms(p, q, edges, self.mu, 0.5, 0.5 * np.exp(-self.mu))
-        return Bins(p, q, p_error + 8 * _U * p, q_error + 8 * _U * q, blur=4 * _U * (1 + self.mu))
+        return Bins(p, q, p_error + 8 * U * p, q_error + 8 * U * q, blur=4 * U * (1 + self.mu))
 
 
 def laplace_divergence(t: float, orders: Array) -> Array:
@@ -134,13 +132,13 @@ def laplace_divergence(t: float, orders: Array) -> Array:
     """
     if t == 0.0 or math.isinf(t):
         return np.full_like(orders, t)
-    t *= 1.0 + 2 * _U
+    t *= 1.0 + 2 * U
     power = orders - 1.0
     x = np.minimum(power * t, 500.0)
-    slack = _U * (64.0 + 8.0 * orders * t)
+    slack = U * (64.0 + 8.0 * orders * t)
     above_one = (orders * psi(x) + power * psi(-orders * t)) / (2.0 * orders - 1.0)
     near = np.log1p(above_one * (1.0 + slack))
     # ln(alpha / (2 alpha - 1)) < 0; the ratio of the two exponentials is at most e^(-alpha t).
     far = power * t + np.log(orders / (2.0 * orders - 1.0)) + np.exp(-orders * t) + slack
-    divergence = np.where(power * t < 500.0, near, far) / power * (1.0 + 8 * _U)
+    divergence = np.where(power * t < 500.0, near, far) / power * (1.0 + 8 * U)
     return np.maximum(np.minimum(divergence, t), SMALLEST)

@@ -12,12 +12,18 @@ from scipy.special import erf, log_ndtr, ndtri
 
 from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.mechanisms.base import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.numbers import Array
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, GaussianPair, Pair
-from privopt.privacy.pairs.gaussian import normal_masses
+from privopt.privacy.numbers import Array, U
+from privopt.privacy.pairs import (
+    EVERYTHING,
+    NOTHING,
+    Bins,
+    DiscretePair,
+    GaussianPair,
+    Pair,
+    normal_masses,
+)
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _MIN_SPREAD_RATIO = 1e-7  # spread over shift; float64 does not resolve closer losses
 
 
@@ -131,17 +137,17 @@ class ObjectivePair(Pair):
         """
         s = self._spread
         points = (edges - self.c) / s - 0.5 * s
-        point_error = 8 * _U * ((np.abs(edges) + self.c) / s + s)
+        point_error = 8 * U * ((np.abs(edges) + self.c) / s + s)
         point_error[points < -point_error] = 0.0
         points, point_error = (np.append(0.0, x) for x in (np.maximum(points, 0.0), point_error))
         p, p_error = normal_masses(points, point_error)
-        q, q_error = normal_masses(points + s, point_error + 4 * _U * s)
+        q, q_error = normal_masses(points + s, point_error + 4 * U * s)
         least = 2.0 * math.exp(-self.c)
         return Bins(
             2.0 * p[1:],
             least * q[1:],
             2.0 * p_error[1:],
-            least * (q_error[1:] + 8 * _U * (1.0 + self.c) * q[1:]),
+            least * (q_error[1:] + 8 * U * (1.0 + self.c) * q[1:]),
         )
 
     @property

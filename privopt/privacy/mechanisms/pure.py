@@ -27,12 +27,11 @@ from privopt.privacy.mechanisms.base import (
     Release,
     pure_pair,
 )
-from privopt.privacy.numbers import SMALLEST, Array, half_square, is_count, is_noise, is_rate
+from privopt.privacy.numbers import SMALLEST, Array, U, half_square, is_count, is_noise, is_rate
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, Pair, PurePair
 from privopt.privacy.renyi_moments import swapped_divergence
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _MIN_PROBABILITY = 1e-300  # below, floats have fewer digits
 
 
@@ -189,7 +188,7 @@ def response_divergence(p: float, k: int, orders: Array) -> Array:
         return np.full_like(orders, math.inf if p == 0.0 else 0.0)
     rare, common = p / k, 1.0 - p + p / k
     if rare < 1e-290:
-        return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * _U))
+        return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * U))
     loss = response_loss(p, k)
     return swapped_divergence(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)
 
@@ -276,11 +275,11 @@ class BoundedRangePair(Pair):
         p = np.exp(0.5 * (inner[1:] - self.span)) * -np.expm1(-0.5 * gap) / whole
         q = np.exp(-0.5 * (inner[:-1] + self.span)) * -np.expm1(-0.5 * gap) / whole
         # The distance of two edges has an error of a few roundings of the edges themselves.
-        edge_error = np.where(gap > 0.0, 4 * _U * self.span, 0.0)
+        edge_error = np.where(gap > 0.0, 4 * U * self.span, 0.0)
         p_error = 0.5 * np.exp(0.5 * (inner[1:] - self.span)) * edge_error / whole
         q_error = 0.5 * np.exp(-0.5 * (inner[:-1] + self.span)) * edge_error / whole
-        unit = 8 * _U * (2.0 + self.span)
-        return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * _U * self.span)
+        unit = 8 * U * (2.0 + self.span)
+        return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * U * self.span)
 
 
 def bounded_range_divergence(span: float, orders: Array) -> Array:
@@ -301,13 +300,13 @@ def bounded_range_divergence(span: float, orders: Array) -> Array:
     if span == 0.0 or span > 1e100:
         return np.full_like(orders, span)
     power = orders - 1.0
-    smooth = np.maximum(orders * (0.25 * half_square(span)) * (1.0 + 8 * _U), SMALLEST)
+    smooth = np.maximum(orders * (0.25 * half_square(span)) * (1.0 + 8 * U), SMALLEST)
     a, b = -np.expm1(-orders * span), -np.expm1(-power * span)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         t = span + np.log(power) - np.log(orders) + np.log(a) - np.log(b)
         rest = (np.log(a) - np.log(orders) - math.log(-math.expm1(-span))) / power
         size = (span + np.log1p(orders) + np.abs(np.log(a))) * (1.0 + 1.0 / power)
         size += np.abs(np.log(power)) + np.abs(np.log(b)) + abs(math.log(span)) / power
-        exact = t + rest + 32 * _U * (size + 1.0)
+        exact = t + rest + 32 * U * (size + 1.0)
     exact = np.where(np.isnan(exact), math.inf, exact)
-    return np.asarray(np.minimum(np.minimum(exact, smooth), span * (1.0 + 8 * _U)))
+    return np.asarray(np.minimum(np.minimum(exact, smooth), span * (1.0 + 8 * U)))
