@@ -197,7 +197,7 @@ def as_sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledG
     """
     gaussian, steps = GaussianDP(), []
     for leaf, count in flatten(event):
-        times = float(min(count, 10**300))
+        times = float(count)
         if gaussian.supports(leaf, relation):
             mu = gaussian.distance(leaf, relation).upper
             steps.append(SampledGaussian(1.0, mu, times, poisson=True))

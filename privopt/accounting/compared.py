@@ -56,7 +56,6 @@ from privopt.privacy.numbers import (
     check_epsilon,
     false_position,
     half_square,
-    multiply,
     real,
     weighted_sum,
 )
@@ -288,7 +287,7 @@ def _split(parts: Parts) -> tuple[Parts, Parts]:
 def _share(delta: float, parts: Parts) -> float:
     """Return an equal share of ``delta`` for each release; zero below the range of floats."""
     count = sum(count for _, count in parts)
-    share = delta if count <= 1 else delta / multiply(count, 1.0) * (1.0 - 2.0**-50)
+    share = delta if count <= 1 else delta / count * (1.0 - 2.0**-50)
     return share if share >= _LEAST else 0.0
 
 

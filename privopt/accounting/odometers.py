@@ -41,7 +41,7 @@ from scipy.special import log_ndtr
 
 from privopt.arguments import shown
 from privopt.privacy.mechanisms.base import Priced, round_up_cost, zcdp_cost
-from privopt.privacy.numbers import bisect, check_count, check_delta, multiply, real
+from privopt.privacy.numbers import bisect, check_count, check_delta, real
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-48  # relative, for a handful of float operations
@@ -141,7 +141,7 @@ def _smallest(excluded: Callable[[float], bool], start: float) -> float:
 
 def _add(spent: float, cost: float, count: int) -> float:
     """Return ``spent + count * cost``, rounded up."""
-    result = spent + multiply(count, cost)
+    result = spent + count * cost
     return result * (1.0 + 2.0**-51) if cost > 0.0 else spent
 
 

@@ -28,11 +28,10 @@ from privopt.privacy.gaussian import gaussian_mu
 from privopt.privacy.guarantee import Guarantee, check_supported, find_accountant
 from privopt.privacy.numbers import (
     Interval,
+    check_count,
     check_target_delta,
     false_position,
-    is_multiplicity,
     real,
-    square_root,
 )
 from privopt.spec import Budget, Relation
 
@@ -157,8 +156,8 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
             f"delta must be positive for Gaussian noise, got {shown(budget.delta)}; "
             "for pure differential privacy use pure_noise_multiplier"
         )
-    if not is_multiplicity(compositions) or compositions < 1:
-        raise ValueError(f"compositions must be a positive integer, got {shown(compositions)}")
+    if check_count("compositions", compositions) == 0:
+        raise ValueError(f"compositions must be positive, got {shown(compositions)}")
 
     def guarantee(z: float) -> Guarantee:
         return Guarantee(dp.GaussianDpEvent(z), budget.relation).times(compositions)
@@ -170,7 +169,7 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
         )
 
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    noise = _raise_until(meets, budget.relation.multiple * square_root(compositions) / mu)
+    noise = _raise_until(meets, budget.relation.multiple * math.sqrt(compositions) / mu)
     return _finite(noise, budget)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.events import PublicMixtureDpEvent
-from privopt.privacy.numbers import Interval, check_probabilities, is_multiplicity
+from privopt.privacy.numbers import Interval, check_probabilities, is_count
 
 _COMPOSITIONS = (dp.NoOpDpEvent, dp.ComposedDpEvent, dp.SelfComposedDpEvent, PublicMixtureDpEvent)
 _NOISES = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
@@ -32,9 +32,9 @@ def flatten(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
     """Yield the elementary events of a composition with their multiplicities.
 
     The privacy of an adaptive composition depends only on these. No-ops and empty compositions are
-    dropped. An event that cannot be decomposed (for example a composition with an invalid count) is
-    yielded as is; no accountant supports it. Shared subtrees are visited once, so the cost is
-    linear in the number of distinct nodes.
+    dropped. An event that cannot be decomposed (for example a composition with an invalid count, or
+    of more than 1e100 releases) is yielded as is; no accountant supports it. Shared subtrees are
+    visited once, so the cost is linear in the number of distinct nodes.
 
     Events common to all branches of a public mixture are factored out, because the hockey-stick
     divergence of ``sum_k p_k (P_k x P)`` equals that of ``(sum_k p_k P_k) x P``.
@@ -49,8 +49,9 @@ def flatten(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
         for child in events:
             multiplicity[id(child)] += repetitions * multiplicity[id(node)]
     for node, children in nodes:
-        if children is None and multiplicity[id(node)]:
-            yield node, multiplicity[id(node)]
+        count = multiplicity[id(node)]
+        if children is None and count:
+            yield (node, count) if is_count(count) else (repeat(node, count), 1)
 
 
 def first_unsupported(event: dp.DpEvent, supports: Callable[[dp.DpEvent], bool]) -> dp.DpEvent:
@@ -141,7 +142,7 @@ def _children(event: dp.DpEvent) -> _Children | None:
             return (), 0
         case dp.ComposedDpEvent(events=list() | tuple() as events):
             return events, 1
-        case dp.SelfComposedDpEvent(event=child, count=count) if is_multiplicity(count):
+        case dp.SelfComposedDpEvent(event=child, count=count) if is_count(count):
             return (child,), int(count)
         case PublicMixtureDpEvent(events=list() | tuple() as events, probabilities=probabilities):
             return _factor_out_common(events, probabilities)

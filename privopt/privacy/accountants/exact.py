@@ -34,7 +34,7 @@ from privopt.arguments import shown
 from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
 from privopt.privacy.mechanisms.base import Shift, collect, compose_losses, round_up_cost
-from privopt.privacy.numbers import SMALLEST, Array, Interval, multiply
+from privopt.privacy.numbers import SMALLEST, Array, Interval
 from privopt.privacy.renyi import envelope, zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation
 
@@ -242,7 +242,7 @@ def _concentration(event: dp.DpEvent, relation: Relation) -> tuple[float, float]
     if parts is None:
         return None
     rho, xi = (
-        sum(multiply(count, max(cost, SMALLEST) if cost > 0.0 else 0.0) for cost, count in costs)
+        sum(count * (max(cost, SMALLEST) if cost > 0.0 else 0.0) for cost, count in costs)
         for costs in (
             [(round_up_cost(each.rho), count) for each, count in parts],
             [(round_up_cost(each.xi), count) for each, count in parts],

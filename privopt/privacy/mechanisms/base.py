@@ -32,8 +32,6 @@ from privopt.privacy.numbers import (
     check_epsilon,
     half_square,
     is_noise,
-    multiply,
-    square_root,
     weighted_sum,
 )
 from privopt.privacy.pairs import EVERYTHING, NOTHING, DiscretePair, GaussianPair, Pair, PurePair
@@ -65,9 +63,7 @@ class Shift(NamedTuple):
         """``sqrt(times) multiple / noise``, to a relative ``2^-51``."""
         if self.times == 0 or math.isinf(self.noise):
             return 0.0
-        return (
-            self.multiple / self.noise * square_root(self.times) if self.noise > 0.0 else math.inf
-        )
+        return self.multiple / self.noise * math.sqrt(self.times) if self.noise else math.inf
 
     @property
     def square(self) -> Cost:
@@ -382,7 +378,7 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
     curves = collect(event, lambda release: release.renyi(relation))
     if curves is None:
         return None
-    parts = [(curve, multiply(count, UP)) for curve, count in curves]
+    parts = [(curve, count * UP) for curve, count in curves]
 
     def composition(orders: Array) -> Array:
         whole = np.zeros_like(orders)
