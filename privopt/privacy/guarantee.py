@@ -41,8 +41,8 @@ from privopt.privacy.accountants import (
 )
 from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, freeze
 from privopt.privacy.flatten import bounding_events, combine_bounds, first_unsupported
-from privopt.privacy.gaussian import covering_mu, gaussian_mu
-from privopt.privacy.mechanisms.base import group_event, release_of, unsampled_mu
+from privopt.privacy.mechanisms.base import group_event, release_of
+from privopt.privacy.mu import smallest_mu
 from privopt.privacy.numbers import (
     Array,
     Interval,
@@ -55,9 +55,6 @@ from privopt.privacy.numbers import (
 from privopt.spec import Budget, Relation
 
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # further accountants would not improve such an interval
-_MAX_EXPONENT = 700.0  # the exponential is a float64
-_SMALL_DELTAS = (1e-200, 1e-100, 1e-12)
-_UNBOUNDED = "the privacy loss is unbounded; the upper end ignores sampling"
 _NOT_TIGHT = "no accountant proves ends that are closer"
 _FINER_ACCURACIES = (1e-5, 1e-6, 1e-7, 1e-8)
 _DP_RELATIONS = {
@@ -171,10 +168,9 @@ class Guarantee:
 
             mu = inf {m : delta(x) <= delta(x; m) + delta for all x >= 0}.
 
-        For ``delta = 0`` this is ``mu``-Gaussian DP: no test of neighbours has a smaller type-II
-        error than the best test of ``N(0, 1)`` against ``N(mu, 1)``. It depends on events of
-        arbitrarily small probability. Poisson-sampled Gaussian steps have the ``mu`` of the steps
-        without sampling, for any sampling rate. A ``delta`` such as 1e-10 excludes these events.
+        For ``delta = 0`` this is ``mu``-Gaussian DP, which depends on events of arbitrarily small
+        probability: Poisson-sampled Gaussian steps have the ``mu`` of the steps without sampling,
+        for any sampling rate. A ``delta`` such as 1e-10 excludes these events.
 
         Parameters
         ----------
@@ -197,8 +193,8 @@ class Guarantee:
 
         Source: Dong, Roth and Su 2022 (arXiv:1905.02383), Proposition 2.12, for the duality of
         profile and trade-off curve; Gomez, Kulynych, Kaissis, Calmon, Hayes, Balle and Honkela 2025
-        (arXiv:2503.10945), for ``mu`` in reports. The bounds are those of
-        ``privopt.privacy.gaussian.covering_mu``.
+        (arXiv:2503.10945), for ``mu`` in reports. Bounds and proof: :ref:`Accountants, Theorem 4
+        <theory-accountants-4>`.
 
         Examples
         --------
@@ -211,24 +207,8 @@ class Guarantee:
         >>> round(run.mu().upper, 3), round(run.mu(delta=1e-10).upper, 2)
         (10.0, 0.34)
         """
-        floor = check_target_delta(delta)
-        gaussian = GaussianDP()
-        if floor == 0.0 and gaussian.supports(self.event, self.relation):
-            return gaussian.distance(self.event, self.relation)
-        largest = self.epsilon(floor).upper
-        if largest <= _MAX_EXPONENT:
-            result = covering_mu(self.delta, largest, floor)
-        elif self.epsilon(floor or _SMALL_DELTAS[0]).lower == math.inf:
-            return Interval(math.inf, math.inf)
-        else:  # the profile is bounded from below at a few points, and above a larger floor
-            points = [(self.epsilon(each).lower, each) for each in _SMALL_DELTAS if each > floor]
-            proofs = [gaussian_mu(x, each - floor) for x, each in points if x > 0.0]
-            if floor < _SMALL_DELTAS[-1]:
-                proofs.append(self.mu(_SMALL_DELTAS[-1]).lower)
-            result = Interval(max(proofs, default=0.0), math.inf, _UNBOUNDED)
-        upper = min(result.upper, unsampled_mu(self.event, self.relation))
-        lower = min(result.lower, upper)
-        return Interval(lower, upper, result.reason if upper > 1.001 * lower else "")
+        at = check_target_delta(delta)
+        return smallest_mu(self.event, self.relation, at, self.epsilon, self.delta)
 
     @property
     def cites(self) -> tuple[str, ...]:

@@ -299,8 +299,9 @@ def is_rate(value: object) -> TypeGuard[float]:
 
 def is_count(value: object) -> TypeGuard[int]:
     """Return True if ``value`` is a non-negative integer, at most 1e100."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return whole and 0 <= int(value) <= _MAX_COUNT
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        return False
+    return 0 <= int(value) <= _MAX_COUNT
 
 
 def is_batch(size: object, batch: object) -> bool:

@@ -54,11 +54,12 @@ class Pair(ABC):
     """
 
     symmetric: ClassVar[bool] = False  # True if the pair is its own reverse
+    exact: bool = True  # False if no neighbours are known that attain it
 
     @property
     def attained(self) -> Pair | None:
         """The pair of one fixed pair of neighbours in every step, by default this pair."""
-        return self
+        return self if self.exact else None
 
     def range(self) -> tuple[float, float]:
         """Return the essential infimum of the loss under ``Q`` and the supremum under ``P``."""
@@ -133,10 +134,6 @@ class DiscretePair(Pair):
     q: tuple[float, ...]
     exact: bool = True
 
-    @property
-    def attained(self) -> Pair | None:
-        return self if self.exact else None
-
     def infinite(self) -> tuple[float, float]:
         losses = self._losses()
         return (
@@ -197,10 +194,6 @@ class PurePair(Pair):
         """Return the pair at ``loss``, or at the smallest loss that a mesh resolves."""
         return cls(max(loss, _MIN_LOSS), exact=loss >= _MIN_LOSS)
 
-    @property
-    def attained(self) -> Pair | None:
-        return self if self.exact else None
-
     def range(self) -> tuple[float, float]:
         return -self.loss, self.loss
 
@@ -214,6 +207,23 @@ class PurePair(Pair):
         add_atoms(p, q, edges, self.loss, likely, likely * math.exp(-self.loss))
         least = np.where(p > 0.0, math.ulp(0.0), 0.0)
         return Bins(p, q, 8 * U * p + least, 8 * U * q + least)
+
+
+def exponential_bins(
+    edges: Array, end: float, whole: float, edge_error: float
+) -> tuple[Array, Array, Array, Array]:
+    """Return masses and errors of losses with density ``e^((l - end)/2) / (2 whole)`` under ``P``.
+
+    The losses are between ``-end`` and ``end``; those under ``Q`` are mirrored. The distance of two
+    edges has an error of a few roundings of the edges themselves, ``edge_error``. Beyond the ends
+    there is exactly no mass.
+    """
+    inner = np.concatenate([[-end], np.clip(edges, -end, end), [end]])
+    gap = np.diff(inner)
+    likely, rare = np.exp(0.5 * (inner[1:] - end)), np.exp(-0.5 * (inner[:-1] + end))
+    error = np.where(gap > 0.0, edge_error, 0.0)
+    p, q = (each * -np.expm1(-0.5 * gap) / whole for each in (likely, rare))
+    return p, q, 0.5 * likely * error / whole, 0.5 * rare * error / whole
 
 
 def add_atoms(p: Array, q: Array, edges: Array, loss: float, likely: float, rare: float) -> None:

@@ -33,7 +33,7 @@ import numpy as np
 from privopt.arguments import shown
 from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.mechanisms.base import Shift, collect, compose_losses, round_up_cost
+from privopt.privacy.mechanisms.base import collect, compose_losses, compose_shifts, round_up_cost
 from privopt.privacy.numbers import SMALLEST, Array, Interval
 from privopt.privacy.renyi import envelope, zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation
@@ -87,11 +87,11 @@ class GaussianDP:
     cites = ("dong2022",)
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        return _shifts(event, relation) is not None
+        return compose_shifts(event, relation) is not None
 
     def distance(self, event: dp.DpEvent, relation: Relation) -> Interval:
         """Return ``mu`` of the whole composition; infinite if one release has no noise."""
-        shifts = _shifts(event, relation) or []
+        shifts = compose_shifts(event, relation) or []
         mu = math.hypot(*(each.distance for each in shifts))
         if any(each.noise == 0.0 and each.times for each in shifts):
             return Interval(math.inf, math.inf)
@@ -113,18 +113,6 @@ class GaussianDP:
 
     def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         return gaussian_trade_off(alphas, self.distance(event, relation).upper)
-
-
-def _shifts(event: dp.DpEvent, relation: Relation) -> list[Shift] | None:
-    """Return the Gaussian releases of a composition, or None if it contains another release."""
-    shifts_by_release = collect(event, lambda release: release.shifts(relation))
-    if shifts_by_release is None:
-        return None
-    return [
-        each._replace(times=each.times * count)
-        for shifts, count in shifts_by_release
-        for each in shifts
-    ]
 
 
 @dataclass(frozen=True)

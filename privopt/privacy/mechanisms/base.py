@@ -297,7 +297,7 @@ Priced: TypeAlias = dp.DpEvent | tuple[float, float]
 """An event, or a pair ``(epsilon, delta)`` for any mechanism with this guarantee."""
 
 _SUM_ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53
-_COST_UP = 1.0 + 2.0**-49  # for a handful of float operations
+COST_UP = 1.0 + 2.0**-49  # for a handful of float operations
 _MAX_FLOAT = math.nextafter(math.inf, 0.0)
 
 
@@ -316,6 +316,14 @@ def collect(
             return None
         values.append((value, count))
     return values
+
+
+def compose_shifts(event: dp.DpEvent, relation: Relation) -> list[Shift] | None:
+    """Return the Gaussian releases of a composition, or None if it contains another release."""
+    parts = collect(event, lambda release: release.shifts(relation))
+    if parts is None:
+        return None
+    return [each._replace(times=each.times * count) for shifts, count in parts for each in shifts]
 
 
 def group_event(event: dp.DpEvent, size: int, relation: Relation) -> dp.DpEvent | None:
@@ -407,32 +415,9 @@ def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
         shrink = math.exp(-round_up_cost(loss.most))
         mu = -2.0 * float(ndtri(shrink / (1.0 + shrink)))
         # Near epsilon = 0 the argument is close to one half, and the error is absolute.
-        return 0 if loss.most == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * _COST_UP
+        return 0 if loss.most == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * COST_UP
 
     return _compose_cost(cost, release)
-
-
-def unsampled_mu(event: dp.DpEvent, relation: Relation) -> float:
-    """Return a ``mu`` for which the event is ``mu``-GDP, or infinity if none is known.
-
-    It is that of the event without sampling. Given the batch, a sampled release is the release
-    itself or does not depend on the record, and hockey-stick divergences are jointly convex.
-    Batches of fixed size change by one record only if the number of records is fixed.
-    """
-    squares = []
-    for leaf, count in flatten(event):
-        inner = leaf
-        fixed_size = isinstance(leaf, dp.SampledWithoutReplacementDpEvent)
-        if isinstance(leaf, dp.PoissonSampledDpEvent) or (
-            fixed_size and relation is not Relation.ADD_OR_REMOVE_ONE
-        ):
-            inner = leaf.event
-        if inner is leaf:
-            cost = gaussian_cost(leaf, relation)
-            squares.append((math.inf if cost is None else round_up_cost(cost), count))
-        else:
-            squares.append((unsampled_mu(inner, relation) ** 2 * _COST_UP, count))
-    return math.sqrt(weighted_sum(squares)) * _COST_UP
 
 
 def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
@@ -461,4 +446,4 @@ def _compose_cost(cost_of: Callable[[Release], Cost | None], release: Priced) ->
     if len(counts) == 1:
         ((cost, count),) = counts.items()
         return Fraction(cost) * count if cost < math.inf else math.inf
-    return weighted_sum((round_up_cost(cost), count) for cost, count in counts.items()) * _COST_UP
+    return weighted_sum((round_up_cost(cost), count) for cost, count in counts.items()) * COST_UP

@@ -21,7 +21,14 @@ from privopt.privacy.mechanisms.base import (
     round_up_cost,
 )
 from privopt.privacy.numbers import SMALLEST, Array, U
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, add_atoms
+from privopt.privacy.pairs import (
+    EVERYTHING,
+    NOTHING,
+    Bins,
+    Pair,
+    add_atoms,
+    exponential_bins,
+)
 from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation
 
@@ -107,16 +114,8 @@ class LaplacePair(Pair):
         return np.concatenate([[-self.mu], inner, [self.mu]])
 
     def bins(self, edges: Array) -> Bins:
-        inner = np.clip(edges, -self.mu, self.mu)
-        inner = np.concatenate([[-self.mu], inner, [self.mu]])
-        gap = np.diff(inner)
-        p = 0.5 * np.exp(0.5 * (inner[1:] - self.mu)) * -np.expm1(-0.5 * gap)
-        q = 0.5 * np.exp(-0.5 * (inner[:-1] + self.mu)) * -np.expm1(-0.5 * gap)
-        # The distance of two edges has an error of a few roundings of the edges themselves; there
-        # is exactly no mass beyond the largest losses.
-        edge_error = np.where(gap > 0.0, 4 * U * (1.0 + self.mu), 0.0)
-        p_error = 0.25 * np.exp(0.5 * (inner[1:] - self.mu)) * edge_error
-        q_error = 0.25 * np.exp(-0.5 * (inner[:-1] + self.mu)) * edge_error
+        edge_error = 4 * U * (1.0 + self.mu)
+        p, q, p_error, q_error = exponential_bins(edges, self.mu, 2.0, edge_error)
         add_atoms(p, q, edges, self.mu, 0.5, 0.5 * np.exp(-self.mu))
         return Bins(p, q, p_error + 8 * U * p, q_error + 8 * U * q, blur=4 * U * (1 + self.mu))
 

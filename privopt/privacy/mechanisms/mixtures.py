@@ -157,10 +157,6 @@ class MixturePair(Pair):
         raised = tuple(max(shift, _MIN_SHIFT) for shift in shifts)
         return cls(raised, weights, rest, exact and raised == shifts)
 
-    @property
-    def attained(self) -> Pair | None:
-        return self if self.exact else None
-
     def range(self) -> tuple[float, float]:
         return math.log(self.rest) if self.rest > 0.0 else -math.inf, math.inf
 

@@ -28,7 +28,15 @@ from privopt.privacy.mechanisms.base import (
     pure_pair,
 )
 from privopt.privacy.numbers import SMALLEST, Array, U, half_square, is_count, is_noise, is_rate
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, Pair, PurePair
+from privopt.privacy.pairs import (
+    EVERYTHING,
+    NOTHING,
+    Bins,
+    DiscretePair,
+    Pair,
+    PurePair,
+    exponential_bins,
+)
 from privopt.privacy.renyi_moments import swapped_divergence
 from privopt.spec import Relation
 
@@ -269,15 +277,8 @@ class BoundedRangePair(Pair):
         return np.linspace(-self.span, self.span, count)
 
     def bins(self, edges: Array) -> Bins:
-        inner = np.concatenate([[-self.span], np.clip(edges, -self.span, self.span), [self.span]])
-        gap = np.diff(inner)
-        whole = -math.expm1(-self.span)
-        p = np.exp(0.5 * (inner[1:] - self.span)) * -np.expm1(-0.5 * gap) / whole
-        q = np.exp(-0.5 * (inner[:-1] + self.span)) * -np.expm1(-0.5 * gap) / whole
-        # The distance of two edges has an error of a few roundings of the edges themselves.
-        edge_error = np.where(gap > 0.0, 4 * U * self.span, 0.0)
-        p_error = 0.5 * np.exp(0.5 * (inner[1:] - self.span)) * edge_error / whole
-        q_error = 0.5 * np.exp(-0.5 * (inner[:-1] + self.span)) * edge_error / whole
+        whole, edge_error = -math.expm1(-self.span), 4 * U * self.span
+        p, q, p_error, q_error = exponential_bins(edges, self.span, whole, edge_error)
         unit = 8 * U * (2.0 + self.span)
         return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * U * self.span)
 

@@ -20,8 +20,14 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import betainc
 
 from privopt.privacy.events import PublicMixtureDpEvent
-from privopt.privacy.flatten import flatten
-from privopt.privacy.mechanisms.base import UP, Curve, Release, Shift, release_of, revealing_pair
+from privopt.privacy.mechanisms.base import (
+    UP,
+    Curve,
+    Release,
+    Shift,
+    compose_shifts,
+    revealing_pair,
+)
 from privopt.privacy.mechanisms.gaussian import Gaussian, as_single_release
 from privopt.privacy.numbers import SMALLEST, Array, U, is_batch, is_count, is_noise, is_rate
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, Reversed
@@ -53,14 +59,10 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         # Rate one means no sampling, and rate zero no release
         if self.rate not in (0.0, 1.0):
             return None
-        result: list[Shift] = []
-        for leaf, count in flatten(self.inner):
-            inner = release_of(leaf)
-            shifts = None if inner is None else inner.shifts(relation)
-            if shifts is None:
-                return None
-            result += [each._replace(times=each.times * count) for each in shifts]
-        return tuple(result) if self.rate == 1.0 else ()
+        shifts = compose_shifts(self.inner, relation)
+        if shifts is None:
+            return None
+        return tuple(shifts) if self.rate == 1.0 else ()
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
         inner = as_single_release(self.inner)
