@@ -36,8 +36,8 @@ def flatten(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
     of more than 1e100 releases) is yielded as is; no accountant supports it. Shared subtrees are
     visited once, so the cost is linear in the number of distinct nodes.
 
-    Events common to all branches of a public mixture are factored out, because the hockey-stick
-    divergence of ``sum_k p_k (P_k x P)`` equals that of ``(sum_k p_k P_k) x P``.
+    Events common to all branches of a public mixture are factored out (:ref:`Accountants, Theorem
+    16 <theory-accountants-16>`).
     """
     nodes = list(_post_order(event))
     multiplicity: dict[int, int] = defaultdict(int, {id(event): 1})
@@ -72,11 +72,8 @@ def bounding_events(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     releases with its least noise and its largest rate (less private), or with its most noise and
     its smallest rate (more private).
 
-    A release reveals less with more noise and with a smaller rate. More Gaussian or Laplace noise
-    is post-processing. For the rate ``q``, the divergences ``H_gamma`` of ``(1 - q) Q + q P``
-    against ``Q``, in either order, and of the pair of a replaced record are the mean of the
-    positive part of an affine function of ``q``. They are convex in ``q`` and smallest at
-    ``q = 0``. Domination of every step carries over to the composition.
+    A release reveals less with more noise and with a smaller rate. Proof: :ref:`Accountants,
+    Theorem 17 <theory-accountants-17>`.
     """
     elementary = list(flatten(event))
     if len(elementary) <= _MAX_EVENTS:

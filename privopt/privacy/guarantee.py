@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TypeVar, overload
+from typing import TypeAlias, TypeVar, overload
 
 import attr
 import dp_accounting as dp
@@ -50,6 +50,7 @@ from privopt.privacy.numbers import (
     check_count,
     check_epsilon,
     check_target_delta,
+    intersection,
     invalid_parameter,
 )
 from privopt.spec import Budget, Relation
@@ -320,8 +321,7 @@ def _intersect(proofs: Iterator[Interval], worst: float) -> Interval:
     """Return the intersection of the bounds with ``[0, worst]``; stop once it is narrow."""
     best = Interval(0.0, worst)
     for proof in proofs:
-        reason = best.reason or proof.reason
-        best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
+        best = replace(intersection((best, proof)), reason=best.reason or proof.reason)
         if best.width == 0.0 or best.width <= _RELATIVE_WIDTH * best.upper < math.inf:
             return replace(best, reason="")
     return best if best.reason else replace(best, reason=_NOT_TIGHT)
@@ -378,6 +378,8 @@ def _translate(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
     if isinstance(event, _WRAPPERS):
         return attr.evolve(event, event=_translate(event.event, relation))
     release = release_of(event)
+    if release is not None and release.neutral:
+        return event
     translated = None if release is None else release.exported(relation)
     if translated is None:
         raise ValueError(f"event must have an equivalent in dp-accounting, got {shown(event)}")
@@ -385,6 +387,8 @@ def _translate(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
 
 
 Answer = TypeVar("Answer")
+_Relation: TypeAlias = Relation | str
+_Accountant: TypeAlias = Respondent[object, object] | str | None
 
 
 class UnsupportedEventError(ValueError):
@@ -418,24 +422,19 @@ def find_accountant(
 
 def check_supported(
     event: dp.DpEvent, relation: Relation, accountants: Sequence[Respondent[object, object]]
-) -> tuple[dp.DpEvent, dp.DpEvent]:
-    """Return ``bounding_events(event)``; raise UnsupportedEventError if no accountant supports it.
-
-    The message names the unsupported part.
-    """
-    ends = bounding_events(event)
+) -> None:
+    """Raise UnsupportedEventError, which names the unsupported part, if no accountant applies."""
 
     def supported(part: dp.DpEvent) -> bool:
         return any(each.supports(part, relation) for each in accountants)
 
-    if not all(supported(each) for each in ends):
+    if not all(supported(each) for each in bounding_events(event)):
         one = len(accountants) == 1
         subject = f"{accountants[0].name} does not support" if one else "no accountant supports"
         part = first_unsupported(event, supported)
         reason = f": {invalid_parameter(part)}" if invalid_parameter(part) else ""
         kind = type(part).__name__
         raise UnsupportedEventError(f"{subject} {kind} under {relation.value}{reason}")
-    return ends
 
 
 def _normalise(name: str) -> str:
@@ -462,22 +461,14 @@ def supports(
 @checked
 @overload
 def epsilon(
-    event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: str | None = None
+    event: dp.DpEvent, delta: float, *, relation: _Relation, accountant: str | None = None
 ) -> Interval: ...
 @overload
 def epsilon(
-    event: dp.DpEvent,
-    delta: float,
-    *,
-    relation: Relation | str,
-    accountant: Respondent[Answer, object],
+    event: dp.DpEvent, delta: float, *, relation: _Relation, accountant: Respondent[Answer, object]
 ) -> Answer: ...
 def epsilon(
-    event: dp.DpEvent,
-    delta: float,
-    *,
-    relation: Relation | str,
-    accountant: Respondent[object, object] | str | None = None,
+    event: dp.DpEvent, delta: float, *, relation: _Relation, accountant: _Accountant = None
 ) -> object:
     """Return the smallest ``epsilon`` for which ``event`` is ``(epsilon, delta)``-DP.
 
@@ -513,31 +504,27 @@ def epsilon(
     0.95
     """
     delta = check_target_delta(delta)
-    selected, guarantee, ends = _resolve(event, relation, accountant)
+    selected, guarantee = _resolve(event, relation, accountant)
     if selected is None:
-        return combine_bounds(lambda each: Guarantee(each, guarantee.relation).epsilon(delta), ends)
+        return guarantee.epsilon(delta)
     return selected.epsilon(guarantee.event, guarantee.relation, delta)
 
 
 @checked
 @overload
 def delta(
-    event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: str | None = None
+    event: dp.DpEvent, epsilon: float, *, relation: _Relation, accountant: str | None = None
 ) -> Interval: ...
 @overload
 def delta(
     event: dp.DpEvent,
     epsilon: float,
     *,
-    relation: Relation | str,
+    relation: _Relation,
     accountant: Respondent[Answer, object],
 ) -> Answer: ...
 def delta(
-    event: dp.DpEvent,
-    epsilon: float,
-    *,
-    relation: Relation | str,
-    accountant: Respondent[object, object] | str | None = None,
+    event: dp.DpEvent, epsilon: float, *, relation: _Relation, accountant: _Accountant = None
 ) -> object:
     """Return the smallest ``delta`` for which ``event`` is ``(epsilon, delta)``-DP.
 
@@ -549,35 +536,27 @@ def delta(
     0.1269
     """
     epsilon = check_epsilon(epsilon)
-    selected, guarantee, ends = _resolve(event, relation, accountant)
+    selected, guarantee = _resolve(event, relation, accountant)
     if selected is None:
-        return combine_bounds(lambda each: Guarantee(each, guarantee.relation).delta(epsilon), ends)
+        return guarantee.delta(epsilon)
     return selected.delta(guarantee.event, guarantee.relation, epsilon)
 
 
 @checked
 @overload
 def trade_off(
-    event: dp.DpEvent,
-    alphas: npt.ArrayLike,
-    *,
-    relation: Relation | str,
-    accountant: str | None = None,
+    event: dp.DpEvent, alphas: npt.ArrayLike, *, relation: _Relation, accountant: str | None = None
 ) -> Array: ...
 @overload
 def trade_off(
     event: dp.DpEvent,
     alphas: npt.ArrayLike,
     *,
-    relation: Relation | str,
+    relation: _Relation,
     accountant: Respondent[object, Answer],
 ) -> Answer: ...
 def trade_off(
-    event: dp.DpEvent,
-    alphas: npt.ArrayLike,
-    *,
-    relation: Relation | str,
-    accountant: Respondent[object, object] | str | None = None,
+    event: dp.DpEvent, alphas: npt.ArrayLike, *, relation: _Relation, accountant: _Accountant = None
 ) -> object:
     """Return a lower bound of the type-II error of every test of neighbours at level ``alphas``.
 
@@ -591,17 +570,17 @@ def trade_off(
     [1.0, 0.25, 0.0]
     """
     values = check_alpha(alphas, "alphas")
-    selected, guarantee, ends = _resolve(event, relation, accountant)
+    selected, guarantee = _resolve(event, relation, accountant)
     if selected is None:
-        return Guarantee(ends[0], guarantee.relation).trade_off(values)
+        return guarantee.trade_off(values)
     return selected.trade_off(guarantee.event, guarantee.relation, values)
 
 
 def _resolve(
-    event: dp.DpEvent, relation: Relation | str, accountant: Respondent[object, object] | str | None
-) -> tuple[Respondent[object, object] | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
-    """Return the accountant, the checked guarantee and its ``bounding_events``."""
+    event: dp.DpEvent, relation: _Relation, accountant: _Accountant
+) -> tuple[Respondent[object, object] | None, Guarantee]:
+    """Return the accountant and the guarantee; raise if no accountant supports the event."""
     guarantee = Guarantee(event, Relation.named("relation", relation))
     selected = None if accountant is None else find_accountant(accountant)
-    accountants = ACCOUNTANTS if selected is None else (selected,)
-    return selected, guarantee, check_supported(event, guarantee.relation, accountants)
+    check_supported(event, guarantee.relation, ACCOUNTANTS if selected is None else (selected,))
+    return selected, guarantee

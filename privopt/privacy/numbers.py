@@ -94,7 +94,7 @@ def check_alpha(alpha: npt.ArrayLike, name: str = "alpha") -> Array:
 
 def check_count(name: str, value: object) -> int:
     """Return a number of repetitions."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
+    if not _is_whole(value):
         raise ValueError(f"{name} must be a non-negative integer, got {shown(value)}")
     if not is_count(value):
         raise ValueError(f"{name} must be at most 1e100, got {shown(value)}")
@@ -156,6 +156,12 @@ class Interval:
     def contains(self, x: float) -> bool:
         """Return True if ``lower <= x <= upper``."""
         return self.lower <= x <= self.upper
+
+
+def intersection(intervals: Iterable[Interval]) -> Interval:
+    """Return the bounds that follow from several ones of the same number."""
+    lower, upper = zip(*intervals, strict=True)
+    return Interval(max(lower), min(upper))
 
 
 @checked
@@ -299,9 +305,11 @@ def is_rate(value: object) -> TypeGuard[float]:
 
 def is_count(value: object) -> TypeGuard[int]:
     """Return True if ``value`` is a non-negative integer, at most 1e100."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        return False
-    return 0 <= int(value) <= _MAX_COUNT
+    return _is_whole(value) and int(value) <= _MAX_COUNT
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def is_batch(size: object, batch: object) -> bool:
@@ -340,22 +348,24 @@ def check_probabilities(probabilities: object) -> tuple[list[float], float] | No
     return weights, math.nextafter(missing, 1.0)
 
 
-_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
-    "noise_multiplier": (is_noise, "be non-negative"),
-    "sampling_probability": (is_rate, "lie in [0, 1]"),
-    "noise_parameter": (is_rate, "lie in [0, 1]"),
-    "probabilities": (
+_RULES: tuple[tuple[str, Callable[[object], bool], str], ...] = (
+    ("noise_multiplier", is_noise, "be non-negative"),
+    ("sampling_probability", is_rate, "lie in [0, 1]"),
+    ("noise_parameter", is_rate, "lie in [0, 1]"),
+    (
+        "probabilities",
         lambda each: check_probabilities(each) is not None,
         "lie in [0, 1] and add up to 1",
     ),
-    "count": (is_count, "be a non-negative integer, at most 1e100"),
-}
+    ("count", _is_whole, "be a non-negative integer"),
+    ("count", is_count, "be at most 1e100"),
+)
 
 
 def invalid_parameter(event: object) -> str:
     """Return a message about an invalid parameter of ``event`` or of its inner events, or ""."""
     while event is not None:
-        for name, (holds, rule) in _RULES.items():
+        for name, holds, rule in _RULES:
             value = getattr(event, name, None)
             if hasattr(event, name) and not holds(value):
                 return f"{name} must {rule}, got {shown(value)}"

@@ -322,12 +322,8 @@ class ReplacedGaussian(Pair):
 
     Formal guarantee
     ----------------
-    Dominates one Gaussian release on a Poisson sample under ``replace_one``, and is attained. Given
-    the rest of the batch, ``P - gamma Q = r [N_g - a N_0 - gamma N_g']`` with
-    ``a = (gamma - 1)(1 - r) / r >= 0`` for ``gamma >= 1``. Over sets ``S`` with ``N_g(S)`` given,
-    ``N_0(S)`` and ``N_g'(S)`` are smallest on the same half-space if ``0`` and ``g'`` are on one
-    ray from ``g`` (Neyman and Pearson). They decrease with the distances, which are at most 1 and
-    2. For ``gamma < 1`` exchange ``P`` and ``Q``.
+    Dominates one Gaussian release on a Poisson sample under ``replace_one``, and is attained.
+    Proof: :ref:`Accountants, Theorem 11 <theory-accountants-11>`.
     """
 
     rate: float

@@ -2,29 +2,19 @@
 
 A mechanism with ``D_alpha <= rho`` between neighbours has, for every ``epsilon >= 0``,
 
-    ln delta <= (alpha - 1)(rho - epsilon) + (alpha - 1) ln(alpha - 1) - alpha ln alpha,
+    ln delta <= (alpha - 1)(rho - epsilon) + (alpha - 1) ln(alpha - 1) - alpha ln alpha.
 
-because ``(1 - e^-x)_+ <= e^((alpha-1) x) (alpha-1)^(alpha-1) / alpha^alpha``. Solved for epsilon:
+Solved for epsilon:
 
     epsilon = rho + ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1),
 
-or zero if that is negative. Mironov's earlier conversion omits all terms in ``alpha`` alone.
-
-The lossless conversion of one order also uses ``E_Q dP/dQ = 1``. For every ``beta >= 0`` and
-``lam > 0``, let ``c`` be the smallest number with
-``(x - e^epsilon)_+ <= lam x^alpha - beta (x - 1) + c`` for all ``x >= 0``. It proves
-``delta <= lam e^((alpha-1) rho) + c``. The curve touches the left side at ``x_0`` and at
-``x_1 = x_0 (1 + 1/beta)^(1/(alpha-1))``. With ``r = ln(1 + 1/beta)``,
+or zero if that is negative. Mironov's earlier conversion omits all terms in ``alpha`` alone. The
+lossless conversion of one order also uses ``E_Q dP/dQ = 1``: with ``r = ln(1 + 1/beta)``,
 
     delta <= beta (expm1((alpha - 1)(rho - ln x_0)) / alpha - (1 - 1/alpha)(1 - x_0)),
-    x_0 = min(1, e^epsilon alpha / ((alpha - 1) e^s (1 + beta (1 - e^-s)))),   s = r / (alpha - 1).
+    x_0 = min(1, e^epsilon alpha / ((alpha - 1) e^s (1 + beta (1 - e^-s)))),   s = r / (alpha - 1),
 
-By convex duality, the minimum over ``beta`` is the exact maximum. A slope ``beta < 0`` helps if
-``rho - epsilon >= ln(alpha / (alpha - 1))``, and gives ``delta <= 1 - e^(epsilon - rho)``.
-
-Sources: Mironov 2017 (arXiv:1702.07476), Proposition 3; Canonne, Kamath and Steinke 2020
-(arXiv:2004.00010), Proposition 12; Asoodeh, Liao, Calmon, Kosut and Sankar 2020 (arXiv:2001.05990),
-Theorem 2, for the lossless one.
+for every ``beta >= 0``. Proof and sources: :ref:`Accountants, Theorem 9 <theory-accountants-9>`.
 """
 
 from __future__ import annotations

@@ -1,32 +1,13 @@
 """Rényi divergences by sums and quadrature, with certified errors and without cancellation.
 
-*Moments.* With ``L = ln(P/Q)``, the moment exceeds one by sums of non-negative terms:
+With ``L = ln(P/Q)``, the moment exceeds one by sums of non-negative terms:
 
     int P^a Q^(1-a) - 1 = (a - 1) int Q chi(P/Q) + int P psi((a - 1) L),
     chi(r) = r ln r - r + 1,    psi(x) = e^x - 1 - x.
 
-A divergence of 1e-20 therefore has the same relative accuracy as one of order one, also for orders
-close to one and for outcomes whose losses cancel.
-
-*Quadrature for mixtures of Gaussians.* In units of the noise, one sampled record shifts the output
-by ``s``, and ``r(y) = 1 - q + q e^(s y - s^2/2)`` is the ratio of ``(1 - q) N(0, 1) + q N(s, 1)``
-to ``N(0, 1)``. Poisson sampling at rate ``q`` compares this mixture with ``N(0, 1)`` (a record
-added or removed), or with its mirror image of mean ``-q s`` (a record replaced).
-
-The trapezoid rule integrates over the line. Its error bound is a theorem: for ``f`` analytic in the
-strip ``|Im y| < a`` with ``int |f(y + ib)| dy <= M`` there, the error of step ``h`` is at most
-``2M / (e^(2 pi a / h) - 1)``. Since ``|r(y + ib)| <= r(y)`` and
-``|phi(y + ib)| <= e^(b^2/2) phi(y)``, the moment times ``e^(a^2/2)`` is such an ``M``. A
-denominator ``r(-y)^(alpha - 1)`` adds the factor ``cos(a s / 2)^(1 - alpha)``. The strip ends at
-the zeros of ``r``, at ``a = pi / s``, unless the power is an integer and there is no denominator.
-
-The mass beyond the nodes is at most ``e^-digits`` of the moment. To the right of ``alpha s`` (of
-``(alpha + (alpha - 1) q) s`` for the mirrored pair) the logarithm of the integrand decreases at
-least as fast as that of a Gaussian. Far to the left the integrand is at most ``alpha phi``.
-
-Source: Trefethen and Weideman, "The exponentially convergent trapezoidal rule", SIAM Review 2014,
-Theorem 5.1; Trefethen, "Approximation theory and approximation practice", Theorem 19.3, for the
-Gauss-Legendre panels of the half-line.
+For sampled Gaussian noise, in units of the noise, one record shifts the output by ``s``, and
+``r(y) = 1 - q + q e^(s y - s^2/2)`` is the ratio of ``(1 - q) N(0, 1) + q N(s, 1)`` to ``N(0, 1)``.
+The errors of the quadratures are theorems: :ref:`Accountants, Theorem 10 <theory-accountants-10>`.
 """
 
 from __future__ import annotations
@@ -386,20 +367,12 @@ def fixed_size_gaussian(q: float, s: float, orders: tuple[float, ...]) -> Array:
 
     Formal guarantee
     ----------------
-    Valid under ``replace_one`` for samples without replacement. The hockey-stick curve of such a
-    release is at most ``q H_g(N(s, 1), N(0, 1))`` at ``1 + q (g - 1)``, ``g >= 1``, in either order
-    (Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9).
-    For orders above one this is the curve of ``r N(0, 1)`` against ``N(0, 1)``, with the ``r`` of
-    this module. A Rényi divergence integrates ``alpha (alpha - 1) gamma^(alpha - 2)`` times the
-    curve. Orders below one follow by duality, so that with ``g_a(r) = r^a - 1 - a (r - 1)``
+    Valid under ``replace_one`` for samples without replacement, for real orders:
 
-        moment <= 1 + E[(g_alpha(r) + g_(1 - alpha)(r)) 1{r > 1}] <= 1 + 2 E[g_alpha(r) 1{r > 1}]
+        moment <= 1 + 2 E[g_alpha(r) 1{r > 1}],    g_a(r) = r^a - 1 - a (r - 1).
 
-    for ``N(0, 1)``. The bound holds for real orders. It is below the bound of Wang, Balle and
-    Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant",
-    AISTATS 2019, by a factor up to four. The half-line is integrated by Gauss-Legendre panels
-    with errors bounded on Bernstein ellipses (Trefethen, "Approximation theory and approximation
-    practice", Theorem 19.3).
+    It is below the bound of Wang, Balle and Kasiviswanathan, AISTATS 2019, by a factor up to four.
+    Proof: :ref:`Accountants, Theorem 10 <theory-accountants-10>`.
     """
     alphas = np.asarray(orders)
     whole = _whole(s, alphas)

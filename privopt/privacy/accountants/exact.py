@@ -1,20 +1,12 @@
 """Closed-form accountants: non-private, Gaussian, pure and zero-concentrated.
 
-*Gaussian.* Adaptive composition of ``mu_t``-GDP releases is ``sqrt(sum mu_t^2)``-GDP, with equality
-for the worst data.
+Gaussian distances add in squares, largest losses and the parameters of zCDP add. The bounds of a
+composition of pure releases with the sum ``E`` of the largest losses are, with ``h`` the
+probability that every release has its most likely outcome,
 
-*Pure.* Every ``epsilon_0``-DP release is a post-processing of randomised response on one bit with
-the same ``epsilon_0``. Composition adds: ``E = sum epsilon_0`` (basic composition), and
+    h (1 - e^(epsilon - E))_+ <= delta(epsilon) <= (e^E - e^epsilon)_+ / (1 + e^E).
 
-    delta(epsilon) <= (e^E - e^epsilon)_+ / (1 + e^E).
-
-For the lower bound, test if *every* release has its most likely outcome under the true data. It
-does with probability ``h``, the product of the single probabilities, and its loss is then exactly
-``E``. Hence ``delta(epsilon) >= h (1 - e^(epsilon - E))_+``. Both bounds agree for one bit, where
-``h = 1 / (1 + e^-E)``, and at ``delta = 0`` for every composition.
-
-*Concentrated.* A release is ``(xi, rho)``-zCDP if ``D_alpha <= xi + rho alpha`` at every order
-``alpha > 1``. Both numbers add under adaptive composition.
+Proof: :ref:`Accountants, Theorem 8 <theory-accountants-8>`.
 
 Sources: Dong, Roth and Su 2022 (arXiv:1905.02383, Theorem 2.7 and Corollary 3.3); Kairouz, Oh and
 Viswanath 2017 (arXiv:1311.0776, proof of Theorem 3.3, for domination); Dwork and Roth, "The

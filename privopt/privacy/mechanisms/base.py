@@ -123,6 +123,8 @@ class Release:
     samples: ClassVar[bool] = True
     # True if noise is added to a sum: opposite records of full norm then attain the pairs.
     additive: ClassVar[bool] = False
+    # True if the event has the same meaning in dp-accounting, under every relation.
+    neutral: ClassVar[bool] = False
 
     _parameters: ClassVar[tuple[str, ...]] = ()
 
@@ -182,12 +184,8 @@ class Release:
     def zcdp(self, relation: Relation) -> Concentration | None:
         """Return ``(rho, xi)`` of zero-concentrated privacy.
 
-        A pure release has ``rho = epsilon tanh(epsilon / 2)``, its divergence at order one, which
-        is the smallest possible ``rho``. With ``u = alpha - 1/2``, the function
-        ``ln E_P e^((alpha - 1) L)`` is ``ln cosh(epsilon u)`` up to a constant. As an entire
-        function of ``u^2``, of order 1/2, ``cosh(epsilon u)`` has only negative zeros. By
-        Hadamard's product its logarithm is concave in ``u^2`` and below the tangent at ``u = 1/2``;
-        and ``u^2 - 1/4 = alpha (alpha - 1)``.
+        A pure release has ``rho = epsilon tanh(epsilon / 2)``, the smallest possible ``rho``:
+        :ref:`Accountants, Theorem 7 <theory-accountants-7>`.
         """
         if (shifts := self.shifts(relation)) is not None:
             squares = [each.square for each in shifts]
@@ -402,9 +400,8 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
 def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
     """Return ``mu^2`` of a ``mu``-GDP release, or None if no ``mu`` is known.
 
-    Gaussian noise has ``mu = m / z``. The trade-off curve of an ``epsilon``-DP release is above the
-    two segments from the corners to ``(p, p)`` with ``p = 1/(1 + e^epsilon)``. The convex curve
-    ``G_mu`` through that point is below them.
+    Gaussian noise has ``mu = m / z``, and a pure release ``Phi(-mu/2) = 1/(1 + e^epsilon)``:
+    :ref:`Accountants, Theorem 5 <theory-accountants-5>`.
     """
 
     def cost(one: Release) -> Cost | None:

@@ -1,24 +1,7 @@
 """Gaussian noise on random measurements: pairs of a random distance ``S = mu sqrt(chi^2_m / m)``.
 
-Given ``S``, the loss is normal with mean ``+-S^2 / 2`` and variance ``S^2``. For ``c >= 0``
-
-    P(L > c) = Q(L < -c) = E Phi(S/2 - c/S),    Q(L > c) = P(L < -c) = E Phi(-S/2 - c/S).
-
-The means are integrals over ``v = ln(S / mu)``, of density ``w(v) ~ e^(-(m/2)(e^2v - 1 - 2v))``.
-They are computed by the trapezoid rule, whose error bound is a theorem: for ``f`` analytic in
-``|Im v| < b`` with ``int |f(v + iy)| dv <= M`` there, the error of step ``h`` is at most
-``2M / (e^(2 pi b / h) - 1)``. With ``theta = cos 2b`` and ``|erfc z| <= |e^(-z^2)|`` for
-``Re z >= 0`` (otherwise plus 2), such an ``M`` for the first mean is
-
-    theta^(-m/2) [e^(+-c/2) / 2  e^((1 - theta) x) R + P(S^2 > 2 theta c)],
-
-with ``x = c sqrt(m/mu^2 + 1/4)``. The second mean has only the first summand, with ``e^(-c/2)``.
-Here ``R = E e^(-S^2/8 - c^2/(2 S^2))`` is, up to powers, a Bessel function ``K_(m/2)`` of ``x``,
-and ``K(theta x) <= theta^(-m/2) e^((1 - theta) x) K(x)``, because ``x^k e^x K_k(x)`` increases for
-``k >= 1/2``. The same rule computes ``R`` from its own sum.
-
-Source: Trefethen and Weideman, "The exponentially convergent trapezoidal rule", SIAM Review 2014,
-Theorem 5.1.
+The tails of the loss are means over ``S``, computed by the trapezoid rule with a certified error:
+:ref:`Accountants, Theorem 15 <theory-accountants-15>`.
 """
 
 from __future__ import annotations

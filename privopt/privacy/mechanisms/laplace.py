@@ -67,9 +67,7 @@ class Laplace(Release, event=dp.LaplaceDpEvent, parameters=("noise_multiplier",)
     def zcdp(self, relation: Relation) -> Concentration:
         """Return ``rho = t + e^-t - 1`` with ``t = m / b``, the divergence at order one.
 
-        The proof is that of a pure release with ``ln [cosh(t u) + sinh(t u) / (2u)]`` instead of
-        ``ln cosh``: the zeros in ``u^2`` are the eigenvalues of ``-w'' = v^2 w``,
-        ``w'(0) = w(0)/2``, ``w(t) = 0``.
+        Proof: :ref:`Accountants, Theorem 7 <theory-accountants-7>`.
         """
         t = round_up_cost(self.loss(relation).most)
         if t in (0.0, math.inf):
@@ -94,13 +92,8 @@ class LaplacePair(Pair):
 
     Formal guarantee
     ----------------
-    Dominates Laplace noise on a *vector* whose l1 norm changes by at most ``mu``, too. Let
-    ``Y = e^(mu - L)`` under ``P``. Then ``E Y = e^mu``, and ``H_gamma`` is the mean of a convex
-    function of ``Y``. One coordinate has ``P(Y > y) = y^(-1/2) / 2`` on ``[1, e^(2 mu))``. For two
-    coordinates that change by ``a <= b``, ``a + b = mu``, the ratio of ``P(Y_a Y_b > y)`` to this
-    is at ``y = e^t`` equal to ``3/2 + t/4`` for ``t < 2a``, ``1 + a/2`` for ``t < 2b`` and
-    ``1/2 + (2 mu - t) / 4`` beyond. It crosses 1 once, from above. With equal means, the product is
-    therefore smaller in convex order. More coordinates follow by induction.
+    Dominates Laplace noise on a *vector* whose l1 norm changes by at most ``mu``, too. Proof:
+    :ref:`Accountants, Theorem 12 <theory-accountants-12>`.
     """
 
     mu: float

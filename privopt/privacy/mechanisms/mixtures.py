@@ -1,9 +1,7 @@
 """Mixtures: Gaussian noise for records of random norm, and public choices among releases.
 
-The loss of a public mixture has the mixture of the laws of the losses (``PublicMixtureDpEvent``).
-Hence, with ``D_k`` the divergences of order ``alpha`` of the events,
-
-    D_alpha = ln [sum_k p_k e^((alpha - 1) D_k)] / (alpha - 1).
+The loss of a public mixture has the mixture of the laws of the losses: :ref:`Accountants, Theorem
+16 <theory-accountants-16>`.
 """
 
 from __future__ import annotations

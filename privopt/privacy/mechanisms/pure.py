@@ -49,6 +49,7 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
 
     rho: float
     xi: float
+    neutral = True
 
     def loss(self, relation: Relation) -> Loss | None:
         if self.rho > 0.0:
@@ -74,9 +75,6 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
         harmonic = math.fsum(1.0 / i for i in range(1, size + 1))
         return dp.ZCDpEvent(self.rho * size * size * UP, self.xi * size * harmonic * UP)
 
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return dp.ZCDpEvent(self.rho, self.xi)
-
     def _divergence(self, orders: Array) -> Array:
         return (self.xi + self.rho * orders) * UP
 
@@ -85,25 +83,23 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
 class NoRelease(Release, event=dp.NoOpDpEvent):
     """No release."""
 
+    neutral = True
+
     def loss(self, relation: Relation) -> Loss:
         return Loss(0.0)
-
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return dp.NoOpDpEvent()
 
 
 @dataclass(frozen=True)
 class NonPrivate(Release, event=dp.NonPrivateDpEvent):
     """A release that reveals everything."""
 
+    neutral = True
+
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
         return dp.NonPrivateDpEvent()
 
     def pair(self, relation: Relation) -> Pair:
         return EVERYTHING
-
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return dp.NonPrivateDpEvent()
 
 
 @dataclass(frozen=True)
@@ -113,6 +109,7 @@ class OneOrder(Release, event=RenyiDpEvent):
     order: float
     divergence: float
     samples = False
+    neutral = True
 
     @classmethod
     def read(cls, event: RenyiDpEvent) -> OneOrder | None:
@@ -126,9 +123,6 @@ class OneOrder(Release, event=RenyiDpEvent):
 
     def renyi(self, relation: Relation) -> Curve:
         return partial(_step, self.order, self.divergence)
-
-    def exported(self, relation: Relation) -> RenyiDpEvent:
-        return RenyiDpEvent(self.order, self.divergence)
 
 
 def _step(order: float, divergence: float, orders: Array) -> Array:
@@ -209,6 +203,7 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, parameters=("epsilon",)):
     """Losses that span at most ``span``, under every relation: the exponential mechanism."""
 
     span: float
+    neutral = True
 
     def loss(self, relation: Relation) -> Loss:
         # At most the span; two outcomes with the losses +-span / 2 have half of it
@@ -229,9 +224,6 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, parameters=("epsilon",)):
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
         return BoundedRangeDpEvent(self.span * size * UP)  # spans add up
 
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return BoundedRangeDpEvent(self.span)
-
 
 @dataclass(frozen=True)
 class BoundedRangePair(Pair):
@@ -243,19 +235,10 @@ class BoundedRangePair(Pair):
 
     Formal guarantee
     ----------------
-    Dominates every release with losses that span at most ``r``. If they are in ``[t - r, t]``, two
-    outcomes with the losses ``t`` and ``t - r`` dominate, because the ratio has mean one under
-    ``Q``. The larger loss has probability ``p_t = (1 - e^(t - r)) / (1 - e^-r)`` under ``P``, and
-
-        H_gamma = p_t (1 - gamma e^-t),    e^(t - r) <= gamma <= e^t.
-
-    Over ``t`` this is largest at ``t = (r + ln gamma) / 2``, with the value
-    ``(1 - sqrt(gamma e^-r))^2 / (1 - e^-r)`` for ``gamma`` in ``[e^-r, e^r]``. The derivative of
-    this function is the pair. No single ``t`` is the worst for all ``gamma``. The lower bound uses
-    losses of one ``t`` in every step, ``t = r / 2``, which is asymptotically the worst.
-
-    Source: Dong, Durfee and Rogers 2020 (arXiv:1909.13830), for the two outcomes. The envelope over
-    ``t``, which adaptive choices of ``t`` require, is derived here.
+    Dominates every release with losses that span at most ``r``: it is the envelope of all pairs of
+    two outcomes with losses ``t`` and ``t - r``. The lower bound uses ``t = r / 2`` in every step,
+    which is asymptotically the worst. Proof: :ref:`Accountants, Theorem 13
+    <theory-accountants-13>`.
     """
 
     span: float
@@ -286,17 +269,13 @@ class BoundedRangePair(Pair):
 def bounded_range_divergence(span: float, orders: Array) -> Array:
     """Return ``D_alpha`` of any release with losses that span at most ``epsilon``.
 
-    For losses in ``[t - epsilon, t]`` the moment is largest for two outcomes. Over ``t``, the worst
-    case is ``e^t = (alpha - 1) A / (alpha B)`` with ``A = 1 - e^(-alpha epsilon)`` and
-    ``B = e^-epsilon - e^(-alpha epsilon)``, where
+    With ``A = 1 - e^(-alpha epsilon)``, ``B = e^-epsilon - e^(-alpha epsilon)`` and
+    ``e^t = (alpha - 1) A / (alpha B)`` it is the smallest of ``epsilon``,
+    ``alpha epsilon^2 / 8`` and
 
-        D = t + ln[A / (alpha (1 - e^-epsilon))] / (alpha - 1).
+        t + ln[A / (alpha (1 - e^-epsilon))] / (alpha - 1).
 
-    It is at most ``epsilon``, and at most ``alpha epsilon^2 / 8``: ``ln E_Q e^(alpha L)`` is zero
-    at ``alpha = 0`` and ``1``, and its second derivative, a variance, is at most ``epsilon^2 / 4``.
-
-    Source: Cesar and Rogers 2021 (arXiv:2004.07223), for the second bound; Dong, Durfee and Rogers,
-    ICML 2020 (arXiv:1909.13830), for the worst two outcomes.
+    Source: :ref:`Accountants, Theorem 13 <theory-accountants-13>`.
     """
     if span == 0.0 or span > 1e100:
         return np.full_like(orders, span)

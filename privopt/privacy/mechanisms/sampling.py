@@ -212,6 +212,7 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
     """Gaussian noise on a Poisson sample that is truncated at a capacity."""
 
     event: dp.TruncatedSubsampledGaussianDpEvent
+    neutral = True
 
     @classmethod
     def read(cls, event: dp.TruncatedSubsampledGaussianDpEvent) -> TruncatedGaussian | None:
@@ -247,9 +248,6 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
             return None
         lost = chance_of_overflow(int(event.dataset_size) - 1, rate, room)
         return PublicMixtureDpEvent((dp.NonPrivateDpEvent(), group), (lost, 1.0 - lost))
-
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return self.event
 
 
 @dataclass(frozen=True)
