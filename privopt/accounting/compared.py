@@ -319,14 +319,10 @@ class Moments(Renyi):
     5.299
     """
 
+    name = "moments accountant"
+    cites = ("abadi2016", "mironov2017")
     orders: tuple[float, ...] = _PUBLISHED
     improved = False
-
-    cites = ("abadi2016", "mironov2017")
-
-    @property
-    def name(self) -> str:
-        return "moments accountant"
 
 
 ACCOUNTANTS: tuple[Accountant, ...] = (

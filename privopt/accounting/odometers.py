@@ -23,7 +23,7 @@ from scipy.special import log_ndtr
 
 from privopt.arguments import shown
 from privopt.privacy.mechanisms.base import Priced, round_up_cost, zcdp_cost
-from privopt.privacy.numbers import bisect, check_count, check_delta, real
+from privopt.privacy.numbers import bisect, check_count, check_delta, check_non_negative, real
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-48  # relative, for a handful of float operations
@@ -78,7 +78,7 @@ class ZCDPOdometer:
         if not 0.0 < real("planned", self.planned) < math.inf:
             raise ValueError(f"planned must be positive and finite, got {shown(self.planned)}")
         object.__setattr__(self, "planned", float(self.planned))
-        object.__setattr__(self, "spent", _check_spent(self.spent))
+        object.__setattr__(self, "spent", check_non_negative("spent", self.spent))
 
     def after(self, release: Priced, count: int = 1) -> ZCDPOdometer:
         """Return the odometer after ``count`` more releases; this odometer is unchanged."""
@@ -120,13 +120,6 @@ def _add(spent: float, cost: float, count: int) -> float:
     """Return ``spent + count * cost``, rounded up."""
     result = spent + count * cost
     return result * (1.0 + 2.0**-51) if cost > 0.0 else spent
-
-
-def _check_spent(spent: object) -> float:
-    value = real("spent", spent)
-    if value < 0.0:
-        raise ValueError(f"spent must be non-negative, got {shown(spent)}")
-    return value
 
 
 def _check_delta(delta: float) -> float:

@@ -36,7 +36,7 @@ from privopt.privacy.numbers import (
     check_alpha,
     check_delta,
     check_epsilon,
-    check_mu,
+    check_non_negative,
     real,
 )
 
@@ -68,7 +68,7 @@ def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
     >>> round(gaussian_delta(1.0, mu=1.0).upper, 6)
     0.126937
     """
-    epsilon, mu = real("epsilon", epsilon), check_mu(mu)
+    epsilon, mu = real("epsilon", epsilon), check_non_negative("mu", mu)
     if epsilon < 0.0:  # both orders of the pair have the same curve
         rest = gaussian_delta(-epsilon, mu=mu)
         gap, ratio = -math.expm1(epsilon), math.exp(epsilon)
@@ -99,7 +99,7 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     >>> round(gaussian_epsilon(1e-6, mu=1.0).upper, 4)
     4.8866
     """
-    delta, mu = check_delta(delta), check_mu(mu)
+    delta, mu = check_delta(delta), check_non_negative("mu", mu)
     if mu == 0.0:
         return Interval(0.0, 0.0)
     if delta == 0.0 or math.isinf(mu):
@@ -173,7 +173,7 @@ def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> Array:
     >>> gaussian_trade_off([0.0, 0.05, 1.0], 1.0).round(4).tolist()
     [1.0, 0.7405, 0.0]
     """
-    alpha, mu = check_alpha(alpha), check_mu(mu)
+    alpha, mu = check_alpha(alpha), check_non_negative("mu", mu)
     if math.isinf(mu):
         return np.zeros_like(alpha)
     quantile = ndtri(alpha)

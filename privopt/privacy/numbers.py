@@ -63,11 +63,11 @@ def check_target_delta(delta: object) -> float:
     return value
 
 
-def check_mu(mu: object) -> float:
-    """Return a Gaussian distance in ``[0, inf]``."""
-    value = real("mu", mu)
+def check_non_negative(name: str, number: object) -> float:
+    """Return a number in ``[0, inf]``."""
+    value = real(name, number)
     if value < 0.0:
-        raise ValueError(f"mu must be non-negative, got {shown(mu)}")
+        raise ValueError(f"{name} must be non-negative, got {shown(number)}")
     return value
 
 

@@ -27,7 +27,13 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import Array, check_delta, check_epsilon, real, real_array
+from privopt.privacy.numbers import (
+    Array,
+    check_delta,
+    check_epsilon,
+    check_non_negative,
+    real_array,
+)
 
 _LARGEST = 700.0  # largest epsilon whose exponential is a float
 _SLACK = 2.0**-50  # relative, of every term of a sum: each is within four units of 2^-53
@@ -127,7 +133,11 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
 
     Source: Bun and Steinke 2016 (arXiv:1605.02065), Proposition 1.3, for the second form.
     """
-    rho, xi, delta = _non_negative("rho", rho), _non_negative("xi", xi), check_delta(delta)
+    rho, xi, delta = (
+        check_non_negative("rho", rho),
+        check_non_negative("xi", xi),
+        check_delta(delta),
+    )
     if rho == 0.0 or math.isinf(rho + xi):
         return rho + xi
     if delta == 0.0:
@@ -144,7 +154,11 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
 
 def zcdp_delta(rho: float, epsilon: float, xi: float = 0.0) -> float:
     """Return ``delta`` at ``epsilon`` of a mechanism with ``D_alpha <= xi + rho alpha``."""
-    rho, xi, epsilon = _non_negative("rho", rho), _non_negative("xi", xi), check_epsilon(epsilon)
+    rho, xi, epsilon = (
+        check_non_negative("rho", rho),
+        check_non_negative("xi", xi),
+        check_epsilon(epsilon),
+    )
     if rho == 0.0 and epsilon >= xi:
         return 0.0
     if math.isinf(rho + xi):
@@ -236,13 +250,6 @@ def _check(orders: npt.ArrayLike, divergences: npt.ArrayLike) -> tuple[Array, Ar
             f"divergences must be non-negative, one for each order, got {shown(divergences)}"
         )
     return alphas, bounds
-
-
-def _non_negative(name: str, value: object) -> float:
-    number = real(name, value)
-    if number < 0.0:
-        raise ValueError(f"{name} must be non-negative, got {shown(value)}")
-    return number
 
 
 _POINTS = 9

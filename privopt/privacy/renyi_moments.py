@@ -60,43 +60,29 @@ def upper_log_moment(
     base, top = np.exp(log_base), np.exp(log_base + log_ratio)
     chi = base * u * u * np.polynomial.polynomial.polyval(-u, _CHI)
     divergence = float(np.sum(np.where(small, chi, top * log_ratio - top + base)))
+
+    def moments(orders: Array) -> Array:
+        x = (orders - 1.0)[:, None] * log_ratio
+        exponent = x + (log_base + log_ratio)
+        peak = np.max(exponent, axis=1)
+        large = peak > _MAX_EXPONENT
+        moment = np.empty_like(orders)
+        if np.any(large):
+            peaks = peak[large]
+            total = np.sum(np.exp(exponent[large] - peaks[:, None]), axis=1)
+            moment[large] = math.log(factor) + peaks + np.log(total) + slack + 2.0 * error
+            x, exponent = x[~large], exponent[~large]
+        rest = orders[~large]
+        near = np.abs(x) <= 0.5
+        values = np.exp(exponent) - top * (1.0 + x)
+        values[near] = np.broadcast_to(top, x.shape)[near] * _near_psi(x[near])
+        above_one = (rest - 1.0) * divergence + np.sum(values, axis=1)
+        error_term = error * (above_one + 2.0 + 2.0 * rest)
+        moment[~large] = np.log1p(factor * (above_one * (1.0 + slack) + error_term))
+        return moment
+
     rows = max(1, _CELLS // log_base.size)
-    return np.concatenate(
-        [
-            _rows(orders[i : i + rows], log_base, log_ratio, top, divergence, slack, error, factor)
-            for i in range(0, orders.size, rows)
-        ]
-    )
-
-
-def _rows(
-    orders: Array,
-    log_base: Array,
-    log_ratio: Array,
-    top: Array,
-    divergence: float,
-    slack: float,
-    error: float,
-    factor: float,
-) -> Array:
-    x = (orders - 1.0)[:, None] * log_ratio
-    exponent = x + (log_base + log_ratio)
-    peak = np.max(exponent, axis=1)
-    large = peak > _MAX_EXPONENT
-    moment = np.empty_like(orders)
-    if np.any(large):
-        peaks = peak[large]
-        total = np.sum(np.exp(exponent[large] - peaks[:, None]), axis=1)
-        moment[large] = math.log(factor) + peaks + np.log(total) + slack + 2.0 * error
-        x, exponent = x[~large], exponent[~large]
-    rest = orders[~large]
-    near = np.abs(x) <= 0.5
-    values = np.exp(exponent) - top * (1.0 + x)
-    values[near] = np.broadcast_to(top, x.shape)[near] * _near_psi(x[near])
-    above_one = (rest - 1.0) * divergence + np.sum(values, axis=1)
-    error_term = error * (above_one + 2.0 + 2.0 * rest)
-    moment[~large] = np.log1p(factor * (above_one * (1.0 + slack) + error_term))
-    return moment
+    return np.concatenate([moments(orders[i : i + rows]) for i in range(0, orders.size, rows)])
 
 
 def psi(x: Array) -> Array:

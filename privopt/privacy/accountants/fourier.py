@@ -31,6 +31,7 @@ from privopt.privacy.fourier.search import (
     bounds,
     estimate,
     infinite_mass,
+    largest_loss,
     upper_curve,
 )
 from privopt.privacy.mechanisms.base import collect
@@ -246,11 +247,8 @@ def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
 
 def _largest_loss(orders: tuple[Order, ...]) -> Interval:
     """Return bounds of the essential supremum of the composed loss, in the worse order."""
-
-    def supremum(parts: tuple[tuple[Pair, int], ...] | None) -> float:
-        return max(0.0, math.fsum(count * pair.range()[1] for pair, count in parts or ()))
-
+    attained = (largest_loss(order.attained or ()) for order in orders)
+    dominating = (largest_loss(order.dominating) for order in orders)
     return Interval(
-        max(supremum(order.attained) for order in orders) * (1.0 - _ROUNDING),
-        max(supremum(order.dominating) for order in orders) * (1.0 + _ROUNDING),
+        max(0.0, *attained) * (1.0 - _ROUNDING), max(0.0, *dominating) * (1.0 + _ROUNDING)
     )

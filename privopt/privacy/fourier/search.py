@@ -224,7 +224,7 @@ def bounds(
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
     upper_single, most, reason = upper, 0.0, ""
     for search, order in searches:
-        largest = query.most(_largest_loss(order.dominating))
+        largest = query.most(largest_loss(order.dominating))
         if largest <= most:
             continue
         upper_order = min(largest, search.bound_above(most)) if most or not two_sided else math.inf
@@ -280,14 +280,14 @@ def upper_curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Ar
         search.fall = 1.0 + 1.0 / search.saddle.deviation
         search.window = search.sketch.window(search.place, _TAIL)
         ((composition, blur),) = search.compositions(search.first_spacing(accuracy), (1.0,))
-        most = _largest_loss(order.dominating)
+        most = largest_loss(order.dominating)
         for k, epsilon in enumerate(epsilons.tolist()):
             delta = min(composition.delta(epsilon - blur, 1.0), AtEpsilon(epsilon).most(most))
             deltas[k] = max(deltas[k], delta)
     return deltas
 
 
-def _largest_loss(parts: Parts) -> float:
+def largest_loss(parts: Parts) -> float:
     """Return the essential supremum of the sum."""
     return math.fsum(count * pair.range()[1] for pair, count in parts)
 

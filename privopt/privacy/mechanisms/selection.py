@@ -203,8 +203,6 @@ def select_best(event: dp.DpEvent, repetitions: Repetitions) -> RepeatAndSelectD
     >>> select_best(dp.GaussianDpEvent(4.0), Repetitions.geometric(10.0)).mean
     10.0
     """
-    if not isinstance(event, dp.DpEvent):
-        raise ValueError(f"event must be a dp_accounting.DpEvent, got {shown(event)}")
     return RepeatAndSelectDpEvent(event, repetitions.mean, repetitions.shape)
 
 
