@@ -135,11 +135,8 @@ class DiscretePair(Pair):
     exact: bool = True
 
     def infinite(self) -> tuple[float, float]:
-        losses = self._losses()
-        return (
-            math.fsum(p for p, loss in zip(self.p, losses, strict=True) if loss == math.inf),
-            math.fsum(q for q, loss in zip(self.q, losses, strict=True) if loss == -math.inf),
-        )
+        p, q, losses = np.array(self.p), np.array(self.q), self._losses()
+        return math.fsum(p[losses == math.inf]), math.fsum(q[losses == -math.inf])
 
     def range(self) -> tuple[float, float]:
         losses = self._losses()

@@ -1,4 +1,4 @@
-"""Closed-form accountants: non-private, Gaussian, pure and zero-concentrated.
+"""The interface of accountants, and those in closed form: Gaussian, pure, zero-concentrated.
 
 Gaussian distances add in squares, largest losses and the parameters of zCDP add. The bounds of a
 composition of pure releases with the sum ``E`` of the largest losses are, with ``h`` the
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import dp_accounting as dp
 import numpy as np
@@ -36,6 +37,46 @@ _GAUSSIAN_ROUNDING = 2.0**-49
 _ROUNDING = 2.0**-48  # relative; a dozen operations and the sum, each a unit or two of 2^-53
 _MAX_FLOAT = math.nextafter(math.inf, 0.0)
 _DELTAS = np.geomspace(1e-12, 0.9, 40)
+
+
+Number = TypeVar("Number", covariant=True)
+Curve = TypeVar("Curve", covariant=True)
+
+
+class Respondent(Protocol[Number, Curve]):
+    """Epsilon, delta and trade-off curves of supported events, as numbers and curves of any type.
+
+    Arguments are already checked: ``delta`` in ``[0, 1)``, ``epsilon >= 0``, ``alphas`` in
+    ``[0, 1]``. The other methods are called only for events that ``supports`` accepts.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in reports."""
+
+    def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
+        """Return True if all parts of ``event`` are supported, parameters included."""
+
+    def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Number:
+        """Return the smallest ``epsilon`` for which ``event`` is ``(epsilon, delta)``-DP."""
+
+    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Number:
+        """Return the smallest ``delta`` for which ``event`` is ``(epsilon, delta)``-DP."""
+
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Curve:
+        """Return the smallest type-II error of a test with type-I error ``alphas``."""
+
+
+class Accountant(Respondent[Interval, Array], Protocol):
+    """Certified bounds of the privacy of the supported events.
+
+    Formal guarantee
+    ----------------
+    For a supported event, every mechanism that the event describes satisfies the upper ends of
+    ``epsilon`` and ``delta`` and the curve ``trade_off`` (a lower bound of every test's type-II
+    error) under ``relation``, rounding included. Some such mechanism attains at least the lower
+    ends.
+    """
 
 
 @dataclass(frozen=True)

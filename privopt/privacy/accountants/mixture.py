@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import dp_accounting as dp
 import numpy as np
 
-from privopt.privacy.accountants.base import Accountant
-from privopt.privacy.accountants.exact import GaussianDP, NonPrivate, PureDP
+from privopt.privacy.accountants.exact import Accountant, GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.amplification import group_privacy
 from privopt.privacy.events import GroupDpEvent

@@ -119,16 +119,13 @@ class CompressedPair(Pair):
 
     def bins(self, edges: Array) -> Bins:
         tails, positive = self.tails(np.abs(edges)), edges > 0.0
-        p, p_error = masses_between(
-            np.where(positive, tails.likely, tails.rare),
-            np.where(positive, tails.likely_error, tails.rare_error),
-            positive,
-        )
-        q, q_error = masses_between(
-            np.where(positive, tails.rare, tails.likely),
-            np.where(positive, tails.rare_error, tails.likely_error),
-            positive,
-        )
+
+        def masses(far: Array, near: Array, wrong: Array, near_wrong: Array) -> tuple[Array, Array]:
+            tail, error = np.where(positive, far, near), np.where(positive, wrong, near_wrong)
+            return masses_between(tail, error, positive)
+
+        p, p_error = masses(tails.likely, tails.rare, tails.likely_error, tails.rare_error)
+        q, q_error = masses(tails.rare, tails.likely, tails.rare_error, tails.likely_error)
         return Bins(p, q, p_error, q_error)
 
     def tails(self, c: Array) -> Tails:

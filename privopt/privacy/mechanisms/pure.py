@@ -60,7 +60,7 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
         return None if self.rho > 0.0 else pure_pair(self.xi)
 
     def renyi(self, relation: Relation) -> Curve | None:
-        return partial(self._divergence) if self.rho > 0.0 else super().renyi(relation)
+        return self._divergence if self.rho > 0.0 else super().renyi(relation)
 
     def zcdp(self, relation: Relation) -> Concentration | None:
         return Concentration(self.rho, self.xi) if self.rho > 0.0 else super().zcdp(relation)
