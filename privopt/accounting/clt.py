@@ -1,27 +1,16 @@
 """The central limit theorem of privacy, and types for estimates without an error bound.
 
 For ``T -> inf`` and ``q sqrt(T) -> nu``, the composition of ``T`` subsampled Gaussian steps
-approaches ``G_mu``. Per step, ``mu^2`` is ``q^2`` times the variance, under the noise alone, of the
-change of the likelihood ratio by one record:
+approaches ``G_mu``. Per step, ``mu^2`` is
 
-- Poisson sampling, a record added, removed or zeroed: ``q^2 (e^(1/z^2) - 1)``.
-- Poisson sampling, a record replaced: ``4 q^2 sinh(1/z^2)``. Derivation: the worst pair is
-  ``(1 - q) N(0, z^2) + q N(+-1, z^2)``, with densities ``1 + q A`` and ``1 + q B`` relative to
-  ``N(0, z^2)``, where ``A, B = e^((+-2x - 1) / (2 z^2)) - 1``. The loss
-  ``ln(1 + q A) - ln(1 + q B)`` has, to second order in ``q``, mean ``0`` under ``N(0, z^2)``, mean
-  ``+-v/2`` under the two, and variance ``v = q^2 E(A - B)^2`` under all three. The moments are
-  bounded, so that the sum is normal in the limit (Lindeberg), with mean half its variance: this
-  is ``G_mu`` with ``mu^2 = T v``. From ``E A^2 = E B^2 = e^(1/z^2) - 1`` and
-  ``E A B = e^(-1/z^2) - 1`` follows ``v = 2 q^2 (e^(1/z^2) - e^(-1/z^2))``.
+- Poisson sampling, a record added, removed or zeroed: ``q^2 (e^(1/z^2) - 1)``;
+- Poisson sampling, a record replaced: ``4 q^2 sinh(1/z^2)``;
 - ``q n`` of ``n`` records without replacement, a record replaced:
-  ``2 q^2 (e^(m^2) Phi(3m/2) + 3 Phi(-m/2) - 2)`` with ``m = 2/z``, the limit of the trade-off
-  function of the subsampling theorem.
+  ``2 q^2 (e^(m^2) Phi(3m/2) + 3 Phi(-m/2) - 2)`` with ``m = 2/z``.
 
-For finite ``T`` the error has either sign. For the settings of published experiments the limit is
-mostly too small, by up to 17 % of ``epsilon``.
-
-Source: Bu, Dong, Long and Su 2020 (arXiv:1911.11607), for Poisson sampling; Dong, Roth and Su 2022
-(arXiv:1905.02383, Section 5), for sampling without replacement.
+For finite ``T`` the error has either sign; in published experiments the limit is mostly too small,
+by up to 17 % of ``epsilon``. Derivation and sources: :ref:`Accountants, Theorem 18
+<theory-accountants-18>`.
 """
 
 from __future__ import annotations
@@ -197,7 +186,7 @@ def as_sampled_gaussians(event: dp.DpEvent, relation: Relation) -> list[SampledG
     """
     gaussian, steps = GaussianDP(), []
     for leaf, count in flatten(event):
-        times = float(min(count, 10**300))
+        times = float(count)
         if gaussian.supports(leaf, relation):
             mu = gaussian.distance(leaf, relation).upper
             steps.append(SampledGaussian(1.0, mu, times, poisson=True))

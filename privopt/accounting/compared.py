@@ -12,10 +12,7 @@ The drift bounds the expected loss. It is outside the root:
 - ``kov``: ``sum epsilon_t (e^epsilon_t - 1) / (e^epsilon_t + 1)``, that of randomised response;
 - ``drv``: ``sum epsilon_t (e^epsilon_t - 1)``, the original, never smaller.
 
-Proof for unequal releases: up to ``delta_t`` each is a post-processing of randomised response
-with ``epsilon_t``. The losses are independent, in ``[-epsilon_t, epsilon_t]``, and have the mean
-``epsilon_t tanh(epsilon_t / 2)``. Hoeffding's inequality bounds the probability that their sum
-exceeds ``epsilon`` by ``delta'``.
+Proof: :ref:`Accountants, Theorem 8 <theory-accountants-8>`.
 
 *Optimal.* The worst release reveals everything with probability ``delta`` and is randomised
 response otherwise. The Fourier accountant computes the composition of ``k`` such releases.
@@ -28,8 +25,7 @@ which refines the orders and has a better conversion. The literature calls its r
 Sources: Dwork and Roth, "The algorithmic foundations of differential privacy", 2014, Theorems 3.16
 and 3.20 (after Dwork, Rothblum and Vadhan, FOCS 2010); Kairouz, Oh and Viswanath 2017
 (arXiv:1311.0776), Theorem 3.3; Abadi et al. 2016 (arXiv:1607.00133), Theorem 2; Mironov 2017
-(arXiv:1702.07476), Proposition 3. Prints with the drift inside the root, or with
-``e^(epsilon + 1)`` for ``e^epsilon + 1``, are wrong.
+(arXiv:1702.07476), Proposition 3.
 """
 
 from __future__ import annotations
@@ -56,7 +52,6 @@ from privopt.privacy.numbers import (
     check_epsilon,
     false_position,
     half_square,
-    multiply,
     real,
     weighted_sum,
 )
@@ -288,7 +283,7 @@ def _split(parts: Parts) -> tuple[Parts, Parts]:
 def _share(delta: float, parts: Parts) -> float:
     """Return an equal share of ``delta`` for each release; zero below the range of floats."""
     count = sum(count for _, count in parts)
-    share = delta if count <= 1 else delta / multiply(count, 1.0) * (1.0 - 2.0**-50)
+    share = delta if count <= 1 else delta / count * (1.0 - 2.0**-50)
     return share if share >= _LEAST else 0.0
 
 
@@ -324,14 +319,10 @@ class Moments(Renyi):
     5.299
     """
 
+    name = "moments accountant"
+    cites = ("abadi2016", "mironov2017")
     orders: tuple[float, ...] = _PUBLISHED
     improved = False
-
-    cites = ("abadi2016", "mironov2017")
-
-    @property
-    def name(self) -> str:
-        return "moments accountant"
 
 
 ACCOUNTANTS: tuple[Accountant, ...] = (

@@ -1,29 +1,11 @@
 """A privacy odometer: a bound of the privacy loss that holds at all times simultaneously.
 
 A filter fixes the budget. An odometer reports the budget spent so far, and the user may decide
-later when to stop. Fix neighbouring data sets. Let ``P`` and ``Q`` be the laws of all outputs on
-them, ``L_t = ln dP/dQ`` of the outputs up to ``t``, and ``rho_s(alpha)`` a bound, known before
-release ``s``, of its Rényi divergence of order ``alpha``. Given the past,
-
-    E_P exp((alpha - 1) l_s) = exp((alpha - 1) D_alpha) <= exp((alpha - 1) rho_s(alpha)),
-
-so for every fixed ``alpha > 1``
-
-    M_t(alpha) = exp((alpha - 1) (L_t - S_t(alpha))),    S_t = sum_{s <= t} rho_s,
-
-is a non-negative supermartingale under ``P`` with initial value 1. So is any mixture over ``alpha``
-with weights fixed in advance. By Ville's inequality
-
-    P(sup_t sum_i w_i M_t(alpha_i) >= 1 / delta) <= delta.
-
-Solved for ``L_t``, this bounds the loss at all times. The other order of the pair, with ``P`` and
-``Q`` exchanged, has the same bound with probability ``1 - delta`` under ``Q``, since ``rho`` bounds
-both orders.
-
-Interpretation: with ``B_t`` the bound, ``P(L_t > B_t for some t) <= delta``. Therefore stopping
-before ``B_t`` exceeds a *constant* ``epsilon``, by any rule that depends on the outputs, is
-``(epsilon, delta)``-DP. If the stopping rule makes ``B`` random, the statement concerns the loss
-with probability ``1 - delta``. It is not ``(B, delta)``-DP for a random ``B``.
+later when to stop. With ``B_t`` the bound after release ``t`` and ``L_t`` the privacy loss,
+``P(L_t > B_t for some t) <= delta``. Therefore stopping before ``B_t`` exceeds a *constant*
+``epsilon``, by any rule that depends on the outputs, is ``(epsilon, delta)``-DP. If the stopping
+rule makes ``B`` random, the statement concerns the loss with probability ``1 - delta``. It is not
+``(B, delta)``-DP for a random ``B``. Proof: :ref:`Accountants, Theorem 6 <theory-accountants-6>`.
 
 Sources: Rogers, Roth, Ullman and Vadhan 2016 (arXiv:1605.08294); Whitehouse, Ramdas, Rogers and Wu
 2023 (arXiv:2203.05481); Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform Chernoff bounds via
@@ -41,7 +23,7 @@ from scipy.special import log_ndtr
 
 from privopt.arguments import shown
 from privopt.privacy.mechanisms.base import Priced, round_up_cost, zcdp_cost
-from privopt.privacy.numbers import bisect, check_count, check_delta, multiply, real
+from privopt.privacy.numbers import bisect, check_count, check_delta, check_non_negative, real
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-48  # relative, for a handful of float operations
@@ -54,12 +36,7 @@ class ZCDPOdometer:
     An odometer is immutable: ``after`` returns a new one. A compiled loop only counts the releases
     of each kind, and ``after(release, count)`` takes the counts.
 
-    With ``rho_s(alpha) = alpha rho_s``, ``V = 2 sum rho_s`` and ``lambda = alpha - 1``,
-
-        M_t = exp(lambda x - lambda^2 V / 2),    x = L_t - V / 2,
-
-    and mixing over ``lambda >= 0`` with density ``2 phi(lambda sqrt r) sqrt r`` gives
-    ``2 sqrt(r / (V + r)) e^(y^2/2) Phi(y)`` at ``y = x / sqrt(V + r)``. Hence the bound
+    With ``V = 2 sum rho_s`` and ``r`` chosen from ``planned``, the bound is
 
         epsilon = V/2 + y sqrt(V + r),    y^2/2 + ln 2 Phi(y) = ln(1/delta) + ln(1 + V/r) / 2.
 
@@ -101,7 +78,7 @@ class ZCDPOdometer:
         if not 0.0 < real("planned", self.planned) < math.inf:
             raise ValueError(f"planned must be positive and finite, got {shown(self.planned)}")
         object.__setattr__(self, "planned", float(self.planned))
-        object.__setattr__(self, "spent", _check_spent(self.spent))
+        object.__setattr__(self, "spent", check_non_negative("spent", self.spent))
 
     def after(self, release: Priced, count: int = 1) -> ZCDPOdometer:
         """Return the odometer after ``count`` more releases; this odometer is unchanged."""
@@ -141,15 +118,8 @@ def _smallest(excluded: Callable[[float], bool], start: float) -> float:
 
 def _add(spent: float, cost: float, count: int) -> float:
     """Return ``spent + count * cost``, rounded up."""
-    result = spent + multiply(count, cost)
+    result = spent + count * cost
     return result * (1.0 + 2.0**-51) if cost > 0.0 else spent
-
-
-def _check_spent(spent: object) -> float:
-    value = real("spent", spent)
-    if value < 0.0:
-        raise ValueError(f"spent must be non-negative, got {shown(spent)}")
-    return value
 
 
 def _check_delta(delta: float) -> float:

@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import Array, bisect, check_alpha, check_delta, real, real_array
+from privopt.privacy.numbers import Array, U, bisect, check_alpha, check_delta, real, real_array
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_LOSS = 700.0
 _ALPHAS = np.concatenate([[0.0], np.geomspace(1e-30, 0.1, 2000), np.linspace(0.101, 1.0, 900)])
 
@@ -78,20 +77,20 @@ class TradeOff:
     def __call__(self, alpha: npt.ArrayLike) -> Array:
         """Return ``f(alpha)`` in the shape of ``alpha``, by Neyman and Pearson's tests."""
         power = np.interp(check_alpha(alpha), *self._tests())
-        rounding = 4.0 * (self.p.size + 8) * _U
-        return np.asarray(np.maximum(1.0 - power * (1.0 + rounding) - self.slack - _U, 0.0))
+        rounding = 4.0 * (self.p.size + 8) * U
+        return np.asarray(np.maximum(1.0 - power * (1.0 + rounding) - self.slack - U, 0.0))
 
     def profile(self, gammas: Array) -> Array:
         """Return ``H_gamma(Q || P) = sum (q - gamma p)_+`` at each of ``gammas >= 0``."""
         rejected = np.searchsorted(-_ratio(self.p, self.q), -gammas)
         alpha, power = (each[rejected] for each in self._tests())
-        rounding = 8.0 * (self.p.size + 8) * _U * power
+        rounding = 8.0 * (self.p.size + 8) * U * power
         return np.asarray(np.clip(power - gammas * alpha + rounding + self.slack, 0.0, 1.0))
 
     def delta(self, epsilon: float) -> float:
         """Return ``1 + f*(-e^epsilon)``, the dual of the curve."""
         loss = np.clip(real("epsilon", epsilon), -_MAX_LOSS, _MAX_LOSS)
-        return float(self.profile(np.exp([loss]) * (1.0 - 4.0 * _U))[0])
+        return float(self.profile(np.exp([loss]) * (1.0 - 4.0 * U))[0])
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest ``epsilon >= 0`` with ``self.delta(epsilon) <= delta``, or inf."""
@@ -134,7 +133,7 @@ def from_profile(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> TradeOff:
         raise ValueError(f"epsilons must increase within [0, {_MAX_LOSS:g}], got {shown(epsilons)}")
     if not np.all((values >= 0.0) & (values <= 1.0)):
         raise ValueError(f"deltas must lie in [0, 1], got {shown(deltas)}")
-    return _polygon(np.exp(losses) * (1.0 + 4.0 * _U), values, values)
+    return _polygon(np.exp(losses) * (1.0 + 4.0 * U), values, values)
 
 
 def symmetric(curve: Callable[[Array], Array]) -> TradeOff:
@@ -163,7 +162,7 @@ def symmetric(curve: Callable[[Array], Array]) -> TradeOff:
     alpha = np.concatenate([[0.0], x[1:-2] + run, x[-2:]])
     beta = np.concatenate([y[1:2] - slope[1] * x[1], y[1:-2] + before * run, [y[-1], y[-1]]])
     gammas = np.unique(np.append(1.0, -slope[(slope < -1.0) & (slope > -1e300)]))
-    deltas = np.max(1.0 - beta - gammas[:, None] * alpha, axis=1) + 64.0 * _U
+    deltas = np.max(1.0 - beta - gammas[:, None] * alpha, axis=1) + 64.0 * U
     return _polygon(gammas, deltas, deltas)
 
 
@@ -179,14 +178,14 @@ def tensor(f: TradeOff, g: TradeOff, size: int = 400) -> TradeOff:
     """
     f, g = _coarse(f, size), _coarse(g, size)
     p, q = np.outer(f.p, g.p).ravel(), np.outer(f.q, g.q).ravel()
-    return _coarse(TradeOff(p, q, f.slack + g.slack + 64.0 * _U), size)
+    return _coarse(TradeOff(p, q, f.slack + g.slack + 64.0 * U), size)
 
 
 def sample(f: TradeOff, rate: float) -> TradeOff:
     """Return ``f_q = q f + (1 - q) Id = T(P, (1 - q) P + q Q)``: without a record, and with it."""
     if not 0.0 <= real("rate", rate) <= 1.0:
         raise ValueError(f"rate must lie in [0, 1], got {shown(rate)}")
-    return TradeOff(f.p, (1.0 - rate) * f.p + rate * f.q, f.slack + 8.0 * _U)
+    return TradeOff(f.p, (1.0 - rate) * f.p + rate * f.q, f.slack + 8.0 * U)
 
 
 def symmetrise(f: TradeOff) -> TradeOff:
@@ -218,7 +217,7 @@ def _coarse(f: TradeOff, size: int) -> TradeOff:
 def _polygon(gammas: Array, deltas: Array, reversed_deltas: Array) -> TradeOff:
     """Return the laws with the lower hulls of two profiles, one per order; ``gammas >= 1``."""
     distances = (gammas - 1.0 + deltas + reversed_deltas) / (gammas + 1.0)
-    distance = min(1.0, float(distances.min()) * (1.0 + 8.0 * _U))
+    distance = min(1.0, float(distances.min()) * (1.0 + 8.0 * U))
     p, q, q_only, error = _hull(gammas, deltas, distance)
     s, r, p_only, other = _hull(gammas, reversed_deltas, distance)
     alike = max(0.0, 1.0 - distance - math.fsum(p) - math.fsum(s))
@@ -226,7 +225,7 @@ def _polygon(gammas: Array, deltas: Array, reversed_deltas: Array) -> TradeOff:
         np.concatenate([p, r, [alike, p_only, 0.0]]),
         np.concatenate([q, s, [alike, 0.0, q_only]]),
     )
-    return TradeOff(p, q, error + other + 64.0 * _U)
+    return TradeOff(p, q, error + other + 64.0 * U)
 
 
 def _hull(gammas: Array, deltas: Array, distance: float) -> tuple[Array, Array, float, float]:
@@ -239,7 +238,7 @@ def _hull(gammas: Array, deltas: Array, distance: float) -> tuple[Array, Array, 
             x, y, fall = [*x, gamma], [*y, delta], [*fall, next_fall]
     falls = np.array([*fall[1:], 0.0])
     p = -np.diff(falls)
-    return p, p * x[1:], y[-1], 16.0 * _U * float(falls[:-1] @ x[1:])
+    return p, p * x[1:], y[-1], 16.0 * U * float(falls[:-1] @ x[1:])
 
 
 def _ratio(p: Array, q: Array) -> Array:

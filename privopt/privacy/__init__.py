@@ -45,8 +45,8 @@ from privopt.privacy.guarantee import (
     trade_off,
 )
 from privopt.privacy.mechanisms.base import Release, renyi_divergence
+from privopt.privacy.mechanisms.selection import Repetitions, select_best, selection_epsilon
 from privopt.privacy.numbers import Interval, round_down, round_up
-from privopt.privacy.selection import Repetitions, select_best, selection_epsilon
 
 __all__ = [
     "ACCOUNTANTS",

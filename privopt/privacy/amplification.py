@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from privopt.arguments import Names, checked, shown
-from privopt.privacy.numbers import check_count, check_delta, check_epsilon, multiply, next_up, real
+from privopt.privacy.numbers import check_count, check_delta, check_epsilon, next_up, real
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-50  # relative; eight units of 2^-53, more than any formula below needs
@@ -136,9 +136,9 @@ def group_privacy(epsilon: float, delta: float, k: int) -> tuple[float, float]:
         return (epsilon, delta) if k else (0.0, 0.0)
     log_sum = math.log(k)  # logarithm of the sum of e^{i epsilon}, i < k
     if epsilon > 0.0:
-        log_sum = multiply(k - 1, epsilon)
-        log_sum += math.log(math.expm1(-multiply(k, epsilon)) / math.expm1(-epsilon))
-    loss = multiply(k, epsilon)
+        log_sum = (k - 1) * epsilon
+        log_sum += math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
+    loss = k * epsilon
     if delta == 0.0:
         return next_up(loss), 0.0
     exponent = math.log(delta) + log_sum

@@ -14,7 +14,7 @@ import dp_accounting as dp
 import numpy as np
 from scipy.special import chdtri, gammaincc
 
-from privopt.arguments import checked, count, instance, member, shown
+from privopt.arguments import checked, count, member, positive_integer, shown
 from privopt.privacy.accountants import (
     ACCOUNTANTS,
     ACCURACY,
@@ -28,11 +28,10 @@ from privopt.privacy.gaussian import gaussian_mu
 from privopt.privacy.guarantee import Guarantee, check_supported, find_accountant
 from privopt.privacy.numbers import (
     Interval,
+    check_count,
     check_target_delta,
     false_position,
-    is_multiplicity,
     real,
-    square_root,
 )
 from privopt.spec import Budget, Relation
 
@@ -92,9 +91,6 @@ def calibrate(
         If the accountant does not support the event, or no accountant does. The message names the
         unsupported part.
     """
-    if not callable(make_event):
-        raise ValueError(f"make_event must be a function of the noise, got {shown(make_event)}")
-    instance("budget", budget, Budget)
     tolerance = real("tolerance", tolerance)
     if not 1e-9 <= tolerance <= 0.1:
         raise ValueError(f"tolerance must lie in [1e-9, 0.1], got {shown(tolerance)}")
@@ -151,14 +147,13 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     >>> round(gaussian_noise_multiplier(budget, compositions=4), 4)
     8.4494
     """
-    instance("budget", budget, Budget)
     if budget.delta == 0.0:
         raise ValueError(
             f"delta must be positive for Gaussian noise, got {shown(budget.delta)}; "
             "for pure differential privacy use pure_noise_multiplier"
         )
-    if not is_multiplicity(compositions) or compositions < 1:
-        raise ValueError(f"compositions must be a positive integer, got {shown(compositions)}")
+    positive_integer("compositions", compositions)
+    check_count("compositions", compositions)
 
     def guarantee(z: float) -> Guarantee:
         return Guarantee(dp.GaussianDpEvent(z), budget.relation).times(compositions)
@@ -170,7 +165,7 @@ def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
         )
 
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    noise = _raise_until(meets, budget.relation.multiple * square_root(compositions) / mu)
+    noise = _raise_until(meets, budget.relation.multiple * math.sqrt(compositions) / mu)
     return _finite(noise, budget)
 
 
@@ -192,7 +187,6 @@ def pure_noise_multiplier(budget: Budget) -> float:
     >>> round(pure_noise_multiplier(budget), 6)
     4.0
     """
-    instance("budget", budget, Budget)
 
     def meets(b: float) -> bool:
         interval = Guarantee(dp.LaplaceDpEvent(b), budget.relation).epsilon(0.0)
@@ -315,7 +309,6 @@ def compressed_noise_multiplier(
     >>> [round(compressed_noise_multiplier(budget, 100, each), 2) for each in CALIBRATIONS]
     [4.39, 4.77, 5.87, 8.14]
     """
-    instance("budget", budget, Budget)
     count("measurements", measurements)
     member("calibration", calibration, CALIBRATIONS)
     if budget.delta == 0.0:

@@ -81,14 +81,12 @@ class CompressedGaussianDpEvent(DpEvent):  # type: ignore[misc]
     entries and ``Z`` is standard normal. ``A`` is new for every release and independent of the
     data, of the noise and of all earlier releases.
 
-    Under every relation, the data of two neighbours differ by a vector ``v``, which may depend on
-    earlier releases and not on ``A``. Hence ``m |A v|^2 / |v|^2`` has the ``chi^2_m`` law for every
-    ``v``. Given ``A``, the release is Gaussian with distance ``|A v| / s``. The whole is a public
-    mixture with the hockey-stick divergences
+    It is a public mixture of Gaussian releases with the hockey-stick divergences
 
-        H_gamma = E H_gamma(N(S, 1) || N(0, 1)),    S = (|v| / s) sqrt(chi^2_m / m).
+        H_gamma = E H_gamma(N(S, 1) || N(0, 1)),    S = (|v| / s) sqrt(chi^2_m / m),
 
-    They increase with ``|v|``: the longest ``v`` is the worst case for all ``gamma``, and attained.
+    where ``v`` is the difference of the data, and attained. Proof: :ref:`Accountants, Theorem 15
+    <theory-accountants-15>`.
 
     Attributes
     ----------
@@ -135,7 +133,7 @@ class ObjectivePerturbationDpEvent(DpEvent):  # type: ignore[misc]
 
         U = jacobian + s'^2 / 2 + s' |Z|,    Z ~ N(0, 1).
 
-    The proof is in ``ObjectivePair``.
+    Proof: :ref:`Accountants, Theorem 14 <theory-accountants-14>`.
 
     Attributes
     ----------
@@ -163,15 +161,12 @@ class PublicMixtureDpEvent(DpEvent):  # type: ignore[misc]
     An index ``k`` is drawn with probability ``p_k``, independently of the data, and released. Then
     ``events[k]`` is run on the data. The level of multilevel Monte Carlo is such an index.
 
-    *The joint release.* Let ``(P_k, Q_k)`` be the output laws of ``events[k]`` on two neighbours.
-    The output laws of the mixture are ``sum_k p_k delta_k x P_k`` and ``sum_k p_k delta_k x Q_k``.
-    The terms have disjoint supports, and ``k`` has the same law on both data sets, so that
+    With ``(P_k, Q_k)`` the output laws of ``events[k]`` on two neighbours, the mixture has
 
         H_gamma(P || Q) = sum_k p_k H_gamma(P_k || Q_k)        for every gamma > 0.
 
-    Hence a pair that dominates ``events[k]`` may replace it: the mixture of the dominating pairs in
-    disjoint copies dominates the whole, in each order of the neighbours. The law of its loss is the
-    mixture of the laws of the losses. Dominating pairs compose adaptively, and so does the mixture.
+    The law of its loss is the mixture of the laws of the losses, in each order of the neighbours.
+    Proof: :ref:`Accountants, Theorem 16 <theory-accountants-16>`.
 
     Attributes
     ----------

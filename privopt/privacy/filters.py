@@ -4,17 +4,9 @@ The account of a fixed schedule does not cover a loop with a length, noise or ki
 depends on earlier outputs. A filter is called *before* each release and rejects a release that
 would exceed the budget. The releases that it admits meet the budget, in any order and number.
 
-Proof. Let a release have a cost ``c = mu^2`` that is known before it is run, and let ``b`` be the
-remaining budget. Claim: the remaining releases are ``sqrt(b)``-GDP. By induction on the number of
-releases, the next one costs some ``c <= b``, and the rest is ``sqrt(b - c)``-GDP *for every output*
-of it. The composition theorem for a first release and adaptively chosen further ones is
-
-    G_{sqrt c} (x) G_{sqrt(b - c)} = G_{sqrt b}.
-
-The remaining budget must not depend on the last output. Every finite part of an unending
-interaction has the bound, so the whole has it. General trade-off curves cannot be subtracted, so
-the composition of the curves or loss distributions of adaptively chosen releases is no filter
-(Tran, Koskela, Räisä and Honkela, "f-differential privacy filters", 2026, arXiv:2602.06756).
+Proof: :ref:`Accountants, Theorem 5 <theory-accountants-5>`. General trade-off curves cannot be
+subtracted, so the composition of curves or loss distributions of adaptively chosen releases is no
+filter (Tran, Koskela, Räisä and Honkela 2026, arXiv:2602.06756).
 
 Costs are integer multiples of equal shares of the budget, rounded up. Sums are therefore exact in
 int32 on every device, and the rule is ``spent + cost <= units``.

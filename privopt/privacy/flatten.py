@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.privacy.events import PublicMixtureDpEvent
-from privopt.privacy.numbers import Interval, check_probabilities, is_multiplicity
+from privopt.privacy.numbers import Interval, check_probabilities, is_count
 
 _COMPOSITIONS = (dp.NoOpDpEvent, dp.ComposedDpEvent, dp.SelfComposedDpEvent, PublicMixtureDpEvent)
 _NOISES = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
@@ -32,12 +32,12 @@ def flatten(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
     """Yield the elementary events of a composition with their multiplicities.
 
     The privacy of an adaptive composition depends only on these. No-ops and empty compositions are
-    dropped. An event that cannot be decomposed (for example a composition with an invalid count) is
-    yielded as is; no accountant supports it. Shared subtrees are visited once, so the cost is
-    linear in the number of distinct nodes.
+    dropped. An event that cannot be decomposed (for example a composition with an invalid count, or
+    of more than 1e100 releases) is yielded as is; no accountant supports it. Shared subtrees are
+    visited once, so the cost is linear in the number of distinct nodes.
 
-    Events common to all branches of a public mixture are factored out, because the hockey-stick
-    divergence of ``sum_k p_k (P_k x P)`` equals that of ``(sum_k p_k P_k) x P``.
+    Events common to all branches of a public mixture are factored out (:ref:`Accountants, Theorem
+    16 <theory-accountants-16>`).
     """
     nodes = list(_post_order(event))
     multiplicity: dict[int, int] = defaultdict(int, {id(event): 1})
@@ -49,8 +49,9 @@ def flatten(event: dp.DpEvent) -> Iterator[tuple[dp.DpEvent, int]]:
         for child in events:
             multiplicity[id(child)] += repetitions * multiplicity[id(node)]
     for node, children in nodes:
-        if children is None and multiplicity[id(node)]:
-            yield node, multiplicity[id(node)]
+        count = multiplicity[id(node)]
+        if children is None and count:
+            yield (node, count) if is_count(count) else (repeat(node, count), 1)
 
 
 def first_unsupported(event: dp.DpEvent, supports: Callable[[dp.DpEvent], bool]) -> dp.DpEvent:
@@ -71,11 +72,8 @@ def bounding_events(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     releases with its least noise and its largest rate (less private), or with its most noise and
     its smallest rate (more private).
 
-    A release reveals less with more noise and with a smaller rate. More Gaussian or Laplace noise
-    is post-processing. For the rate ``q``, the divergences ``H_gamma`` of ``(1 - q) Q + q P``
-    against ``Q``, in either order, and of the pair of a replaced record are the mean of the
-    positive part of an affine function of ``q``. They are convex in ``q`` and smallest at
-    ``q = 0``. Domination of every step carries over to the composition.
+    A release reveals less with more noise and with a smaller rate. Proof: :ref:`Accountants,
+    Theorem 17 <theory-accountants-17>`.
     """
     elementary = list(flatten(event))
     if len(elementary) <= _MAX_EVENTS:
@@ -141,7 +139,7 @@ def _children(event: dp.DpEvent) -> _Children | None:
             return (), 0
         case dp.ComposedDpEvent(events=list() | tuple() as events):
             return events, 1
-        case dp.SelfComposedDpEvent(event=child, count=count) if is_multiplicity(count):
+        case dp.SelfComposedDpEvent(event=child, count=count) if is_count(count):
             return (child,), int(count)
         case PublicMixtureDpEvent(events=list() | tuple() as events, probabilities=probabilities):
             return _factor_out_common(events, probabilities)

@@ -20,12 +20,8 @@ Theorem 8; Dong, Roth and Su 2022 (arXiv:1905.02383, Corollary 2.13).
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,23 +31,17 @@ from privopt.arguments import checked
 from privopt.privacy.numbers import (
     Array,
     Interval,
+    U,
     bisect,
     check_alpha,
     check_delta,
     check_epsilon,
-    check_mu,
+    check_non_negative,
     real,
 )
 
-_U = 2.0**-53  # unit roundoff of float64
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
-_TAIL_ERROR = 2.0**-36  # relative, of ndtr at -40 and above
-_SEGMENTS = 8  # of a profile, before the first is halved
-_NOT_CLOSE = "the bounds of the privacy profile are farther apart"
-_MAX_MU = 1e4  # a larger mu is reported as infinite
-
-_Corner: TypeAlias = tuple[float, float]  # epsilon, upper bound of delta
 
 
 @checked
@@ -78,19 +68,19 @@ def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
     >>> round(gaussian_delta(1.0, mu=1.0).upper, 6)
     0.126937
     """
-    epsilon, mu = real("epsilon", epsilon), check_mu(mu)
+    epsilon, mu = real("epsilon", epsilon), check_non_negative("mu", mu)
     if epsilon < 0.0:  # both orders of the pair have the same curve
         rest = gaussian_delta(-epsilon, mu=mu)
         gap, ratio = -math.expm1(epsilon), math.exp(epsilon)
         return Interval(
-            (gap + ratio * rest.lower) * (1.0 - 8 * _U),
-            min(1.0, (gap + ratio * rest.upper) * (1.0 + 8 * _U)),
+            (gap + ratio * rest.lower) * (1.0 - 8 * U),
+            min(1.0, (gap + ratio * rest.upper) * (1.0 + 8 * U)),
         )
     if mu == 0.0 or (math.isinf(epsilon) and not math.isinf(mu)):
         return Interval(0.0, 0.0)
     if math.isinf(mu):
         return Interval(1.0, 1.0)
-    lower, upper = _log_delta(epsilon, mu)
+    lower, upper = log_delta_bounds(epsilon, mu)
     return Interval(
         max(0.0, math.nextafter(math.exp(lower), -1.0)),
         min(1.0, math.nextafter(math.exp(upper), 2.0)),
@@ -109,7 +99,7 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     >>> round(gaussian_epsilon(1e-6, mu=1.0).upper, 4)
     4.8866
     """
-    delta, mu = check_delta(delta), check_mu(mu)
+    delta, mu = check_delta(delta), check_non_negative("mu", mu)
     if mu == 0.0:
         return Interval(0.0, 0.0)
     if delta == 0.0 or math.isinf(mu):
@@ -117,10 +107,10 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     target = math.log(delta)
 
     def enough(epsilon: float) -> bool:
-        return _log_delta(epsilon, mu)[1] <= target
+        return log_delta_bounds(epsilon, mu)[1] <= target
 
     def too_little(epsilon: float) -> bool:
-        return _log_delta(epsilon, mu)[0] >= target
+        return log_delta_bounds(epsilon, mu)[0] >= target
 
     if enough(0.0):
         return Interval(0.0, 0.0)
@@ -183,105 +173,17 @@ def gaussian_trade_off(alpha: npt.ArrayLike, mu: float) -> Array:
     >>> gaussian_trade_off([0.0, 0.05, 1.0], 1.0).round(4).tolist()
     [1.0, 0.7405, 0.0]
     """
-    alpha, mu = check_alpha(alpha), check_mu(mu)
+    alpha, mu = check_alpha(alpha), check_non_negative("mu", mu)
     if math.isinf(mu):
         return np.zeros_like(alpha)
     quantile = ndtri(alpha)
     y = -quantile - mu
-    error = 16 * _U * (2.0 + np.clip(-y, 0.0, 40.0)) * (2.0 + np.clip(abs(quantile), 0, 40) + mu)
+    error = 16 * U * (2.0 + np.clip(-y, 0.0, 40.0)) * (2.0 + np.clip(abs(quantile), 0, 40) + mu)
     curve = np.nextafter(ndtr(y) * (1.0 - np.minimum(error, 1.0)), -1.0)
     return np.where(alpha == 0.0, 1.0, np.maximum(curve, 0.0))
 
 
-def covering_mu(
-    profile: Callable[[float], Interval],
-    largest: float,
-    floor: float = 0.0,
-    *,
-    relative: float = 1e-3,
-    max_points: int = 60,
-) -> Interval:
-    """Return bounds of the smallest ``mu`` with ``profile(x) <= delta(x; mu) + floor``, ``x >= 0``.
-
-    ``profile`` returns certified bounds of a privacy profile. It is convex in ``gamma = e^x`` and
-    at most ``floor`` at ``largest``, where ``largest <= 700``.
-
-    Lower end: the largest ``m`` over the points ``x`` with
-    ``delta(x; m) + floor <= profile(x).lower``. Upper end: between two points the profile is
-    below the chord of its upper bounds, and ``delta(.; mu)``, convex in ``gamma`` with the slope
-    ``-Phi(-x/mu - mu/2)``, above its tangents at both points. Two tangents above the chord prove
-    ``mu`` for the segment. The segment with the largest proved ``mu`` is halved until the ends
-    differ by the factor ``1 + relative``, or ``max_points`` have been evaluated.
-    """
-    lower = limit = 0.0  # limit: no number of points brings the upper end below it
-
-    def evaluate(x: float) -> float:
-        nonlocal lower, limit
-        bounds = profile(x)
-        least, most = (min((end - floor) * (1.0 - 4 * _U), 1.0 - _U) for end in bounds)
-        lower = max(lower, gaussian_mu(x, least)) if least > 0.0 else lower
-        limit = max(limit, gaussian_mu(x, most)) if most > 0.0 else limit
-        return bounds.upper
-
-    grid = [largest * i / _SEGMENTS for i in range(_SEGMENTS + 1)]
-    tops = [evaluate(x) for x in grid[:-1]] + [floor]
-    corners = list(zip(grid, tops, strict=True))
-    heap = [(-_segment_mu(*ends, floor), *ends) for ends in pairwise(corners)]
-    heapq.heapify(heap)
-    for _ in range(max_points - _SEGMENTS):
-        upper, start, end = heap[0]
-        middle = 0.5 * (start[0] + end[0])
-        if -upper <= limit * (1.0 + relative) or middle in (start[0], end[0]):
-            break
-        corner = middle, min(evaluate(middle), start[1])
-        heapq.heapreplace(heap, (-_segment_mu(start, corner, floor), start, corner))
-        heapq.heappush(heap, (-_segment_mu(corner, end, floor), corner, end))
-    upper = -heap[0][0]
-    close = upper <= lower * (1.0 + 2.0 * relative)
-    return Interval(min(lower, upper), upper, "" if close else _NOT_CLOSE)
-
-
-def _segment_mu(left: _Corner, right: _Corner, floor: float) -> float:
-    """Return a ``mu`` that is proved between two corners, within 1e-6 of the smallest such one."""
-    if left[1] <= floor:
-        return 0.0
-    outside, inside = 0.0, 1e-8
-    while not _covers(inside, left, right, floor):
-        outside, inside = inside, 2.0 * inside
-        if inside > _MAX_MU:
-            return math.inf
-    while inside > outside * (1.0 + 1e-6) and inside > 1e-8:
-        middle = 0.5 * (inside + outside)
-        if _covers(middle, left, right, floor):
-            inside = middle
-        else:
-            outside = middle
-    return inside
-
-
-def _covers(mu: float, left: _Corner, right: _Corner, floor: float) -> bool:
-    """Return True if two tangents of ``delta(.; mu) + floor`` prove that it is above the chord."""
-    (a, top_a), (b, top_b) = left, right
-    above_a, above_b = (
-        (math.exp(_log_delta(x, mu)[0]) + floor) * (1.0 - 8 * _U) - top * (1.0 + 8 * _U)
-        for x, top in (left, right)
-    )
-    if above_a < 0.0 or above_b < 0.0:
-        return False
-    width = math.exp(a) * math.expm1(b - a)
-    tail_a, tail_b = (float(ndtr(-(x / mu + 0.5 * mu))) for x in (a, b))
-    slope_a = -tail_a * (1.0 + _TAIL_ERROR) - 1e-300  # rounded away from zero,
-    slope_b = -max(0.0, tail_b * (1.0 - _TAIL_ERROR) - 1e-300)  # and towards zero
-    chord = (top_b - top_a) / width
-    fall, rise = slope_a - chord, slope_b - chord
-    if fall >= 0.0 or rise <= 0.0:
-        return True
-    crossing = min(max((above_a - above_b + rise * width) / (rise - fall), 0.0), width)
-    rounding = _TAIL_ERROR * (top_a + (abs(slope_a) + abs(chord)) * crossing)
-    return above_a + fall * crossing >= rounding
-
-
-def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
+def log_delta_bounds(epsilon: float, mu: float) -> tuple[float, float]:
     """Return bounds of ``ln delta(epsilon; mu)`` for finite ``epsilon >= 0`` and ``mu > 0``.
 
     The error bound ``8u [(2 + |a|)(2 + b) + |ln delta|]`` covers the rounding of ``a`` (``2ub``,
@@ -289,11 +191,11 @@ def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     logarithms here and in comparisons of the caller.
     """
     a, b = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
-    slack = 4 * _U * b  # more than twice the rounding error of a
+    slack = 4 * U * b  # more than twice the rounding error of a
     if math.isinf(a) or a - slack > 39.0:  # delta < Phi(-39) < e^-764, below every float64
         return -math.inf, -750.0
     if a + slack < -20.0:  # 1 - delta < 2 Phi(-20) < e^-202
-        return -_U, 0.0
+        return -U, 0.0
     if slack > 1.0:
         return -math.inf, 0.0
     if mu <= 1.0:
@@ -302,7 +204,7 @@ def _log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     else:
         mills = float(_mills_ratio(a) - _mills_ratio(b))
     value = math.log(mills) - 0.5 * a * a - 0.5 * math.log(2.0 * math.pi)
-    error = 8 * _U * ((2.0 + abs(a)) * (2.0 + b) - value)
+    error = 8 * U * ((2.0 + abs(a)) * (2.0 + b) - value)
     return value - error, min(0.0, value + error)
 
 

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TypeVar, overload
+from typing import TypeAlias, TypeVar, overload
 
 import attr
 import dp_accounting as dp
@@ -41,8 +41,8 @@ from privopt.privacy.accountants import (
 )
 from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, freeze
 from privopt.privacy.flatten import bounding_events, combine_bounds, first_unsupported
-from privopt.privacy.gaussian import covering_mu, gaussian_mu
-from privopt.privacy.mechanisms.base import group_event, release_of, unsampled_mu
+from privopt.privacy.mechanisms.base import group_event, release_of
+from privopt.privacy.mu import smallest_mu
 from privopt.privacy.numbers import (
     Array,
     Interval,
@@ -50,14 +50,12 @@ from privopt.privacy.numbers import (
     check_count,
     check_epsilon,
     check_target_delta,
+    intersection,
     invalid_parameter,
 )
 from privopt.spec import Budget, Relation
 
 _RELATIVE_WIDTH = 2.0 * ACCURACY  # further accountants would not improve such an interval
-_MAX_EXPONENT = 700.0  # the exponential is a float64
-_SMALL_DELTAS = (1e-200, 1e-100, 1e-12)
-_UNBOUNDED = "the privacy loss is unbounded; the upper end ignores sampling"
 _NOT_TIGHT = "no accountant proves ends that are closer"
 _FINER_ACCURACIES = (1e-5, 1e-6, 1e-7, 1e-8)
 _DP_RELATIONS = {
@@ -171,10 +169,9 @@ class Guarantee:
 
             mu = inf {m : delta(x) <= delta(x; m) + delta for all x >= 0}.
 
-        For ``delta = 0`` this is ``mu``-Gaussian DP: no test of neighbours has a smaller type-II
-        error than the best test of ``N(0, 1)`` against ``N(mu, 1)``. It depends on events of
-        arbitrarily small probability. Poisson-sampled Gaussian steps have the ``mu`` of the steps
-        without sampling, for any sampling rate. A ``delta`` such as 1e-10 excludes these events.
+        For ``delta = 0`` this is ``mu``-Gaussian DP, which depends on events of arbitrarily small
+        probability: Poisson-sampled Gaussian steps have the ``mu`` of the steps without sampling,
+        for any sampling rate. A ``delta`` such as 1e-10 excludes these events.
 
         Parameters
         ----------
@@ -197,8 +194,8 @@ class Guarantee:
 
         Source: Dong, Roth and Su 2022 (arXiv:1905.02383), Proposition 2.12, for the duality of
         profile and trade-off curve; Gomez, Kulynych, Kaissis, Calmon, Hayes, Balle and Honkela 2025
-        (arXiv:2503.10945), for ``mu`` in reports. The bounds are those of
-        ``privopt.privacy.gaussian.covering_mu``.
+        (arXiv:2503.10945), for ``mu`` in reports. Bounds and proof: :ref:`Accountants, Theorem 4
+        <theory-accountants-4>`.
 
         Examples
         --------
@@ -211,24 +208,8 @@ class Guarantee:
         >>> round(run.mu().upper, 3), round(run.mu(delta=1e-10).upper, 2)
         (10.0, 0.34)
         """
-        floor = check_target_delta(delta)
-        gaussian = GaussianDP()
-        if floor == 0.0 and gaussian.supports(self.event, self.relation):
-            return gaussian.distance(self.event, self.relation)
-        largest = self.epsilon(floor).upper
-        if largest <= _MAX_EXPONENT:
-            result = covering_mu(self.delta, largest, floor)
-        elif self.epsilon(floor or _SMALL_DELTAS[0]).lower == math.inf:
-            return Interval(math.inf, math.inf)
-        else:  # the profile is bounded from below at a few points, and above a larger floor
-            points = [(self.epsilon(each).lower, each) for each in _SMALL_DELTAS if each > floor]
-            proofs = [gaussian_mu(x, each - floor) for x, each in points if x > 0.0]
-            if floor < _SMALL_DELTAS[-1]:
-                proofs.append(self.mu(_SMALL_DELTAS[-1]).lower)
-            result = Interval(max(proofs, default=0.0), math.inf, _UNBOUNDED)
-        upper = min(result.upper, unsampled_mu(self.event, self.relation))
-        lower = min(result.lower, upper)
-        return Interval(lower, upper, result.reason if upper > 1.001 * lower else "")
+        at = check_target_delta(delta)
+        return smallest_mu(self.event, self.relation, at, self.epsilon, self.delta)
 
     @property
     def cites(self) -> tuple[str, ...]:
@@ -340,8 +321,7 @@ def _intersect(proofs: Iterator[Interval], worst: float) -> Interval:
     """Return the intersection of the bounds with ``[0, worst]``; stop once it is narrow."""
     best = Interval(0.0, worst)
     for proof in proofs:
-        reason = best.reason or proof.reason
-        best = Interval(max(best.lower, proof.lower), min(best.upper, proof.upper), reason)
+        best = replace(intersection((best, proof)), reason=best.reason or proof.reason)
         if best.width == 0.0 or best.width <= _RELATIVE_WIDTH * best.upper < math.inf:
             return replace(best, reason="")
     return best if best.reason else replace(best, reason=_NOT_TIGHT)
@@ -398,6 +378,8 @@ def _translate(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
     if isinstance(event, _WRAPPERS):
         return attr.evolve(event, event=_translate(event.event, relation))
     release = release_of(event)
+    if release is not None and release.neutral:
+        return event
     translated = None if release is None else release.exported(relation)
     if translated is None:
         raise ValueError(f"event must have an equivalent in dp-accounting, got {shown(event)}")
@@ -405,6 +387,8 @@ def _translate(event: dp.DpEvent, relation: Relation) -> dp.DpEvent:
 
 
 Answer = TypeVar("Answer")
+_Relation: TypeAlias = Relation | str
+_Accountant: TypeAlias = Respondent[object, object] | str | None
 
 
 class UnsupportedEventError(ValueError):
@@ -438,24 +422,19 @@ def find_accountant(
 
 def check_supported(
     event: dp.DpEvent, relation: Relation, accountants: Sequence[Respondent[object, object]]
-) -> tuple[dp.DpEvent, dp.DpEvent]:
-    """Return ``bounding_events(event)``; raise UnsupportedEventError if no accountant supports it.
-
-    The message names the unsupported part.
-    """
-    ends = bounding_events(event)
+) -> None:
+    """Raise UnsupportedEventError, which names the unsupported part, if no accountant applies."""
 
     def supported(part: dp.DpEvent) -> bool:
         return any(each.supports(part, relation) for each in accountants)
 
-    if not all(supported(each) for each in ends):
+    if not all(supported(each) for each in bounding_events(event)):
         one = len(accountants) == 1
         subject = f"{accountants[0].name} does not support" if one else "no accountant supports"
         part = first_unsupported(event, supported)
         reason = f": {invalid_parameter(part)}" if invalid_parameter(part) else ""
         kind = type(part).__name__
         raise UnsupportedEventError(f"{subject} {kind} under {relation.value}{reason}")
-    return ends
 
 
 def _normalise(name: str) -> str:
@@ -482,22 +461,14 @@ def supports(
 @checked
 @overload
 def epsilon(
-    event: dp.DpEvent, delta: float, *, relation: Relation | str, accountant: str | None = None
+    event: dp.DpEvent, delta: float, *, relation: _Relation, accountant: str | None = None
 ) -> Interval: ...
 @overload
 def epsilon(
-    event: dp.DpEvent,
-    delta: float,
-    *,
-    relation: Relation | str,
-    accountant: Respondent[Answer, object],
+    event: dp.DpEvent, delta: float, *, relation: _Relation, accountant: Respondent[Answer, object]
 ) -> Answer: ...
 def epsilon(
-    event: dp.DpEvent,
-    delta: float,
-    *,
-    relation: Relation | str,
-    accountant: Respondent[object, object] | str | None = None,
+    event: dp.DpEvent, delta: float, *, relation: _Relation, accountant: _Accountant = None
 ) -> object:
     """Return the smallest ``epsilon`` for which ``event`` is ``(epsilon, delta)``-DP.
 
@@ -533,31 +504,27 @@ def epsilon(
     0.95
     """
     delta = check_target_delta(delta)
-    selected, guarantee, ends = _resolve(event, relation, accountant)
+    selected, guarantee = _resolve(event, relation, accountant)
     if selected is None:
-        return combine_bounds(lambda each: Guarantee(each, guarantee.relation).epsilon(delta), ends)
+        return guarantee.epsilon(delta)
     return selected.epsilon(guarantee.event, guarantee.relation, delta)
 
 
 @checked
 @overload
 def delta(
-    event: dp.DpEvent, epsilon: float, *, relation: Relation | str, accountant: str | None = None
+    event: dp.DpEvent, epsilon: float, *, relation: _Relation, accountant: str | None = None
 ) -> Interval: ...
 @overload
 def delta(
     event: dp.DpEvent,
     epsilon: float,
     *,
-    relation: Relation | str,
+    relation: _Relation,
     accountant: Respondent[Answer, object],
 ) -> Answer: ...
 def delta(
-    event: dp.DpEvent,
-    epsilon: float,
-    *,
-    relation: Relation | str,
-    accountant: Respondent[object, object] | str | None = None,
+    event: dp.DpEvent, epsilon: float, *, relation: _Relation, accountant: _Accountant = None
 ) -> object:
     """Return the smallest ``delta`` for which ``event`` is ``(epsilon, delta)``-DP.
 
@@ -569,35 +536,27 @@ def delta(
     0.1269
     """
     epsilon = check_epsilon(epsilon)
-    selected, guarantee, ends = _resolve(event, relation, accountant)
+    selected, guarantee = _resolve(event, relation, accountant)
     if selected is None:
-        return combine_bounds(lambda each: Guarantee(each, guarantee.relation).delta(epsilon), ends)
+        return guarantee.delta(epsilon)
     return selected.delta(guarantee.event, guarantee.relation, epsilon)
 
 
 @checked
 @overload
 def trade_off(
-    event: dp.DpEvent,
-    alphas: npt.ArrayLike,
-    *,
-    relation: Relation | str,
-    accountant: str | None = None,
+    event: dp.DpEvent, alphas: npt.ArrayLike, *, relation: _Relation, accountant: str | None = None
 ) -> Array: ...
 @overload
 def trade_off(
     event: dp.DpEvent,
     alphas: npt.ArrayLike,
     *,
-    relation: Relation | str,
+    relation: _Relation,
     accountant: Respondent[object, Answer],
 ) -> Answer: ...
 def trade_off(
-    event: dp.DpEvent,
-    alphas: npt.ArrayLike,
-    *,
-    relation: Relation | str,
-    accountant: Respondent[object, object] | str | None = None,
+    event: dp.DpEvent, alphas: npt.ArrayLike, *, relation: _Relation, accountant: _Accountant = None
 ) -> object:
     """Return a lower bound of the type-II error of every test of neighbours at level ``alphas``.
 
@@ -611,17 +570,17 @@ def trade_off(
     [1.0, 0.25, 0.0]
     """
     values = check_alpha(alphas, "alphas")
-    selected, guarantee, ends = _resolve(event, relation, accountant)
+    selected, guarantee = _resolve(event, relation, accountant)
     if selected is None:
-        return Guarantee(ends[0], guarantee.relation).trade_off(values)
+        return guarantee.trade_off(values)
     return selected.trade_off(guarantee.event, guarantee.relation, values)
 
 
 def _resolve(
-    event: dp.DpEvent, relation: Relation | str, accountant: Respondent[object, object] | str | None
-) -> tuple[Respondent[object, object] | None, Guarantee, tuple[dp.DpEvent, dp.DpEvent]]:
-    """Return the accountant, the checked guarantee and its ``bounding_events``."""
+    event: dp.DpEvent, relation: _Relation, accountant: _Accountant
+) -> tuple[Respondent[object, object] | None, Guarantee]:
+    """Return the accountant and the guarantee; raise if no accountant supports the event."""
     guarantee = Guarantee(event, Relation.named("relation", relation))
     selected = None if accountant is None else find_accountant(accountant)
-    accountants = ACCOUNTANTS if selected is None else (selected,)
-    return selected, guarantee, check_supported(event, guarantee.relation, accountants)
+    check_supported(event, guarantee.relation, ACCOUNTANTS if selected is None else (selected,))
+    return selected, guarantee

@@ -1,8 +1,4 @@
-"""Checks of privacy parameters, certified intervals and rounding, large sums, and root finding.
-
-A composition may contain 10^400 releases, and a privacy loss may be 1e-400. Such values are
-neither errors nor zero.
-"""
+"""Checks of privacy parameters, certified intervals and rounding, sums, and root finding."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fractions import Fraction
 from numbers import Integral, Real
 from typing import TypeAlias, TypeGuard
 
@@ -20,7 +15,9 @@ import numpy.typing as npt
 from privopt.arguments import checked, shown
 
 Array: TypeAlias = npt.NDArray[np.float64]
+U = 2.0**-53  # unit roundoff of float64
 _MIN_DELTA = 1e-300
+_MAX_COUNT = 10**100  # releases; squares of their privacy loss stay in the range of float64
 _SMALLEST_NOISE = 2.0**-80  # such noise is a subnormal float32 with probability 2^-46
 SMALLEST = 2.0**-960
 """Replaces every smaller positive loss; far above the subnormal numbers of float64."""
@@ -66,11 +63,11 @@ def check_target_delta(delta: object) -> float:
     return value
 
 
-def check_mu(mu: object) -> float:
-    """Return a Gaussian distance in ``[0, inf]``."""
-    value = real("mu", mu)
+def check_non_negative(name: str, number: object) -> float:
+    """Return a number in ``[0, inf]``."""
+    value = real(name, number)
     if value < 0.0:
-        raise ValueError(f"mu must be non-negative, got {shown(mu)}")
+        raise ValueError(f"{name} must be non-negative, got {shown(number)}")
     return value
 
 
@@ -97,8 +94,10 @@ def check_alpha(alpha: npt.ArrayLike, name: str = "alpha") -> Array:
 
 def check_count(name: str, value: object) -> int:
     """Return a number of repetitions."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
+    if not _is_whole(value):
         raise ValueError(f"{name} must be a non-negative integer, got {shown(value)}")
+    if not is_count(value):
+        raise ValueError(f"{name} must be at most 1e100, got {shown(value)}")
     return int(value)
 
 
@@ -159,6 +158,12 @@ class Interval:
         return self.lower <= x <= self.upper
 
 
+def intersection(intervals: Iterable[Interval]) -> Interval:
+    """Return the bounds that follow from several ones of the same number."""
+    lower, upper = zip(*intervals, strict=True)
+    return Interval(max(lower), min(upper))
+
+
 @checked
 def round_up(x: float) -> float:
     """Return the smallest float32 number that is not below ``x``, as a Python float.
@@ -205,38 +210,13 @@ def next_up(x: float) -> float:
     return math.nextafter(x, math.inf) if x else 0.0
 
 
-def multiply(count: int, value: float) -> float:
-    """Return ``count * value`` to a relative ``2^-51``; infinite only beyond float64.
-
-    The product is zero if one factor is zero, even if the other is infinite.
-    """
-    if count == 0 or value == 0.0 or math.isinf(value):
-        return 0.0 if count == 0 else value
-    try:
-        return count * value
-    except OverflowError:
-        pass
-    try:
-        return float(Fraction(value) * count)
-    except OverflowError:
-        return math.copysign(math.inf, value)
-
-
 def weighted_sum(parts: Iterable[tuple[float, int]]) -> float:
     """Return ``sum of count * value``, to a relative ``2^-50`` if all terms have the same sign."""
-    terms = [multiply(count, each) for each, count in parts]
+    terms = [count * each for each, count in parts]
     try:
         return math.fsum(terms)
     except OverflowError:  # of a partial sum
         return math.copysign(math.inf, max(terms, key=abs))
-
-
-def square_root(count: int) -> float:
-    """Return ``sqrt(count)``, to a relative ``2^-52``; infinite only beyond float64."""
-    try:
-        return math.sqrt(count)
-    except OverflowError:
-        return multiply(math.isqrt(count), 1.0)
 
 
 def half_square(shift: float) -> float:
@@ -306,8 +286,6 @@ def false_position(
 
 
 SUM_TOLERANCE = 1e-9  # largest difference between a sum of probabilities and one
-_MAX_MULTIPLICITY = 2**1022  # its inverse is a normal number
-_U = 2.0**-53  # unit roundoff of float64
 
 
 def is_noise(value: object) -> TypeGuard[float]:
@@ -325,14 +303,13 @@ def is_rate(value: object) -> TypeGuard[float]:
     return is_noise(value) and float(value) <= 1.0
 
 
-def is_multiplicity(value: object) -> TypeGuard[int]:
-    """Return True if ``value`` is a non-negative integer."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
-
-
 def is_count(value: object) -> TypeGuard[int]:
-    """Return True if ``value`` is a non-negative integer below 2^1022."""
-    return is_multiplicity(value) and int(value) < _MAX_MULTIPLICITY
+    """Return True if ``value`` is a non-negative integer, at most 1e100."""
+    return _is_whole(value) and int(value) <= _MAX_COUNT
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def is_batch(size: object, batch: object) -> bool:
@@ -364,30 +341,31 @@ def check_probabilities(probabilities: object) -> tuple[list[float], float] | No
     weights = [float(each) for each in probabilities]
     total = math.fsum(weights)
     missing = 1.0 - total
-    if abs(missing) <= 2 * _U * (1 + len(weights)):
+    if abs(missing) <= 2 * U * (1 + len(weights)):
         return [min(1.0, weight / total) for weight in weights], 0.0
     if not 0.0 < missing <= SUM_TOLERANCE:
         return None
     return weights, math.nextafter(missing, 1.0)
 
 
-def _is_distribution(probabilities: object) -> bool:
-    return check_probabilities(probabilities) is not None
-
-
-_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
-    "noise_multiplier": (is_noise, "be non-negative"),
-    "sampling_probability": (is_rate, "lie in [0, 1]"),
-    "noise_parameter": (is_rate, "lie in [0, 1]"),
-    "probabilities": (_is_distribution, "lie in [0, 1] and add up to 1"),
-    "count": (is_multiplicity, "be a non-negative integer"),
-}
+_RULES: tuple[tuple[str, Callable[[object], bool], str], ...] = (
+    ("noise_multiplier", is_noise, "be non-negative"),
+    ("sampling_probability", is_rate, "lie in [0, 1]"),
+    ("noise_parameter", is_rate, "lie in [0, 1]"),
+    (
+        "probabilities",
+        lambda each: check_probabilities(each) is not None,
+        "lie in [0, 1] and add up to 1",
+    ),
+    ("count", _is_whole, "be a non-negative integer"),
+    ("count", is_count, "be at most 1e100"),
+)
 
 
 def invalid_parameter(event: object) -> str:
     """Return a message about an invalid parameter of ``event`` or of its inner events, or ""."""
     while event is not None:
-        for name, (holds, rule) in _RULES.items():
+        for name, holds, rule in _RULES:
             value = getattr(event, name, None)
             if hasattr(event, name) and not holds(value):
                 return f"{name} must {rule}, got {shown(value)}"

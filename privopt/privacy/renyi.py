@@ -2,29 +2,19 @@
 
 A mechanism with ``D_alpha <= rho`` between neighbours has, for every ``epsilon >= 0``,
 
-    ln delta <= (alpha - 1)(rho - epsilon) + (alpha - 1) ln(alpha - 1) - alpha ln alpha,
+    ln delta <= (alpha - 1)(rho - epsilon) + (alpha - 1) ln(alpha - 1) - alpha ln alpha.
 
-because ``(1 - e^-x)_+ <= e^((alpha-1) x) (alpha-1)^(alpha-1) / alpha^alpha``. Solved for epsilon:
+Solved for epsilon:
 
     epsilon = rho + ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1),
 
-or zero if that is negative. Mironov's earlier conversion omits all terms in ``alpha`` alone.
-
-The lossless conversion of one order also uses ``E_Q dP/dQ = 1``. For every ``beta >= 0`` and
-``lam > 0``, let ``c`` be the smallest number with
-``(x - e^epsilon)_+ <= lam x^alpha - beta (x - 1) + c`` for all ``x >= 0``. It proves
-``delta <= lam e^((alpha-1) rho) + c``. The curve touches the left side at ``x_0`` and at
-``x_1 = x_0 (1 + 1/beta)^(1/(alpha-1))``. With ``r = ln(1 + 1/beta)``,
+or zero if that is negative. Mironov's earlier conversion omits all terms in ``alpha`` alone. The
+lossless conversion of one order also uses ``E_Q dP/dQ = 1``: with ``r = ln(1 + 1/beta)``,
 
     delta <= beta (expm1((alpha - 1)(rho - ln x_0)) / alpha - (1 - 1/alpha)(1 - x_0)),
-    x_0 = min(1, e^epsilon alpha / ((alpha - 1) e^s (1 + beta (1 - e^-s)))),   s = r / (alpha - 1).
+    x_0 = min(1, e^epsilon alpha / ((alpha - 1) e^s (1 + beta (1 - e^-s)))),   s = r / (alpha - 1),
 
-By convex duality, the minimum over ``beta`` is the exact maximum. A slope ``beta < 0`` helps if
-``rho - epsilon >= ln(alpha / (alpha - 1))``, and gives ``delta <= 1 - e^(epsilon - rho)``.
-
-Sources: Mironov 2017 (arXiv:1702.07476), Proposition 3; Canonne, Kamath and Steinke 2020
-(arXiv:2004.00010), Proposition 12; Asoodeh, Liao, Calmon, Kosut and Sankar 2020 (arXiv:2001.05990),
-Theorem 2, for the lossless one.
+for every ``beta >= 0``. Proof and sources: :ref:`Accountants, Theorem 9 <theory-accountants-9>`.
 """
 
 from __future__ import annotations
@@ -37,7 +27,13 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from privopt.arguments import shown
-from privopt.privacy.numbers import Array, check_delta, check_epsilon, real, real_array
+from privopt.privacy.numbers import (
+    Array,
+    check_delta,
+    check_epsilon,
+    check_non_negative,
+    real_array,
+)
 
 _LARGEST = 700.0  # largest epsilon whose exponential is a float
 _SLACK = 2.0**-50  # relative, of every term of a sum: each is within four units of 2^-53
@@ -137,7 +133,11 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
 
     Source: Bun and Steinke 2016 (arXiv:1605.02065), Proposition 1.3, for the second form.
     """
-    rho, xi, delta = _non_negative("rho", rho), _non_negative("xi", xi), check_delta(delta)
+    rho, xi, delta = (
+        check_non_negative("rho", rho),
+        check_non_negative("xi", xi),
+        check_delta(delta),
+    )
     if rho == 0.0 or math.isinf(rho + xi):
         return rho + xi
     if delta == 0.0:
@@ -154,7 +154,11 @@ def zcdp_epsilon(rho: float, delta: float, xi: float = 0.0) -> float:
 
 def zcdp_delta(rho: float, epsilon: float, xi: float = 0.0) -> float:
     """Return ``delta`` at ``epsilon`` of a mechanism with ``D_alpha <= xi + rho alpha``."""
-    rho, xi, epsilon = _non_negative("rho", rho), _non_negative("xi", xi), check_epsilon(epsilon)
+    rho, xi, epsilon = (
+        check_non_negative("rho", rho),
+        check_non_negative("xi", xi),
+        check_epsilon(epsilon),
+    )
     if rho == 0.0 and epsilon >= xi:
         return 0.0
     if math.isinf(rho + xi):
@@ -246,13 +250,6 @@ def _check(orders: npt.ArrayLike, divergences: npt.ArrayLike) -> tuple[Array, Ar
             f"divergences must be non-negative, one for each order, got {shown(divergences)}"
         )
     return alphas, bounds
-
-
-def _non_negative(name: str, value: object) -> float:
-    number = real(name, value)
-    if number < 0.0:
-        raise ValueError(f"{name} must be non-negative, got {shown(value)}")
-    return number
 
 
 _POINTS = 9

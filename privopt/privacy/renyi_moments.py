@@ -1,32 +1,13 @@
 """Rényi divergences by sums and quadrature, with certified errors and without cancellation.
 
-*Moments.* With ``L = ln(P/Q)``, the moment exceeds one by sums of non-negative terms:
+With ``L = ln(P/Q)``, the moment exceeds one by sums of non-negative terms:
 
     int P^a Q^(1-a) - 1 = (a - 1) int Q chi(P/Q) + int P psi((a - 1) L),
     chi(r) = r ln r - r + 1,    psi(x) = e^x - 1 - x.
 
-A divergence of 1e-20 therefore has the same relative accuracy as one of order one, also for orders
-close to one and for outcomes whose losses cancel.
-
-*Quadrature for mixtures of Gaussians.* In units of the noise, one sampled record shifts the output
-by ``s``, and ``r(y) = 1 - q + q e^(s y - s^2/2)`` is the ratio of ``(1 - q) N(0, 1) + q N(s, 1)``
-to ``N(0, 1)``. Poisson sampling at rate ``q`` compares this mixture with ``N(0, 1)`` (a record
-added or removed), or with its mirror image of mean ``-q s`` (a record replaced).
-
-The trapezoid rule integrates over the line. Its error bound is a theorem: for ``f`` analytic in the
-strip ``|Im y| < a`` with ``int |f(y + ib)| dy <= M`` there, the error of step ``h`` is at most
-``2M / (e^(2 pi a / h) - 1)``. Since ``|r(y + ib)| <= r(y)`` and
-``|phi(y + ib)| <= e^(b^2/2) phi(y)``, the moment times ``e^(a^2/2)`` is such an ``M``. A
-denominator ``r(-y)^(alpha - 1)`` adds the factor ``cos(a s / 2)^(1 - alpha)``. The strip ends at
-the zeros of ``r``, at ``a = pi / s``, unless the power is an integer and there is no denominator.
-
-The mass beyond the nodes is at most ``e^-digits`` of the moment. To the right of ``alpha s`` (of
-``(alpha + (alpha - 1) q) s`` for the mirrored pair) the logarithm of the integrand decreases at
-least as fast as that of a Gaussian. Far to the left the integrand is at most ``alpha phi``.
-
-Source: Trefethen and Weideman, "The exponentially convergent trapezoidal rule", SIAM Review 2014,
-Theorem 5.1; Trefethen, "Approximation theory and approximation practice", Theorem 19.3, for the
-Gauss-Legendre panels of the half-line.
+For sampled Gaussian noise, in units of the noise, one record shifts the output by ``s``, and
+``r(y) = 1 - q + q e^(s y - s^2/2)`` is the ratio of ``(1 - q) N(0, 1) + q N(s, 1)`` to ``N(0, 1)``.
+The errors of the quadratures are theorems: :ref:`Accountants, Theorem 10 <theory-accountants-10>`.
 """
 
 from __future__ import annotations
@@ -38,9 +19,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.numbers import SMALLEST, Array
+from privopt.privacy.numbers import SMALLEST, Array, U
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_EXPONENT = 500.0  # larger ones are summed in log space, where subtracting one has no effect
 _CELLS = 500_000
 # chi(1 + u) = u^2 sum_k (-u)^k / ((k + 1)(k + 2)), and psi(x) = x^2 sum_k x^k / (k + 2)!
@@ -80,43 +60,29 @@ def upper_log_moment(
     base, top = np.exp(log_base), np.exp(log_base + log_ratio)
     chi = base * u * u * np.polynomial.polynomial.polyval(-u, _CHI)
     divergence = float(np.sum(np.where(small, chi, top * log_ratio - top + base)))
+
+    def moments(orders: Array) -> Array:
+        x = (orders - 1.0)[:, None] * log_ratio
+        exponent = x + (log_base + log_ratio)
+        peak = np.max(exponent, axis=1)
+        large = peak > _MAX_EXPONENT
+        moment = np.empty_like(orders)
+        if np.any(large):
+            peaks = peak[large]
+            total = np.sum(np.exp(exponent[large] - peaks[:, None]), axis=1)
+            moment[large] = math.log(factor) + peaks + np.log(total) + slack + 2.0 * error
+            x, exponent = x[~large], exponent[~large]
+        rest = orders[~large]
+        near = np.abs(x) <= 0.5
+        values = np.exp(exponent) - top * (1.0 + x)
+        values[near] = np.broadcast_to(top, x.shape)[near] * _near_psi(x[near])
+        above_one = (rest - 1.0) * divergence + np.sum(values, axis=1)
+        error_term = error * (above_one + 2.0 + 2.0 * rest)
+        moment[~large] = np.log1p(factor * (above_one * (1.0 + slack) + error_term))
+        return moment
+
     rows = max(1, _CELLS // log_base.size)
-    return np.concatenate(
-        [
-            _rows(orders[i : i + rows], log_base, log_ratio, top, divergence, slack, error, factor)
-            for i in range(0, orders.size, rows)
-        ]
-    )
-
-
-def _rows(
-    orders: Array,
-    log_base: Array,
-    log_ratio: Array,
-    top: Array,
-    divergence: float,
-    slack: float,
-    error: float,
-    factor: float,
-) -> Array:
-    x = (orders - 1.0)[:, None] * log_ratio
-    exponent = x + (log_base + log_ratio)
-    peak = np.max(exponent, axis=1)
-    large = peak > _MAX_EXPONENT
-    moment = np.empty_like(orders)
-    if np.any(large):
-        peaks = peak[large]
-        total = np.sum(np.exp(exponent[large] - peaks[:, None]), axis=1)
-        moment[large] = math.log(factor) + peaks + np.log(total) + slack + 2.0 * error
-        x, exponent = x[~large], exponent[~large]
-    rest = orders[~large]
-    near = np.abs(x) <= 0.5
-    values = np.exp(exponent) - top * (1.0 + x)
-    values[near] = np.broadcast_to(top, x.shape)[near] * _near_psi(x[near])
-    above_one = (rest - 1.0) * divergence + np.sum(values, axis=1)
-    error_term = error * (above_one + 2.0 + 2.0 * rest)
-    moment[~large] = np.log1p(factor * (above_one * (1.0 + slack) + error_term))
-    return moment
+    return np.concatenate([moments(orders[i : i + rows]) for i in range(0, orders.size, rows)])
 
 
 def psi(x: Array) -> Array:
@@ -153,15 +119,15 @@ def swapped_divergence(
     loss: float, rare: float, common: float, deficit: float, orders: Array
 ) -> Array:
     """Return ``D_alpha`` of two outcomes, if the neighbour swaps their probabilities."""
-    loss *= 1.0 + 8 * _U
+    loss *= 1.0 + 8 * U
     moment = upper_log_moment(
         orders,
         np.array([rare, common]),
         np.array([loss, -loss]),
         np.array([math.expm1(min(loss, 1.0)), deficit]),
-        slack=_U * (64.0 + 8.0 * float(np.max(orders)) * min(loss, 800.0)),
+        slack=U * (64.0 + 8.0 * float(np.max(orders)) * min(loss, 800.0)),
     )
-    divergence = np.minimum(moment / (orders - 1.0) * (1.0 + 8 * _U), loss)
+    divergence = np.minimum(moment / (orders - 1.0) * (1.0 + 8 * U), loss)
     return np.maximum(divergence, SMALLEST)
 
 
@@ -299,7 +265,7 @@ def _panel_error(half: float, strip: float, length: float) -> float:
 def _slack(q: float, s: float, alphas: Array, right: float, nodes: int) -> float:
     """Return a bound of the relative rounding error of one term."""
     exponent = 2.0 - math.log(q) - math.log1p(-q) + s * right + s * s
-    return _U * (8.0 * (float(alphas[-1]) * exponent + right * right) + nodes + 64.0)
+    return U * (8.0 * (float(alphas[-1]) * exponent + right * right) + nodes + 64.0)
 
 
 def _one_by_one(method: Method, q: float, s: float, alphas: Array) -> Array:
@@ -317,13 +283,13 @@ def _minkowski(q: float, s: float, alphas: Array) -> Array:
     log-convex.
     """
     whole = math.log(q) + (alphas - 1.0) * (0.5 * s * s)
-    bound = alphas * np.logaddexp(math.log1p(-q), whole) * (1.0 + 32 * _U) + alphas * 32 * _U
+    bound = alphas * np.logaddexp(math.log1p(-q), whole) * (1.0 + 32 * U) + alphas * 32 * U
     floor = math.floor(alphas[0])
     if alphas.size == 1 and floor < alphas[0]:
         at_ceiling = one_sided(q, s, np.array([floor + 1.0]))
         at_floor = one_sided(q, s, np.array([float(floor)])) if floor > 1 else 0.0 * at_ceiling
         chord = (floor + 1.0 - alphas) * at_floor + (alphas - floor) * at_ceiling
-        bound = np.minimum(bound, chord * (1.0 + 32 * _U))
+        bound = np.minimum(bound, chord * (1.0 + 32 * U))
     return np.asarray(bound)
 
 
@@ -332,14 +298,14 @@ def _beyond(q: float, s: float, alphas: Array) -> Array:
     part = _minkowski(q, s, alphas) - (alphas - 1.0) * math.log1p(-q)
     whole = math.log(q) + 2.0 * s * s * alphas * (alphas - 1.0)
     mixed = np.logaddexp(math.log1p(-q), whole)
-    return np.asarray(np.minimum(part, mixed) * (1.0 + 32 * _U) + 32 * _U)
+    return np.asarray(np.minimum(part, mixed) * (1.0 + 32 * U) + 32 * U)
 
 
 def _doubled(q: float, s: float, alphas: Array) -> Array:
     """Return ``ln(1 + 2 (M - 1))`` for a bound of the moment ``M`` on the whole line."""
     moment = one_sided(q, s, alphas) if alphas.size == 1 else _minkowski(q, s, alphas)
     near = np.log1p(2.0 * np.expm1(np.minimum(moment, 30.0)))
-    return np.where(moment > 30.0, moment + math.log(2.0), near) * (1.0 + 32 * _U)
+    return np.where(moment > 30.0, moment + math.log(2.0), near) * (1.0 + 32 * U)
 
 
 _CLOSED: dict[Method, Method] = {one_sided: _minkowski, mirrored: _beyond, half_line: _doubled}
@@ -387,20 +353,12 @@ def fixed_size_gaussian(q: float, s: float, orders: tuple[float, ...]) -> Array:
 
     Formal guarantee
     ----------------
-    Valid under ``replace_one`` for samples without replacement. The hockey-stick curve of such a
-    release is at most ``q H_g(N(s, 1), N(0, 1))`` at ``1 + q (g - 1)``, ``g >= 1``, in either order
-    (Balle, Barthe and Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 9).
-    For orders above one this is the curve of ``r N(0, 1)`` against ``N(0, 1)``, with the ``r`` of
-    this module. A Rényi divergence integrates ``alpha (alpha - 1) gamma^(alpha - 2)`` times the
-    curve. Orders below one follow by duality, so that with ``g_a(r) = r^a - 1 - a (r - 1)``
+    Valid under ``replace_one`` for samples without replacement, for real orders:
 
-        moment <= 1 + E[(g_alpha(r) + g_(1 - alpha)(r)) 1{r > 1}] <= 1 + 2 E[g_alpha(r) 1{r > 1}]
+        moment <= 1 + 2 E[g_alpha(r) 1{r > 1}],    g_a(r) = r^a - 1 - a (r - 1).
 
-    for ``N(0, 1)``. The bound holds for real orders. It is below the bound of Wang, Balle and
-    Kasiviswanathan, "Subsampled Rényi differential privacy and analytical moments accountant",
-    AISTATS 2019, by a factor up to four. The half-line is integrated by Gauss-Legendre panels
-    with errors bounded on Bernstein ellipses (Trefethen, "Approximation theory and approximation
-    practice", Theorem 19.3).
+    It is below the bound of Wang, Balle and Kasiviswanathan, AISTATS 2019, by a factor up to four.
+    Proof: :ref:`Accountants, Theorem 10 <theory-accountants-10>`.
     """
     alphas = np.asarray(orders)
     whole = _whole(s, alphas)

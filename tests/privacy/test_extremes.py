@@ -10,8 +10,6 @@ from dp_accounting.dp_event import (
     MixtureOfGaussiansDpEvent,
     RepeatAndSelectDpEvent,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from privopt.accounting import ACCOUNTANTS, CLT, ESTIMATORS, Advanced, Basic, Moments
 from privopt.accounting.compared import advanced_epsilon
@@ -34,14 +32,14 @@ from privopt.privacy import (
 )
 from privopt.privacy.flatten import flatten
 from privopt.privacy.mechanisms.base import gaussian_cost, zcdp_cost
-from privopt.privacy.numbers import half_square, multiply, square_root, weighted_sum
+from privopt.privacy.numbers import half_square, weighted_sum
 from privopt.spec import Budget, Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 Gaussian, Laplace, Response = dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.RandomizedResponseDpEvent
 Poisson, FixedSize = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
 Tree, Times = dp.SingleEpochTreeAggregationDpEvent, dp.SelfComposedDpEvent
-HUGE = 10**400
+HUGE, MOST = 10**400, 10**100
 
 
 NO_NUMBERS = ["1", None, 1j, [1.0], {}, True, math.nan, -1.0, -1e-300, -math.inf]
@@ -150,7 +148,7 @@ LITTLE = {
     "Gaussian": Gaussian(1e170),
     "Laplace": Laplace(1e170),
     "Poisson": Poisson(1e-200, Gaussian(1e170)),
-    "fixed size": FixedSize(10**200, 1, Gaussian(1e170)),
+    "fixed size": FixedSize(10**100, 1, Gaussian(1e170)),
     "tree": Tree(1e170, 5),
     "one bit": Response(math.nextafter(1.0, 0.0), 2),
     "mixed": dp.ComposedDpEvent([Gaussian(1e170), dp.ZCDpEvent(0.0, 0.0)]),
@@ -159,7 +157,7 @@ LITTLE = {
 
 
 @pytest.mark.parametrize("kind", LITTLE)
-@pytest.mark.parametrize("count", [1, 10**330])
+@pytest.mark.parametrize("count", [1, 10**100])
 def test_a_loss_that_underflows_is_not_nothing(kind, count):
     event = Times(LITTLE[kind], count)
     for accountant in (Renyi(), Moments(), ZCDP()):
@@ -178,8 +176,8 @@ def test_what_is_learnt_of_noise_without_end_is_nothing():
         Poisson(0.0, Gaussian(1)),
     ):
         for accountant in ACCOUNTANTS:
-            if accountant.supports(Times(event, HUGE), ADD) and accountant.name != "Fourier":
-                assert accountant.epsilon(Times(event, HUGE), ADD, 0.0).upper == 0.0
+            if accountant.supports(Times(event, MOST), ADD) and accountant.name != "Fourier":
+                assert accountant.epsilon(Times(event, MOST), ADD, 0.0).upper == 0.0
 
 
 def test_costs_that_underflow_are_paid():
@@ -187,28 +185,18 @@ def test_costs_that_underflow_are_paid():
         assert zcdp_cost(release, ADD) > 0.0
 
 
-@given(st.integers(0, 10**20), st.floats(1e-280, 1e280))
-def test_a_product_is_exact_to_rounding(count, each):
-    product = multiply(count, each)
-    assert abs(Fraction(product) - Fraction(each) * count) <= Fraction(each) * count / 2**51
-
-
-def test_products_and_sums_that_leave_float64():
-    assert multiply(HUGE, 1e-300) == pytest.approx(1e100, rel=1e-15)
-    assert multiply(HUGE, 1.0) == -multiply(HUGE, -1.0) == multiply(2, math.inf) == math.inf
-    assert multiply(HUGE, 0.0) == multiply(0, math.inf) == 0.0
-    assert square_root(HUGE) == pytest.approx(1e200)
-    assert (square_root(10**700), square_root(49)) == (math.inf, 7.0)
+def test_sums_that_leave_float64():
     assert (weighted_sum([(1e308, 1), (1e308, 1)]), weighted_sum([])) == (math.inf, 0.0)
-    assert weighted_sum([(0.5, 3), (1e-300, HUGE)]) == pytest.approx(1e100)
+    assert weighted_sum([(-1e308, 1), (-1e308, 1)]) == -math.inf
+    assert weighted_sum([(0.5, 3), (1e-60, MOST)]) == pytest.approx(1e40)
     assert 0.0 == half_square(0.0) < half_square(1e-200)
     assert half_square(3.0) == 4.5
 
 
 @pytest.mark.parametrize("accountant", [*ACCOUNTANTS, *ESTIMATORS], ids=lambda one: one.name)
-def test_counts_beyond_float64_have_answers(accountant):
+def test_the_largest_counts_have_answers(accountant):
     events = Gaussian(1.0), Laplace(1.0), Poisson(0.1, Gaussian(1.0)), Response(0.5, 3)
-    for event, count in ((Gaussian(1.0), 10**30), *((each, HUGE) for each in events)):
+    for event, count in ((Gaussian(1.0), 10**30), *((each, 10**50) for each in events)):
         often = Times(Times(event, count), count)
         if accountant.supports(often, ADD):
             answers = accountant.epsilon(often, ADD, 1e-5), accountant.delta(often, ADD, 1.0)
@@ -217,25 +205,39 @@ def test_counts_beyond_float64_have_answers(accountant):
                 assert answers[1].upper == pytest.approx(1.0)
 
 
-def test_counts_beyond_float64_meet_noise_beyond_float64():
-    assert PureDP().epsilon(Times(Laplace(1e300), 10**320), ADD, 0.0).contains(1e20)
-    assert GaussianDP().distance(Times(Gaussian(1e200), HUGE), ADD).contains(1.0)
+def test_larger_counts_are_refused():
+    for event in (Times(Gaussian(1.0), HUGE), Times(Times(Gaussian(1.0), 10**80), 10**80)):
+        assert not any(each.supports(event, ADD) for each in (*ACCOUNTANTS, *ESTIMATORS))
+        assert tuple(Guarantee(event, ADD).epsilon(1e-5)) == (0.0, math.inf)
+        assert gaussian_cost(event, ADD) is None
+    with pytest.raises(UnsupportedEventError, match="count must be at most 1e100"):
+        epsilon(Times(Gaussian(1.0), HUGE), 1e-5, relation=ADD)
+    for refused in (
+        lambda: Guarantee(Gaussian(1.0), ADD).times(HUGE),
+        lambda: group_privacy(1.0, 0.1, HUGE),
+        lambda: gaussian_noise_multiplier(Budget(epsilon=1.0, delta=1e-5, relation=ADD), HUGE),
+    ):
+        with pytest.raises(ValueError, match="must be at most 1e100"):
+            refused()
+
+
+def test_the_largest_counts_meet_the_largest_noise():
+    assert PureDP().epsilon(Times(Laplace(1e80), MOST), ADD, 0.0).contains(1e20)
+    assert GaussianDP().distance(Times(Gaussian(1e50), MOST), ADD).contains(1.0)
     budget = Budget(epsilon=1.0, delta=1e-5, relation=ADD)
-    assert gaussian_noise_multiplier(budget, HUGE) == pytest.approx(3.730631634816e200, rel=1e-9)
-    assert Basic().epsilon(Times(Laplace(1e300), HUGE), ADD, 1e-5).upper == pytest.approx(1e100)
+    assert gaussian_noise_multiplier(budget, MOST) == pytest.approx(3.730631634816e50, rel=1e-9)
+    assert Basic().epsilon(Times(Laplace(1e60), MOST), ADD, 1e-5).upper == pytest.approx(1e40)
     for accountant in (Advanced("kov"), Advanced("drv")):  # the true drift is 5e9
-        assert accountant.epsilon(Times(Laplace(1e300), 10**610), ADD, 1e-5).upper > 5e9
-    with pytest.raises(ValueError, match="noise that float64 can hold"):
-        gaussian_noise_multiplier(budget, 10**800)
+        assert accountant.epsilon(Times(Laplace(1e45), MOST), ADD, 1e-5).upper > 5e9
     with pytest.raises(ValueError, match="noise that float64 can hold"):
         pure_noise_multiplier(Budget(epsilon=1e-310, delta=0.0, relation=ADD))
 
 
-def test_groups_beyond_float64():
-    assert group_privacy(1.0, 0.1, HUGE) == (math.inf, 1.0)
-    assert group_privacy(1.0, 0.0, HUGE) == (math.inf, 0.0)
-    assert group_privacy(0.0, 0.0, HUGE) == (0.0, 0.0)
-    assert group_privacy(1e-300, 0.0, HUGE)[0] == pytest.approx(1e100)
+def test_the_largest_groups():
+    assert group_privacy(1e210, 0.1, MOST) == (math.inf, 1.0)
+    assert group_privacy(1e210, 0.0, MOST) == (math.inf, 0.0)
+    assert group_privacy(0.0, 0.0, MOST) == (0.0, 0.0)
+    assert group_privacy(1e-60, 0.0, MOST)[0] == pytest.approx(1e40)
 
 
 def test_parameters_beyond_float64_are_refused_clearly():

@@ -11,8 +11,7 @@ from events import ADD, OUT, REPLACE, Gaussian, Laplace, Poisson, Response, Time
 
 from privopt.privacy import GaussianDP
 from privopt.privacy.accountants.fourier import Fourier, _orders
-from privopt.privacy.fourier.query import AtDelta, AtEpsilon
-from privopt.privacy.fourier.search import _Search
+from privopt.privacy.fourier.search import AtDelta, AtEpsilon, _Search
 
 FOURIER, EXACT = Fourier(), GaussianDP()
 

@@ -20,7 +20,7 @@ from privopt.privacy import (
     pure_event,
 )
 from privopt.privacy.flatten import bounding_events
-from privopt.privacy.pairs.gaussian import spread_points
+from privopt.privacy.pairs import spread_points
 from privopt.spec import Budget
 
 ENOUGH = 200_000  # calls of functions, each on little memory; what took hours makes millions

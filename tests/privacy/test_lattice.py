@@ -9,8 +9,7 @@ from privopt.privacy.fourier.lattice import discretise_above, discretise_below
 from privopt.privacy.mechanisms.laplace import LaplacePair
 from privopt.privacy.mechanisms.pure import response_pair
 from privopt.privacy.mechanisms.sampling import Sampled, SampledWithoutReplacement
-from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
-from privopt.privacy.pairs.pair import Bins, DiscretePair, Reversed
+from privopt.privacy.pairs import Bins, DiscretePair, GaussianPair, ReplacedGaussian, Reversed
 
 PAIRS = [
     GaussianPair(0.05),

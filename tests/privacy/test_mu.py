@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from privopt.privacy import BoundedRangeDpEvent, Guarantee, approximate_event, pure_event
-from privopt.privacy.gaussian import covering_mu
+from privopt.privacy.mu import covering_mu
 from privopt.privacy.numbers import Interval
 from privopt.spec import Relation
 

@@ -25,8 +25,7 @@ from privopt.privacy import (
 )
 from privopt.privacy.mechanisms.objective import ObjectivePair
 from privopt.privacy.mechanisms.sampling import Sampled
-from privopt.privacy.pairs import NOTHING
-from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs import NOTHING, GaussianPair
 from privopt.spec import Budget
 
 mp = mpmath.mp.clone()

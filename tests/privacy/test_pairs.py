@@ -13,9 +13,7 @@ from privopt.privacy import gaussian_delta
 from privopt.privacy.mechanisms.laplace import LaplacePair
 from privopt.privacy.mechanisms.pure import response_pair
 from privopt.privacy.mechanisms.sampling import Sampled, SampledWithoutReplacement
-from privopt.privacy.pairs import NOTHING
-from privopt.privacy.pairs.gaussian import GaussianPair, ReplacedGaussian
-from privopt.privacy.pairs.pair import DiscretePair, Reversed
+from privopt.privacy.pairs import NOTHING, DiscretePair, GaussianPair, ReplacedGaussian, Reversed
 from privopt.spec import Relation
 
 mp = mpmath.mp.clone()

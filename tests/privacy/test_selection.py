@@ -16,8 +16,8 @@ from refusals import refused
 from privopt.privacy import PureDP, RenyiDpEvent
 from privopt.privacy.guarantee import Guarantee
 from privopt.privacy.mechanisms.base import renyi_divergence
+from privopt.privacy.mechanisms.selection import Repetitions, select_best, selection_epsilon
 from privopt.privacy.renyi import ORDERS, renyi_epsilon
-from privopt.privacy.selection import Repetitions, select_best, selection_epsilon
 from privopt.spec import Relation
 
 LAWS = [

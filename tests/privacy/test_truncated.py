@@ -12,7 +12,7 @@ from scipy import stats
 
 from privopt import privacy
 from privopt.privacy.mechanisms.sampling import Truncated, chance_of_overflow
-from privopt.privacy.pairs.gaussian import GaussianPair
+from privopt.privacy.pairs import GaussianPair
 
 
 def truncated(size, rate, capacity, noise=1.0):

@@ -6,8 +6,14 @@ Accountants for comparison are in ``privopt.accounting``.
 
 from __future__ import annotations
 
-from privopt.privacy.accountants.base import Accountant, Respondent
-from privopt.privacy.accountants.exact import ZCDP, GaussianDP, NonPrivate, PureDP
+from privopt.privacy.accountants.exact import (
+    ZCDP,
+    Accountant,
+    GaussianDP,
+    NonPrivate,
+    PureDP,
+    Respondent,
+)
 from privopt.privacy.accountants.fourier import Fourier
 from privopt.privacy.accountants.mixture import Group, Mixture
 from privopt.privacy.accountants.renyi import Renyi

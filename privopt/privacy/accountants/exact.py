@@ -1,20 +1,12 @@
-"""Closed-form accountants: non-private, Gaussian, pure and zero-concentrated.
+"""The interface of accountants, and those in closed form: Gaussian, pure, zero-concentrated.
 
-*Gaussian.* Adaptive composition of ``mu_t``-GDP releases is ``sqrt(sum mu_t^2)``-GDP, with equality
-for the worst data.
+Gaussian distances add in squares, largest losses and the parameters of zCDP add. The bounds of a
+composition of pure releases with the sum ``E`` of the largest losses are, with ``h`` the
+probability that every release has its most likely outcome,
 
-*Pure.* Every ``epsilon_0``-DP release is a post-processing of randomised response on one bit with
-the same ``epsilon_0``. Composition adds: ``E = sum epsilon_0`` (basic composition), and
+    h (1 - e^(epsilon - E))_+ <= delta(epsilon) <= (e^E - e^epsilon)_+ / (1 + e^E).
 
-    delta(epsilon) <= (e^E - e^epsilon)_+ / (1 + e^E).
-
-For the lower bound, test if *every* release has its most likely outcome under the true data. It
-does with probability ``h``, the product of the single probabilities, and its loss is then exactly
-``E``. Hence ``delta(epsilon) >= h (1 - e^(epsilon - E))_+``. Both bounds agree for one bit, where
-``h = 1 / (1 + e^-E)``, and at ``delta = 0`` for every composition.
-
-*Concentrated.* A release is ``(xi, rho)``-zCDP if ``D_alpha <= xi + rho alpha`` at every order
-``alpha > 1``. Both numbers add under adaptive composition.
+Proof: :ref:`Accountants, Theorem 8 <theory-accountants-8>`.
 
 Sources: Dong, Roth and Su 2022 (arXiv:1905.02383, Theorem 2.7 and Corollary 3.3); Kairouz, Oh and
 Viswanath 2017 (arXiv:1311.0776, proof of Theorem 3.3, for domination); Dwork and Roth, "The
@@ -26,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import dp_accounting as dp
 import numpy as np
@@ -33,8 +26,8 @@ import numpy as np
 from privopt.arguments import shown
 from privopt.privacy.flatten import flatten
 from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
-from privopt.privacy.mechanisms.base import Shift, collect, compose_losses, round_up_cost
-from privopt.privacy.numbers import SMALLEST, Array, Interval, multiply
+from privopt.privacy.mechanisms.base import collect, compose_losses, compose_shifts, round_up_cost
+from privopt.privacy.numbers import SMALLEST, Array, Interval
 from privopt.privacy.renyi import envelope, zcdp_delta, zcdp_epsilon
 from privopt.spec import Relation
 
@@ -44,6 +37,46 @@ _GAUSSIAN_ROUNDING = 2.0**-49
 _ROUNDING = 2.0**-48  # relative; a dozen operations and the sum, each a unit or two of 2^-53
 _MAX_FLOAT = math.nextafter(math.inf, 0.0)
 _DELTAS = np.geomspace(1e-12, 0.9, 40)
+
+
+Number = TypeVar("Number", covariant=True)
+Curve = TypeVar("Curve", covariant=True)
+
+
+class Respondent(Protocol[Number, Curve]):
+    """Epsilon, delta and trade-off curves of supported events, as numbers and curves of any type.
+
+    Arguments are already checked: ``delta`` in ``[0, 1)``, ``epsilon >= 0``, ``alphas`` in
+    ``[0, 1]``. The other methods are called only for events that ``supports`` accepts.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in reports."""
+
+    def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
+        """Return True if all parts of ``event`` are supported, parameters included."""
+
+    def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Number:
+        """Return the smallest ``epsilon`` for which ``event`` is ``(epsilon, delta)``-DP."""
+
+    def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Number:
+        """Return the smallest ``delta`` for which ``event`` is ``(epsilon, delta)``-DP."""
+
+    def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Curve:
+        """Return the smallest type-II error of a test with type-I error ``alphas``."""
+
+
+class Accountant(Respondent[Interval, Array], Protocol):
+    """Certified bounds of the privacy of the supported events.
+
+    Formal guarantee
+    ----------------
+    For a supported event, every mechanism that the event describes satisfies the upper ends of
+    ``epsilon`` and ``delta`` and the curve ``trade_off`` (a lower bound of every test's type-II
+    error) under ``relation``, rounding included. Some such mechanism attains at least the lower
+    ends.
+    """
 
 
 @dataclass(frozen=True)
@@ -87,11 +120,11 @@ class GaussianDP:
     cites = ("dong2022",)
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        return _shifts(event, relation) is not None
+        return compose_shifts(event, relation) is not None
 
     def distance(self, event: dp.DpEvent, relation: Relation) -> Interval:
         """Return ``mu`` of the whole composition; infinite if one release has no noise."""
-        shifts = _shifts(event, relation) or []
+        shifts = compose_shifts(event, relation) or []
         mu = math.hypot(*(each.distance for each in shifts))
         if any(each.noise == 0.0 and each.times for each in shifts):
             return Interval(math.inf, math.inf)
@@ -113,18 +146,6 @@ class GaussianDP:
 
     def trade_off(self, event: dp.DpEvent, relation: Relation, alphas: Array) -> Array:
         return gaussian_trade_off(alphas, self.distance(event, relation).upper)
-
-
-def _shifts(event: dp.DpEvent, relation: Relation) -> list[Shift] | None:
-    """Return the Gaussian releases of a composition, or None if it contains another release."""
-    shifts_by_release = collect(event, lambda release: release.shifts(relation))
-    if shifts_by_release is None:
-        return None
-    return [
-        each._replace(times=each.times * count)
-        for shifts, count in shifts_by_release
-        for each in shifts
-    ]
 
 
 @dataclass(frozen=True)
@@ -242,7 +263,7 @@ def _concentration(event: dp.DpEvent, relation: Relation) -> tuple[float, float]
     if parts is None:
         return None
     rho, xi = (
-        sum(multiply(count, max(cost, SMALLEST) if cost > 0.0 else 0.0) for cost, count in costs)
+        sum(count * (max(cost, SMALLEST) if cost > 0.0 else 0.0) for cost, count in costs)
         for costs in (
             [(round_up_cost(each.rho), count) for each, count in parts],
             [(round_up_cost(each.xi), count) for each, count in parts],

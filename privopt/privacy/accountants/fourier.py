@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import dp_accounting as dp
@@ -23,24 +23,24 @@ import numpy as np
 
 from privopt.arguments import shown
 from privopt.privacy.flatten import bounding_events, combine_bounds
-from privopt.privacy.fourier.query import AtDelta, AtEpsilon
 from privopt.privacy.fourier.search import (
+    AtDelta,
+    AtEpsilon,
     Order,
     Parts,
     bounds,
     estimate,
     infinite_mass,
+    largest_loss,
     upper_curve,
 )
 from privopt.privacy.mechanisms.base import collect
-from privopt.privacy.numbers import Array, Interval, real, square_root
-from privopt.privacy.pairs import EVERYTHING, NOTHING, GaussianPair, Pair
+from privopt.privacy.numbers import Array, Interval, real
+from privopt.privacy.pairs import NOTHING, GaussianPair, Pair
 from privopt.spec import Relation
 
 _ROUNDING = 2.0**-40  # relative; sums of a few products
 _LAST_PLACES = 2.0**-50  # relative error of a root of a sum of squares
-_COUNTLESS = 10**300  # more releases are treated as revealing everything, near the end of float64
-_SEEN = replace(EVERYTHING, exact=False)
 _REVEALED = "everything may be revealed with a probability not below delta"
 _CURVE = 1e-3  # accuracy of a trade-off curve
 _BEYOND = 1e-12  # of delta: largest probability of losses above the steepest line of a curve
@@ -212,9 +212,6 @@ def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
     assert pairs_by_release is not None, "the event must be supported"
     for pairs, count in pairs_by_release:
         if pairs[0] is not NOTHING:
-            if count > _COUNTLESS:
-                removed[_SEEN], added[_SEEN] = 1, 1
-                continue
             removed[pairs[0]] += count
             added[pairs[1]] += count
             same = same and pairs[0] is pairs[1]
@@ -239,7 +236,7 @@ def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
     for pair, count in parts:
         bag[pair] += count
         if isinstance(pair, GaussianPair):
-            squares.append(square_root(count) * pair.mu)
+            squares.append(math.sqrt(count) * pair.mu)
     gaussian = [pair for pair in bag if isinstance(pair, GaussianPair)]
     if sum(bag[pair] for pair in gaussian) > 1 and math.isfinite(mu := math.hypot(*squares)):
         for pair in gaussian:
@@ -250,11 +247,8 @@ def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
 
 def _largest_loss(orders: tuple[Order, ...]) -> Interval:
     """Return bounds of the essential supremum of the composed loss, in the worse order."""
-
-    def supremum(parts: tuple[tuple[Pair, int], ...] | None) -> float:
-        return max(0.0, math.fsum(count * pair.range()[1] for pair, count in parts or ()))
-
+    attained = (largest_loss(order.attained or ()) for order in orders)
+    dominating = (largest_loss(order.dominating) for order in orders)
     return Interval(
-        max(supremum(order.attained) for order in orders) * (1.0 - _ROUNDING),
-        max(supremum(order.dominating) for order in orders) * (1.0 + _ROUNDING),
+        max(0.0, *attained) * (1.0 - _ROUNDING), max(0.0, *dominating) * (1.0 + _ROUNDING)
     )

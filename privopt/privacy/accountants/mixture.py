@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import dp_accounting as dp
 import numpy as np
 
-from privopt.privacy.accountants.base import Accountant
-from privopt.privacy.accountants.exact import GaussianDP, NonPrivate, PureDP
+from privopt.privacy.accountants.exact import Accountant, GaussianDP, NonPrivate, PureDP
 from privopt.privacy.accountants.renyi import Renyi
 from privopt.privacy.amplification import group_privacy
 from privopt.privacy.events import GroupDpEvent
 from privopt.privacy.mechanisms.base import release_of
 from privopt.privacy.mechanisms.mixtures import PublicMixture
-from privopt.privacy.numbers import Array, Interval, bisect, next_up
+from privopt.privacy.numbers import Array, Interval, bisect, intersection, next_up
 from privopt.privacy.renyi import envelope
 from privopt.spec import Relation
 
@@ -98,10 +97,7 @@ class Mixture:
         accountants = [each for each in (*_CLOSED, self) if each.supports(branch, relation)] or [
             Renyi()
         ]
-        intervals = [getattr(each, method)(branch, relation, at) for each in accountants]
-        return Interval(
-            max(each.lower for each in intervals), min(each.upper for each in intervals)
-        )
+        return intersection(getattr(each, method)(branch, relation, at) for each in accountants)
 
 
 def _branches(event: dp.DpEvent) -> list[tuple[dp.DpEvent, float]]:
@@ -175,10 +171,7 @@ class Group:
         self, event: GroupDpEvent, relation: Relation, method: str, at: float
     ) -> Interval:
         """Return the best bounds for one record."""
-        intervals = [
+        return intersection(
             getattr(each, method)(event.event, relation, at)
             for each in self._supporting(event, relation)
-        ]
-        return Interval(
-            max(each.lower for each in intervals), min(each.upper for each in intervals)
         )

@@ -54,17 +54,13 @@ class Renyi:
     4.728
     """
 
+    name = "Rényi DP"
+    cites = ("mironov2017", "asoodeh2020")
     orders: tuple[float, ...] = ORDERS
     improved: ClassVar[bool] = True  # the best conversion, at the best real order
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(check_orders(self.orders).tolist()))
-
-    cites = ("mironov2017", "asoodeh2020")
-
-    @property
-    def name(self) -> str:
-        return "Rényi DP"
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
         return renyi_curve(event, relation) is not None

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from privopt.privacy.fourier import query, search
+from privopt.privacy.fourier import search
 
-__all__ = ["query", "search"]
+__all__ = ["search"]

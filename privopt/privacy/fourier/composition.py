@@ -30,9 +30,8 @@ from privopt.privacy.fourier.transform import (
     multiply_powers,
 )
 from privopt.privacy.fourier.window import Window
-from privopt.privacy.numbers import Array
+from privopt.privacy.numbers import Array, U
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_LOG_WEIGHT = 30.0  # sums with a weight above e^30 are omitted
 _MAX_EXPONENT = 600.0  # exponentials of minus this are close to underflow
 _MAX_ERROR = 1e200  # stands for an infinite error
@@ -194,14 +193,12 @@ def compose(
         weight /= norm
         log_norm = largest + math.log(norm)
         log_scale += count * log_norm
-        log_finite += count * math.log1p(-min(part.infinite, 1.0 - _U))
+        log_finite += count * math.log1p(-min(part.infinite, 1.0 - U))
         used = weight > 1e-18 / count
         steepest = float(np.abs(log_weight[used]).max()) + abs(tilt) * float(
             np.abs(losses[used]).max()
         )
-        growth += (
-            count * _U * (24.0 + 4.0 * steepest + abs(log_norm) + 2.0 * math.log2(losses.size))
-        )
+        growth += count * U * (24.0 + 4.0 * steepest + abs(log_norm) + 2.0 * math.log2(losses.size))
         up += count * _log_moments(weight, losses, rates[0])
         down += count * _log_moments(weight, losses, -rates[1])
         median = int(part.points[np.searchsorted(np.cumsum(weight), 0.5)])
@@ -225,7 +222,7 @@ def compose(
     first = min(whole.first_above(window.centre - depth), size - 1)
     lattice = Lattice(offset + start + first, spacing, size - first)
     tails, length = _tails(law, start + first - shift, lattice, window)
-    law_error += (8 * _U + 8 * _U * math.log2(size)) * length
+    law_error += (8 * U + 8 * U * math.log2(size)) * length
 
     # Weights at eps are at most e^(-tilt (eps - centre)), and probabilities sum to one.
     aliased = math.exp(min(0.0, float((up - rates[0] * (offset + start + size) * spacing).min())))
@@ -241,7 +238,7 @@ def compose(
         tails,
         min(error, _MAX_ERROR),
         log_scale - tilt * window.centre + relative,
-        -math.expm1(log_finite) * (1.0 + (8.0 if pessimistic else -8.0) * _U),
+        -math.expm1(log_finite) * (1.0 + (8.0 if pessimistic else -8.0) * U),
         window.centre,
         tilt,
         size,

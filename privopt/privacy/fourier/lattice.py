@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privopt.privacy.numbers import Array
-from privopt.privacy.pairs.pair import Bins
+from privopt.privacy.numbers import Array, U
+from privopt.privacy.pairs import Bins
 
-_U = 2.0**-53  # unit roundoff of float64
 _SNAP = 1e-6  # of a spacing: losses may be lowered by it
 _SLACK = 1e-9  # relative, of shares: far above their rounding errors
 _HALF = 0.499  # largest share of a bin that moves to either side
@@ -70,7 +69,7 @@ def discretise_above(
     lattice[:-1] += mass - upper_share
     lattice[0] += bins.p[0] + bins.p_error[0]
     above_all = float(bins.p[-1] + bins.p_error[-1])
-    return LatticeLoss(lattice, edges, 0.0, spacing, (infinite + above_all) * (1.0 + 8 * _U))
+    return LatticeLoss(lattice, edges, 0.0, spacing, (infinite + above_all) * (1.0 + 8 * U))
 
 
 def discretise_below(
@@ -118,7 +117,7 @@ def discretise_below(
         points.astype(np.int64),
         offset,
         spacing,
-        infinite * (1.0 - 8 * _U),
+        infinite * (1.0 - 8 * U),
     )
 
 
@@ -152,7 +151,7 @@ def _choose_offset(offset: float, loss: Array, mass: Array, tilt: float, spacing
     price = 0.5 * abs(move) * spacing * (abs(tilt) + 1.0) * float(weight.sum())
     if float(lost(offset + move)[0].sum()) + price < float(before.sum()):
         offset += move
-    offset -= 16 * _U * (1.0 + float(np.abs(loss).max()))
+    offset -= 16 * U * (1.0 + float(np.abs(loss).max()))
     return offset - math.floor(offset)
 
 
@@ -243,7 +242,7 @@ def _bin_losses(bins: Bins, edges: npt.NDArray[Any], spacing: float) -> tuple[Ar
         log_p = np.log(p)
         loss = log_p - np.log(q)
         error = bins.p_error[1:-1] / p + bins.q_error[1:-1] / q
-        error = 2.0 * error + 4 * _U * (1.0 + np.abs(ends[:-1]) + np.abs(log_p)) + bins.blur
+        error = 2.0 * error + 4 * U * (1.0 + np.abs(ends[:-1]) + np.abs(log_p)) + bins.blur
     width = np.diff(ends)
     accurate = error < np.minimum(width, 1.0)
     loss = np.where(accurate, np.clip(loss, ends[:-1], ends[1:]), ends[:-1])

@@ -3,6 +3,10 @@
 The mesh follows from the accuracy: a lattice of spacing ``h`` changes epsilon by about
 ``T h^2 (lambda + 1) / 8`` on either side, where ``lambda`` is the tilt at the saddle point. If the
 certified interval is wider than requested, the mesh is refined.
+
+The curve of a single release needs no lattice. With ``A`` the outcomes of a loss above epsilon,
+``delta(eps) = P(A) - e^eps Q(A)``. Any other set of outcomes gives a smaller value. A set that
+includes losses down to ``eps - 2b`` gives a value that is smaller by about ``2b P(A)``.
 """
 
 from __future__ import annotations
@@ -10,24 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from privopt.privacy.fourier.composition import Composition, compose
 from privopt.privacy.fourier.lattice import discretise_above, discretise_below
-from privopt.privacy.fourier.query import (
-    AtEpsilon,
-    Query,
-    bound_single_release,
-    single_release_curve,
-)
-from privopt.privacy.fourier.window import Place, Sketch
-from privopt.privacy.numbers import Array
+from privopt.privacy.fourier.window import Place, Saddle, Sketch
+from privopt.privacy.numbers import Array, U
 from privopt.privacy.pairs import Pair
 
 Parts = tuple[tuple[Pair, int], ...]
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_POINTS = 2**20  # points of one transform, for an accuracy of 1e-3
 _WORK = 2**23  # points of all transforms and products of one search, for the same
 _WORK_FACTOR = 4.0  # largest multiple of it for a higher accuracy
@@ -52,6 +50,137 @@ _TAIL = 1e-13  # of a whole curve
 _SKETCHES = 7  # each with a better estimate of delta
 _MIN_TAIL_MASS = 1e-290  # the range of float64
 _MIN_ANSWER = 1e-280  # smaller results are not refined
+_ROUNDING = 2.0**-40  # relative; sums of a few products
+_GRID_POINTS = 48  # of a grid
+_GRIDS = 12  # each within a cell of the previous one
+_CLOSE = 1e-9  # relative accuracy of the ends
+_MAX_EPSILON = 600.0  # beyond it probabilities under Q underflow
+_UNDERFLOW = 1e-300
+
+
+@dataclass(frozen=True)
+class AtDelta:
+    """The smallest ``epsilon >= 0`` with ``delta(epsilon) <= delta``.
+
+    ``worst`` is a valid upper bound of every result.
+    """
+
+    delta: float
+    infinite: float
+    worst = math.inf
+
+    def saddle(self, sketch: Sketch) -> Saddle:
+        """Return the tilt whose estimate of delta, minus the infinite mass, is the given one."""
+        return sketch.with_delta(math.log(self.delta - self.infinite))
+
+    def reached(self, saddle: Saddle) -> bool:
+        """Return True if the sketch contains the saddle point."""
+        return True
+
+    def estimate(self, saddle: Saddle) -> float:
+        """Return the saddle-point approximation: the centre of the window."""
+        return saddle.mean
+
+    def most(self, largest: float) -> float:
+        """Return an upper bound of the result if no loss exceeds ``largest``."""
+        return max(0.0, largest) * (1.0 + _ROUNDING)
+
+    def scale(self, saddle: Saddle, answer: float) -> float:
+        """Return the unit of the accuracy: the result or, near 0, a fraction of the deviation."""
+        return max(answer, 0.05 * saddle.deviation)
+
+    def slope(self, saddle: Saddle, fall: float) -> float:
+        """Return the relative change of the result per unit change of every loss: ``1 / scale``."""
+        return 1.0 / self.scale(saddle, saddle.mean)
+
+    def place(self, answer: float) -> tuple[float, float]:
+        """Return the point of the curve that belongs to a result: ``epsilon`` and ``ln delta``."""
+        return answer, math.log(self.delta - self.infinite)
+
+    def read(self, composition: Composition, sign: float, blur: float) -> float:
+        """Return the epsilon at which the curve crosses delta, from above or below (``sign``)."""
+        return max(0.0, composition.epsilon(self.delta, sign) + sign * blur)
+
+
+@dataclass(frozen=True)
+class AtEpsilon:
+    """``delta(epsilon)``. The methods have the meaning of those of ``AtDelta``."""
+
+    epsilon: float
+    worst = 1.0
+
+    def saddle(self, sketch: Sketch) -> Saddle:
+        return sketch.with_mean(self.epsilon)
+
+    def reached(self, saddle: Saddle) -> bool:
+        return saddle.mean >= self.epsilon - 0.1 * saddle.deviation
+
+    def estimate(self, saddle: Saddle) -> float:
+        return math.exp(max(saddle.log_delta, -700.0))
+
+    def most(self, largest: float) -> float:
+        excess = max(0.0, largest) * (1.0 + _ROUNDING) - self.epsilon
+        return min(1.0, -math.expm1(-max(0.0, excess)) * (1.0 + _ROUNDING))
+
+    def scale(self, saddle: Saddle, answer: float) -> float:
+        return answer
+
+    def slope(self, saddle: Saddle, fall: float) -> float:
+        # As steep as the curve falls; little beyond it
+        return 1.0 if saddle.mean < self.epsilon - 3.0 * saddle.deviation else fall
+
+    def place(self, answer: float) -> tuple[float, float]:
+        return self.epsilon, math.log(answer) if answer > 0.0 else -math.inf
+
+    def read(self, composition: Composition, sign: float, blur: float) -> float:
+        return composition.delta(self.epsilon - sign * blur, sign)
+
+
+Query: TypeAlias = AtDelta | AtEpsilon
+
+
+def bound_single_release(pair: Pair, query: Query) -> tuple[float, float]:
+    """Return bounds of the result for a pair; 0 and the worst case beyond the range of floats."""
+    if isinstance(query, AtEpsilon):
+        lower, upper = single_release_curve(pair, np.array([query.epsilon]))
+        return float(lower[0]), float(upper[0])
+    # From P(L > eps) <= delta on.
+    reach = float(
+        pair.losses(max(0.1 * (query.delta - query.infinite), _UNDERFLOW), _GRID_POINTS)[-1]
+    )
+    low, high = 0.0, min(max(reach, 0.0) * (1.0 + 1e-6), _MAX_EPSILON)
+    best_lower, best_upper = 0.0, query.worst
+    for _ in range(_GRIDS):
+        grid = np.unique(np.linspace(low, high, _GRID_POINTS))
+        lower, upper = single_release_curve(pair, grid)
+        sufficient, insufficient = grid[upper <= query.delta], grid[lower > query.delta]
+        best_upper = min(best_upper, float(sufficient.min(initial=math.inf)))
+        best_lower = max(best_lower, float(insufficient.max(initial=0.0)))
+        ends = max(low, best_lower), min(high, best_upper)
+        if best_upper - best_lower <= _CLOSE * best_upper or ends == (low, high):
+            break
+        low, high = ends
+    return best_lower, best_upper
+
+
+def single_release_curve(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
+    """Return bounds of ``delta`` of a pair at increasing ``epsilons``."""
+    blur = pair.bins(epsilons).blur
+    infinite = pair.infinite()[0]
+    curves = []
+    for sign, edges in ((-1.0, epsilons), (1.0, epsilons - blur)):
+        bins = pair.bins(edges)
+        p, q, p_error, q_error = (
+            np.cumsum(each[:0:-1])[::-1] for each in (bins.p, bins.q, bins.p_error, bins.q_error)
+        )
+        ratio = np.exp(np.minimum(epsilons, _MAX_EPSILON))
+        ratio *= 1.0 - sign * 4 * U * (1.0 + epsilons)
+        q = np.maximum(q - sign * (q_error + (epsilons.size + 4) * U * q + _UNDERFLOW), 0.0)
+        p = p + infinite + sign * (p_error + (epsilons.size + 4) * U * p + _UNDERFLOW)
+        value = p - ratio * q + (4.0 * blur * np.maximum(p, 0.0) if sign > 0.0 else 0.0)
+        curves.append(np.clip(value + sign * 8 * U * np.abs(p), 0.0, 1.0))
+    lower, upper = curves
+    return np.where(epsilons <= _MAX_EPSILON, lower, 0.0), upper
 
 
 @dataclass(frozen=True)
@@ -95,7 +224,7 @@ def bounds(
     searches.sort(key=lambda each: (-infinite_mass(each[1].dominating), -each[0].estimate))
     upper_single, most, reason = upper, 0.0, ""
     for search, order in searches:
-        largest = query.most(_largest_loss(order.dominating))
+        largest = query.most(largest_loss(order.dominating))
         if largest <= most:
             continue
         upper_order = min(largest, search.bound_above(most)) if most or not two_sided else math.inf
@@ -151,14 +280,14 @@ def upper_curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Ar
         search.fall = 1.0 + 1.0 / search.saddle.deviation
         search.window = search.sketch.window(search.place, _TAIL)
         ((composition, blur),) = search.compositions(search.first_spacing(accuracy), (1.0,))
-        most = _largest_loss(order.dominating)
+        most = largest_loss(order.dominating)
         for k, epsilon in enumerate(epsilons.tolist()):
             delta = min(composition.delta(epsilon - blur, 1.0), AtEpsilon(epsilon).most(most))
             deltas[k] = max(deltas[k], delta)
     return deltas
 
 
-def _largest_loss(parts: Parts) -> float:
+def largest_loss(parts: Parts) -> float:
     """Return the essential supremum of the sum."""
     return math.fsum(count * pair.range()[1] for pair, count in parts)
 
@@ -279,7 +408,7 @@ class _Search:
                     ends = _centred(ends, centre / spacing, np.array(atoms) / spacing)
                 bins, infinite = pair.bins(spacing * ends), pair.infinite()[0]
                 self.work -= _BIN * edges.size
-                blur += count * (bins.blur + 8 * _U * spacing * float(np.abs(ends[[0, -1]]).max()))
+                blur += count * (bins.blur + 8 * U * spacing * float(np.abs(ends[[0, -1]]).max()))
                 lattice = (
                     discretise_above(bins, edges, spacing, infinite)
                     if sign > 0.0

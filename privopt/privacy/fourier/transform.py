@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.signal import lfilter
 
-from privopt.privacy.numbers import Array
+from privopt.privacy.numbers import Array, U
 
 Complex = npt.NDArray[np.complex128]
 Points = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_GROWTH = 300.0
 _MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
 _OCTAVES = 64  # of lattice points
@@ -81,7 +80,7 @@ class Characteristic(NamedTuple):
     @classmethod
     def of(cls, weight: Array, points: Points, near: Flags, size: int) -> Characteristic:
         """Return the characteristic of a law; ``near`` marks the points of its cluster."""
-        reach, eta = int(np.abs(points[near]).max(initial=0)), 8 * _U * math.log2(size)
+        reach, eta = int(np.abs(points[near]).max(initial=0)), 8 * U * math.log2(size)
         potential, mean = _potential(weight[near], points[near], reach)
         folded = np.bincount(np.arange(-reach, reach + 1) % size, potential, size)
         four_squares, sine = _sines(size)
@@ -91,7 +90,7 @@ class Characteristic(NamedTuple):
             folded = np.bincount(points[~near] % size, far, size)
             value += np.fft.rfft(folded) - far.sum()
             flat = eta * float(np.sqrt(folded @ folded))
-        unit = 64 * _U + 8 * reach * float(np.finfo(np.longdouble).eps)
+        unit = 64 * U + 8 * reach * float(np.finfo(np.longdouble).eps)
         moment, beyond = float(potential.sum()), float(far.sum())
         return cls(value, steep, flat, abs(mean), moment, beyond, unit)
 
@@ -262,7 +261,7 @@ class DenseTails:
         mass, running = float(self.mass[k]), float(self.running[k])
         exponent = self.rate * (abs(self.lattice.sum_at(k) - self.centre) + abs(self.centre))
         slack = (4.0 + 4.0 * self.rate * self.lattice.spacing) * running
-        return mass, float(self.image[k]), _U * (slack + (16.0 + 4.0 * exponent) * mass)
+        return mass, float(self.image[k]), U * (slack + (16.0 + 4.0 * exponent) * mass)
 
 
 class ModalTails:
@@ -286,7 +285,7 @@ class ModalTails:
         ]
         count = float(lattice.count)
         most = np.minimum(1.0 / np.maximum(np.abs(self._gaps[0]), 1.0 / count), count)
-        self._error = 128 * _U * law.length * math.sqrt(float(law.weights @ most**2) / law.size)
+        self._error = 128 * U * law.length * math.sqrt(float(law.weights @ most**2) / law.size)
 
     def at(self, k: int) -> tuple[float, float, float]:
         """Return ``mass_k``, ``image_k`` and a bound of their rounding errors."""
@@ -307,7 +306,7 @@ class ModalTails:
             ratio = np.where(flat, remaining, whole / np.where(flat, 1.0, gap))
             sums.append(weight * float((rotated * ratio).real.sum()))
         exponent = abs(log_weight) + self._tilt * abs(self._centre)
-        slack = (64.0 + 4.0 * exponent) * _U * max(sums[0], 0.0)
+        slack = (64.0 + 4.0 * exponent) * U * max(sums[0], 0.0)
         return sums[0], sums[1], weight * self._error + slack
 
 

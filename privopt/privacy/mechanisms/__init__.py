@@ -15,7 +15,7 @@ from privopt.privacy.mechanisms import (
     objective,
     pure,
     sampling,
-    selected,
+    selection,
 )
 
 __all__ = [
@@ -26,5 +26,5 @@ __all__ = [
     "objective",
     "pure",
     "sampling",
-    "selected",
+    "selection",
 ]

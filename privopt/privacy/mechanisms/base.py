@@ -32,8 +32,6 @@ from privopt.privacy.numbers import (
     check_epsilon,
     half_square,
     is_noise,
-    multiply,
-    square_root,
     weighted_sum,
 )
 from privopt.privacy.pairs import EVERYTHING, NOTHING, DiscretePair, GaussianPair, Pair, PurePair
@@ -65,9 +63,7 @@ class Shift(NamedTuple):
         """``sqrt(times) multiple / noise``, to a relative ``2^-51``."""
         if self.times == 0 or math.isinf(self.noise):
             return 0.0
-        return (
-            self.multiple / self.noise * square_root(self.times) if self.noise > 0.0 else math.inf
-        )
+        return self.multiple / self.noise * math.sqrt(self.times) if self.noise else math.inf
 
     @property
     def square(self) -> Cost:
@@ -127,6 +123,8 @@ class Release:
     samples: ClassVar[bool] = True
     # True if noise is added to a sum: opposite records of full norm then attain the pairs.
     additive: ClassVar[bool] = False
+    # True if the event has the same meaning in dp-accounting, under every relation.
+    neutral: ClassVar[bool] = False
 
     _parameters: ClassVar[tuple[str, ...]] = ()
 
@@ -186,12 +184,8 @@ class Release:
     def zcdp(self, relation: Relation) -> Concentration | None:
         """Return ``(rho, xi)`` of zero-concentrated privacy.
 
-        A pure release has ``rho = epsilon tanh(epsilon / 2)``, its divergence at order one, which
-        is the smallest possible ``rho``. With ``u = alpha - 1/2``, the function
-        ``ln E_P e^((alpha - 1) L)`` is ``ln cosh(epsilon u)`` up to a constant. As an entire
-        function of ``u^2``, of order 1/2, ``cosh(epsilon u)`` has only negative zeros. By
-        Hadamard's product its logarithm is concave in ``u^2`` and below the tangent at ``u = 1/2``;
-        and ``u^2 - 1/4 = alpha (alpha - 1)``.
+        A pure release has ``rho = epsilon tanh(epsilon / 2)``, the smallest possible ``rho``:
+        :ref:`Accountants, Theorem 7 <theory-accountants-7>`.
         """
         if (shifts := self.shifts(relation)) is not None:
             squares = [each.square for each in shifts]
@@ -301,7 +295,7 @@ Priced: TypeAlias = dp.DpEvent | tuple[float, float]
 """An event, or a pair ``(epsilon, delta)`` for any mechanism with this guarantee."""
 
 _SUM_ROUNDING = 2.0**-48  # relative; a handful of operations, each within a unit or two of 2^-53
-_COST_UP = 1.0 + 2.0**-49  # for a handful of float operations
+COST_UP = 1.0 + 2.0**-49  # for a handful of float operations
 _MAX_FLOAT = math.nextafter(math.inf, 0.0)
 
 
@@ -320,6 +314,14 @@ def collect(
             return None
         values.append((value, count))
     return values
+
+
+def compose_shifts(event: dp.DpEvent, relation: Relation) -> list[Shift] | None:
+    """Return the Gaussian releases of a composition, or None if it contains another release."""
+    parts = collect(event, lambda release: release.shifts(relation))
+    if parts is None:
+        return None
+    return [each._replace(times=each.times * count) for shifts, count in parts for each in shifts]
 
 
 def group_event(event: dp.DpEvent, size: int, relation: Relation) -> dp.DpEvent | None:
@@ -382,7 +384,7 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
     curves = collect(event, lambda release: release.renyi(relation))
     if curves is None:
         return None
-    parts = [(curve, multiply(count, UP)) for curve, count in curves]
+    parts = [(curve, count * UP) for curve, count in curves]
 
     def composition(orders: Array) -> Array:
         whole = np.zeros_like(orders)
@@ -398,9 +400,8 @@ def renyi_curve(event: dp.DpEvent, relation: Relation) -> Curve | None:
 def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
     """Return ``mu^2`` of a ``mu``-GDP release, or None if no ``mu`` is known.
 
-    Gaussian noise has ``mu = m / z``. The trade-off curve of an ``epsilon``-DP release is above the
-    two segments from the corners to ``(p, p)`` with ``p = 1/(1 + e^epsilon)``. The convex curve
-    ``G_mu`` through that point is below them.
+    Gaussian noise has ``mu = m / z``, and a pure release ``Phi(-mu/2) = 1/(1 + e^epsilon)``:
+    :ref:`Accountants, Theorem 5 <theory-accountants-5>`.
     """
 
     def cost(one: Release) -> Cost | None:
@@ -411,32 +412,9 @@ def gaussian_cost(release: Priced, relation: Relation) -> Cost | None:
         shrink = math.exp(-round_up_cost(loss.most))
         mu = -2.0 * float(ndtri(shrink / (1.0 + shrink)))
         # Near epsilon = 0 the argument is close to one half, and the error is absolute.
-        return 0 if loss.most == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * _COST_UP
+        return 0 if loss.most == 0 else (mu * (1.0 + 2.0**-44) + 2.0**-48) ** 2 * COST_UP
 
     return _compose_cost(cost, release)
-
-
-def unsampled_mu(event: dp.DpEvent, relation: Relation) -> float:
-    """Return a ``mu`` for which the event is ``mu``-GDP, or infinity if none is known.
-
-    It is that of the event without sampling. Given the batch, a sampled release is the release
-    itself or does not depend on the record, and hockey-stick divergences are jointly convex.
-    Batches of fixed size change by one record only if the number of records is fixed.
-    """
-    squares = []
-    for leaf, count in flatten(event):
-        inner = leaf
-        fixed_size = isinstance(leaf, dp.SampledWithoutReplacementDpEvent)
-        if isinstance(leaf, dp.PoissonSampledDpEvent) or (
-            fixed_size and relation is not Relation.ADD_OR_REMOVE_ONE
-        ):
-            inner = leaf.event
-        if inner is leaf:
-            cost = gaussian_cost(leaf, relation)
-            squares.append((math.inf if cost is None else round_up_cost(cost), count))
-        else:
-            squares.append((unsampled_mu(inner, relation) ** 2 * _COST_UP, count))
-    return math.sqrt(weighted_sum(squares)) * _COST_UP
 
 
 def zcdp_cost(release: Priced, relation: Relation) -> Cost | None:
@@ -465,4 +443,4 @@ def _compose_cost(cost_of: Callable[[Release], Cost | None], release: Priced) ->
     if len(counts) == 1:
         ((cost, count),) = counts.items()
         return Fraction(cost) * count if cost < math.inf else math.inf
-    return weighted_sum((round_up_cost(cost), count) for cost, count in counts.items()) * _COST_UP
+    return weighted_sum((round_up_cost(cost), count) for cost, count in counts.items()) * COST_UP

@@ -1,24 +1,7 @@
 """Gaussian noise on random measurements: pairs of a random distance ``S = mu sqrt(chi^2_m / m)``.
 
-Given ``S``, the loss is normal with mean ``+-S^2 / 2`` and variance ``S^2``. For ``c >= 0``
-
-    P(L > c) = Q(L < -c) = E Phi(S/2 - c/S),    Q(L > c) = P(L < -c) = E Phi(-S/2 - c/S).
-
-The means are integrals over ``v = ln(S / mu)``, of density ``w(v) ~ e^(-(m/2)(e^2v - 1 - 2v))``.
-They are computed by the trapezoid rule, whose error bound is a theorem: for ``f`` analytic in
-``|Im v| < b`` with ``int |f(v + iy)| dv <= M`` there, the error of step ``h`` is at most
-``2M / (e^(2 pi b / h) - 1)``. With ``theta = cos 2b`` and ``|erfc z| <= |e^(-z^2)|`` for
-``Re z >= 0`` (otherwise plus 2), such an ``M`` for the first mean is
-
-    theta^(-m/2) [e^(+-c/2) / 2  e^((1 - theta) x) R + P(S^2 > 2 theta c)],
-
-with ``x = c sqrt(m/mu^2 + 1/4)``. The second mean has only the first summand, with ``e^(-c/2)``.
-Here ``R = E e^(-S^2/8 - c^2/(2 S^2))`` is, up to powers, a Bessel function ``K_(m/2)`` of ``x``,
-and ``K(theta x) <= theta^(-m/2) e^((1 - theta) x) K(x)``, because ``x^k e^x K_k(x)`` increases for
-``k >= 1/2``. The same rule computes ``R`` from its own sum.
-
-Source: Trefethen and Weideman, "The exponentially convergent trapezoidal rule", SIAM Review 2014,
-Theorem 5.1.
+The tails of the loss are means over ``S``, computed by the trapezoid rule with a certified error:
+:ref:`Accountants, Theorem 15 <theory-accountants-15>`.
 """
 
 from __future__ import annotations
@@ -33,13 +16,11 @@ from scipy.special import gammainc, gammaincc, ndtr
 
 from privopt.privacy.events import CompressedGaussianDpEvent
 from privopt.privacy.mechanisms.base import MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.numbers import SMALLEST, Array, bisect, is_count, is_noise
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair
-from privopt.privacy.pairs.gaussian import masses_between
+from privopt.privacy.numbers import SMALLEST, Array, U, bisect, is_count, is_noise
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, masses_between
 from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_DISTANCE = 32.0  # standard deviations, beyond which everything counts as revealed
 _MAX_MEASUREMENTS = 2**40
 _LEFT, _RIGHT = 50.0, 720.0  # the mass of S beyond the nodes is e^-50 below and e^-720 above
@@ -99,10 +80,10 @@ def compressed_divergence(mu: float, measurements: int, orders: Array) -> Array:
     """
     rate = orders - 1.0
     with np.errstate(over="ignore", divide="ignore"):
-        ratio = orders * rate * (mu / measurements) * mu * (1.0 + 16 * _U)
+        ratio = orders * rate * (mu / measurements) * mu * (1.0 + 16 * U)
         valid = ratio < 1.0
         moment = -0.5 * measurements * np.log1p(-np.where(valid, ratio, 0.0))
-        divergence = np.where(valid, moment / rate * (1.0 + 16 * _U), math.inf)
+        divergence = np.where(valid, moment / rate * (1.0 + 16 * U), math.inf)
     return np.asarray(np.maximum(divergence, SMALLEST if mu > 0.0 else 0.0))
 
 
@@ -138,16 +119,13 @@ class CompressedPair(Pair):
 
     def bins(self, edges: Array) -> Bins:
         tails, positive = self.tails(np.abs(edges)), edges > 0.0
-        p, p_error = masses_between(
-            np.where(positive, tails.likely, tails.rare),
-            np.where(positive, tails.likely_error, tails.rare_error),
-            positive,
-        )
-        q, q_error = masses_between(
-            np.where(positive, tails.rare, tails.likely),
-            np.where(positive, tails.rare_error, tails.likely_error),
-            positive,
-        )
+
+        def masses(far: Array, near: Array, wrong: Array, near_wrong: Array) -> tuple[Array, Array]:
+            tail, error = np.where(positive, far, near), np.where(positive, wrong, near_wrong)
+            return masses_between(tail, error, positive)
+
+        p, p_error = masses(tails.likely, tails.rare, tails.likely_error, tails.rare_error)
+        q, q_error = masses(tails.rare, tails.likely, tails.rare_error, tails.likely_error)
         return Bins(p, q, p_error, q_error)
 
     def tails(self, c: Array) -> Tails:
@@ -191,8 +169,8 @@ class CompressedPair(Pair):
             ):
                 z = 0.5 * sign * s - ratio
                 size, mass = np.abs(z), weights * ndtr(z)
-                point_error = 8 * _U * (0.5 * s + ratio)
-                slack = 16 * _U * (2.0 + size * size) + 2.0 * (1.0 + size) * point_error + rounding
+                point_error = 8 * U * (0.5 * s + ratio)
+                slack = 16 * U * (2.0 + size * size) + 2.0 * (1.0 + size) * point_error + rounding
                 error = np.einsum("ij,ij->i", mass, slack) + wrong + below_nodes
                 value = mass.sum(axis=1)
                 means.append((value, np.minimum(error, value + largest) * (1.0 + 1e-9)))
@@ -254,5 +232,5 @@ def _rule(measurements: int, reach: float) -> _Rule:
     whole = math.fsum(weights)
     # The sum of the weights differs from one by the error of the rule for the density itself.
     error = math.exp(min(0.0, float(log_rates.min()))) + mass_below
-    error += 4 * _U * float(weights @ size) / whole
-    return _Rule(nodes, weights / whole, 4 * _U * size + 2.0 * error, mass_below, falls, log_rates)
+    error += 4 * U * float(weights @ size) / whole
+    return _Rule(nodes, weights / whole, 4 * U * size + 2.0 * error, mass_below, falls, log_rates)

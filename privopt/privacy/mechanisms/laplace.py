@@ -20,13 +20,18 @@ from privopt.privacy.mechanisms.base import (
     Release,
     round_up_cost,
 )
-from privopt.privacy.numbers import SMALLEST, Array
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair
-from privopt.privacy.pairs.pair import add_atoms
+from privopt.privacy.numbers import SMALLEST, Array, U
+from privopt.privacy.pairs import (
+    EVERYTHING,
+    NOTHING,
+    Bins,
+    Pair,
+    add_atoms,
+    exponential_bins,
+)
 from privopt.privacy.renyi_moments import psi
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _ROUNDING = 2.0**-49  # relative, for a handful of float operations
 
 
@@ -62,9 +67,7 @@ class Laplace(Release, event=dp.LaplaceDpEvent, parameters=("noise_multiplier",)
     def zcdp(self, relation: Relation) -> Concentration:
         """Return ``rho = t + e^-t - 1`` with ``t = m / b``, the divergence at order one.
 
-        The proof is that of a pure release with ``ln [cosh(t u) + sinh(t u) / (2u)]`` instead of
-        ``ln cosh``: the zeros in ``u^2`` are the eigenvalues of ``-w'' = v^2 w``,
-        ``w'(0) = w(0)/2``, ``w(t) = 0``.
+        Proof: :ref:`Accountants, Theorem 7 <theory-accountants-7>`.
         """
         t = round_up_cost(self.loss(relation).most)
         if t in (0.0, math.inf):
@@ -89,13 +92,8 @@ class LaplacePair(Pair):
 
     Formal guarantee
     ----------------
-    Dominates Laplace noise on a *vector* whose l1 norm changes by at most ``mu``, too. Let
-    ``Y = e^(mu - L)`` under ``P``. Then ``E Y = e^mu``, and ``H_gamma`` is the mean of a convex
-    function of ``Y``. One coordinate has ``P(Y > y) = y^(-1/2) / 2`` on ``[1, e^(2 mu))``. For two
-    coordinates that change by ``a <= b``, ``a + b = mu``, the ratio of ``P(Y_a Y_b > y)`` to this
-    is at ``y = e^t`` equal to ``3/2 + t/4`` for ``t < 2a``, ``1 + a/2`` for ``t < 2b`` and
-    ``1/2 + (2 mu - t) / 4`` beyond. It crosses 1 once, from above. With equal means, the product is
-    therefore smaller in convex order. More coordinates follow by induction.
+    Dominates Laplace noise on a *vector* whose l1 norm changes by at most ``mu``, too. Proof:
+    :ref:`Accountants, Theorem 12 <theory-accountants-12>`.
     """
 
     mu: float
@@ -109,18 +107,10 @@ class LaplacePair(Pair):
         return np.concatenate([[-self.mu], inner, [self.mu]])
 
     def bins(self, edges: Array) -> Bins:
-        inner = np.clip(edges, -self.mu, self.mu)
-        inner = np.concatenate([[-self.mu], inner, [self.mu]])
-        gap = np.diff(inner)
-        p = 0.5 * np.exp(0.5 * (inner[1:] - self.mu)) * -np.expm1(-0.5 * gap)
-        q = 0.5 * np.exp(-0.5 * (inner[:-1] + self.mu)) * -np.expm1(-0.5 * gap)
-        # The distance of two edges has an error of a few roundings of the edges themselves; there
-        # is exactly no mass beyond the largest losses.
-        edge_error = np.where(gap > 0.0, 4 * _U * (1.0 + self.mu), 0.0)
-        p_error = 0.25 * np.exp(0.5 * (inner[1:] - self.mu)) * edge_error
-        q_error = 0.25 * np.exp(-0.5 * (inner[:-1] + self.mu)) * edge_error
+        edge_error = 4 * U * (1.0 + self.mu)
+        p, q, p_error, q_error = exponential_bins(edges, self.mu, 2.0, edge_error)
         add_atoms(p, q, edges, self.mu, 0.5, 0.5 * np.exp(-self.mu))
-        return Bins(p, q, p_error + 8 * _U * p, q_error + 8 * _U * q, blur=4 * _U * (1 + self.mu))
+        return Bins(p, q, p_error + 8 * U * p, q_error + 8 * U * q, blur=4 * U * (1 + self.mu))
 
 
 def laplace_divergence(t: float, orders: Array) -> Array:
@@ -134,13 +124,13 @@ def laplace_divergence(t: float, orders: Array) -> Array:
     """
     if t == 0.0 or math.isinf(t):
         return np.full_like(orders, t)
-    t *= 1.0 + 2 * _U
+    t *= 1.0 + 2 * U
     power = orders - 1.0
     x = np.minimum(power * t, 500.0)
-    slack = _U * (64.0 + 8.0 * orders * t)
+    slack = U * (64.0 + 8.0 * orders * t)
     above_one = (orders * psi(x) + power * psi(-orders * t)) / (2.0 * orders - 1.0)
     near = np.log1p(above_one * (1.0 + slack))
     # ln(alpha / (2 alpha - 1)) < 0; the ratio of the two exponentials is at most e^(-alpha t).
     far = power * t + np.log(orders / (2.0 * orders - 1.0)) + np.exp(-orders * t) + slack
-    divergence = np.where(power * t < 500.0, near, far) / power * (1.0 + 8 * _U)
+    divergence = np.where(power * t < 500.0, near, far) / power * (1.0 + 8 * U)
     return np.maximum(np.minimum(divergence, t), SMALLEST)

@@ -1,9 +1,7 @@
 """Mixtures: Gaussian noise for records of random norm, and public choices among releases.
 
-The loss of a public mixture has the mixture of the laws of the losses (``PublicMixtureDpEvent``).
-Hence, with ``D_k`` the divergences of order ``alpha`` of the events,
-
-    D_alpha = ln [sum_k p_k e^((alpha - 1) D_k)] / (alpha - 1).
+The loss of a public mixture has the mixture of the laws of the losses: :ref:`Accountants, Theorem
+16 <theory-accountants-16>`.
 """
 
 from __future__ import annotations
@@ -43,16 +41,15 @@ from privopt.privacy.numbers import (
     SMALLEST,
     SUM_TOLERANCE,
     Array,
+    U,
     check_probabilities,
     is_noise,
     is_rate,
     weighted_sum,
 )
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, Reversed
-from privopt.privacy.pairs.gaussian import normal_masses
+from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, Reversed, normal_masses
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _MAX_NEWTON_STEPS = 60  # usually below ten
 _MAX_DEVIATIONS = 50.0  # standard deviations, beyond the range of float64 probabilities
 _SUM_ROUNDING = 2.0**-51  # of a sum that is meant to be one
@@ -158,10 +155,6 @@ class MixturePair(Pair):
         raised = tuple(max(shift, _MIN_SHIFT) for shift in shifts)
         return cls(raised, weights, rest, exact and raised == shifts)
 
-    @property
-    def attained(self) -> Pair | None:
-        return self if self.exact else None
-
     def range(self) -> tuple[float, float]:
         return math.log(self.rest) if self.rest > 0.0 else -math.inf, math.inf
 
@@ -179,15 +172,15 @@ class MixturePair(Pair):
         largest = max(self.shifts)
         size = 1.0 + largest * (_MAX_DEVIATIONS + largest) - math.log(min(self.weights))
         size += float(np.abs(edges).max()) + (-smallest if self.rest > 0.0 else 0.0)
-        point_error = 8 * _U * np.abs(points)
+        point_error = 8 * U * np.abs(points)
         q, q_error = normal_masses(points, point_error)
         p, p_error = self.rest * q, self.rest * q_error
         for shift, weight in zip(self.shifts, self.weights, strict=True):
-            mass, error = normal_masses(points - shift, point_error + 8 * _U * shift)
+            mass, error = normal_masses(points - shift, point_error + 8 * U * shift)
             p, p_error = p + weight * mass, p_error + weight * error
-        p_error = p_error + 4 * _U * len(self.shifts) * p
+        p_error = p_error + 4 * U * len(self.shifts) * p
         p, q, p_error, q_error = (np.pad(each, (inside, 0)) for each in (p, q, p_error, q_error))
-        return Bins(p, q, p_error, q_error, blur=residual + 32 * _U * size)
+        return Bins(p, q, p_error, q_error, blur=residual + 32 * U * size)
 
     def _log_sum(self, x: Array) -> tuple[Array, Array]:
         """Return ``g`` and its slope."""
@@ -316,10 +309,10 @@ def mixed_divergence(curves: Sequence[Curve], weights: Sequence[float], orders: 
     for exponent, share in zip(exponents, weights, strict=True):
         above_one += share * np.expm1(np.where(near, exponent, 0.0))
         scaled += share * np.exp(exponent - reach, where=np.isfinite(top), out=np.ones_like(top))
-    slack = _U * (16.0 + 2.0 * len(weights) + 4.0 * reach)
+    slack = U * (16.0 + 2.0 * len(weights) + 4.0 * reach)
     moment = np.where(near, np.log1p(above_one * (1.0 + slack)), top + np.log(scaled) + 4.0 * slack)
     positive = np.max(divergences, axis=0) > 0.0
-    return np.asarray(np.where(positive, np.maximum(moment * (1.0 + 8 * _U) / rate, SMALLEST), 0.0))
+    return np.asarray(np.where(positive, np.maximum(moment * (1.0 + 8 * U) / rate, SMALLEST), 0.0))
 
 
 @dataclass(frozen=True)
@@ -377,7 +370,7 @@ class MixedPair(Pair):
             p_error += share * bins.p_error
             q_error += share * bins.q_error
             blur = max(blur, bins.blur)
-        unit = (len(self.parts) + 8) * _U
+        unit = (len(self.parts) + 8) * U
         return Bins(p, q, p_error + unit * p, q_error + unit * q, blur)
 
     def reverse(self) -> Pair:

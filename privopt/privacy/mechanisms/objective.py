@@ -12,12 +12,18 @@ from scipy.special import erf, log_ndtr, ndtri
 
 from privopt.privacy.events import ObjectivePerturbationDpEvent
 from privopt.privacy.mechanisms.base import MAX_DISTANCE, MIN_DISTANCE, UP, Curve, Release
-from privopt.privacy.numbers import Array
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, GaussianPair, Pair
-from privopt.privacy.pairs.gaussian import normal_masses
+from privopt.privacy.numbers import Array, U
+from privopt.privacy.pairs import (
+    EVERYTHING,
+    NOTHING,
+    Bins,
+    DiscretePair,
+    GaussianPair,
+    Pair,
+    normal_masses,
+)
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _MIN_SPREAD_RATIO = 1e-7  # spread over shift; float64 does not resolve closer losses
 
 
@@ -65,46 +71,7 @@ class ObjectivePair(Pair):
 
     and the right side is the mechanism's own divergence. Objective perturbation is an example, in
     both orders of neighbours: ``c`` is the ``jacobian`` of ``ObjectivePerturbationDpEvent``, ``s``
-    its ``s'``. The proof uses the notation of that event, where ``s`` is the scale of the noise and
-    ``c`` the length of a gradient.
-
-    *Density.* Let ``W`` be the whole space. ``b = -g(w)``, with ``g`` the gradient of the objective
-    without the linear term, is bi-Lipschitz. The release has density ``phi_s(g(w)) det g'(w)``
-    almost everywhere.
-
-    *Determinants.* Let ``A >= a I`` belong to the records that both data sets have. The ratio is
-    ``(1 + h_x x^T A^-1 x) / (1 + h_y y^T A^-1 y)``, with one factor for each record that only one
-    data set has: at most ``1 + h / a``. A replaced record costs no more than a removed one.
-
-    *Noise, one record.* The gradients differ by ``c x / |x|``, ``|c| <= C``. The direction does not
-    depend on ``b``, and the log ratio is at most ``s'^2 / 2 + s' |<b, x>| / (s |x|)``.
-
-    *Noise, a replaced record.* The gradients differ by ``c x / |x| - c' y / |y|``. The log ratio is
-    convex in ``(c, c')``, so largest at ``+-C``. The difference is then half a diagonal of a
-    rhombus of side ``2 C``, ``+-p e`` or ``+-q e'``, with ``e`` and ``e'`` orthonormal and
-    ``p^2 + q^2 = (2 C / s)^2`` in units of ``s``. With ``phi_k`` the normal density about the four
-    corners,
-
-        H_gamma <= 1 - G,    G = int min(phi, gamma min_k phi_k).
-
-    Claim: ``G`` is smallest for the flat rhombus ``q = 0``. Move ``(p, q)`` along its circle,
-    ``q <= p``, and let ``x`` and ``y`` be the points at which the losses are ``ln gamma``,
-    ``x = ln(gamma)/p - p/2`` and ``y = ln(gamma)/q - q/2``. The edges between two corners cancel,
-    and ``dG`` has the sign of ``q phi(x + p) [Phi(y) - 1/2] - p phi(y + q) [Phi(x) - 1/2]``, or is
-    not negative if ``x <= 0``. It is not negative, since ``p [Phi(x) - 1/2] / phi(x + p)``
-    decreases in ``p``: with ``R(x) = [Phi(x) - 1/2] / phi(x)`` this requires
-    ``R(x) (1 / (x + p) - x) <= 1``, which follows from ``R(x) (1 - x^2) <= x``.
-
-    *Constraint.* ``W`` is the limit of the public smooth convex terms ``k dist(w, W)^2 / 2``, under
-    which minimisers converge for every ``b``. Hockey-stick divergences are lower semicontinuous.
-    Only the losses on ``W`` matter: beyond it, each ``f_i`` may be continued linearly.
-
-    Source: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk
-    minimization", JMLR 2011; Kifer, Smith and Thakurta, "Private convex empirical risk
-    minimization and high-dimensional regression", COLT 2012, for Gaussian noise and constraints;
-    Redberg, Koskela and Wang, "Improving the privacy and practicality of objective perturbation
-    for differentially private linear learners", NeurIPS 2023, for ``|Z|`` under one record.
-    The factor ``jacobian`` and the replaced record are derived here.
+    its ``s'``. Proof and sources: :ref:`Accountants, Theorem 14 <theory-accountants-14>`.
     """
 
     s: float
@@ -131,17 +98,17 @@ class ObjectivePair(Pair):
         """
         s = self._spread
         points = (edges - self.c) / s - 0.5 * s
-        point_error = 8 * _U * ((np.abs(edges) + self.c) / s + s)
+        point_error = 8 * U * ((np.abs(edges) + self.c) / s + s)
         point_error[points < -point_error] = 0.0
         points, point_error = (np.append(0.0, x) for x in (np.maximum(points, 0.0), point_error))
         p, p_error = normal_masses(points, point_error)
-        q, q_error = normal_masses(points + s, point_error + 4 * _U * s)
+        q, q_error = normal_masses(points + s, point_error + 4 * U * s)
         least = 2.0 * math.exp(-self.c)
         return Bins(
             2.0 * p[1:],
             least * q[1:],
             2.0 * p_error[1:],
-            least * (q_error[1:] + 8 * _U * (1.0 + self.c) * q[1:]),
+            least * (q_error[1:] + 8 * U * (1.0 + self.c) * q[1:]),
         )
 
     @property

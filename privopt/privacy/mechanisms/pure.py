@@ -27,12 +27,19 @@ from privopt.privacy.mechanisms.base import (
     Release,
     pure_pair,
 )
-from privopt.privacy.numbers import SMALLEST, Array, half_square, is_count, is_noise, is_rate
-from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, DiscretePair, Pair, PurePair
+from privopt.privacy.numbers import SMALLEST, Array, U, half_square, is_count, is_noise, is_rate
+from privopt.privacy.pairs import (
+    EVERYTHING,
+    NOTHING,
+    Bins,
+    DiscretePair,
+    Pair,
+    PurePair,
+    exponential_bins,
+)
 from privopt.privacy.renyi_moments import swapped_divergence
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _MIN_PROBABILITY = 1e-300  # below, floats have fewer digits
 
 
@@ -42,6 +49,7 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
 
     rho: float
     xi: float
+    neutral = True
 
     def loss(self, relation: Relation) -> Loss | None:
         if self.rho > 0.0:
@@ -52,7 +60,7 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
         return None if self.rho > 0.0 else pure_pair(self.xi)
 
     def renyi(self, relation: Relation) -> Curve | None:
-        return partial(self._divergence) if self.rho > 0.0 else super().renyi(relation)
+        return self._divergence if self.rho > 0.0 else super().renyi(relation)
 
     def zcdp(self, relation: Relation) -> Concentration | None:
         return Concentration(self.rho, self.xi) if self.rho > 0.0 else super().zcdp(relation)
@@ -67,9 +75,6 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
         harmonic = math.fsum(1.0 / i for i in range(1, size + 1))
         return dp.ZCDpEvent(self.rho * size * size * UP, self.xi * size * harmonic * UP)
 
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return dp.ZCDpEvent(self.rho, self.xi)
-
     def _divergence(self, orders: Array) -> Array:
         return (self.xi + self.rho * orders) * UP
 
@@ -78,25 +83,23 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
 class NoRelease(Release, event=dp.NoOpDpEvent):
     """No release."""
 
+    neutral = True
+
     def loss(self, relation: Relation) -> Loss:
         return Loss(0.0)
-
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return dp.NoOpDpEvent()
 
 
 @dataclass(frozen=True)
 class NonPrivate(Release, event=dp.NonPrivateDpEvent):
     """A release that reveals everything."""
 
+    neutral = True
+
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
         return dp.NonPrivateDpEvent()
 
     def pair(self, relation: Relation) -> Pair:
         return EVERYTHING
-
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return dp.NonPrivateDpEvent()
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class OneOrder(Release, event=RenyiDpEvent):
     order: float
     divergence: float
     samples = False
+    neutral = True
 
     @classmethod
     def read(cls, event: RenyiDpEvent) -> OneOrder | None:
@@ -119,9 +123,6 @@ class OneOrder(Release, event=RenyiDpEvent):
 
     def renyi(self, relation: Relation) -> Curve:
         return partial(_step, self.order, self.divergence)
-
-    def exported(self, relation: Relation) -> RenyiDpEvent:
-        return RenyiDpEvent(self.order, self.divergence)
 
 
 def _step(order: float, divergence: float, orders: Array) -> Array:
@@ -189,7 +190,7 @@ def response_divergence(p: float, k: int, orders: Array) -> Array:
         return np.full_like(orders, math.inf if p == 0.0 else 0.0)
     rare, common = p / k, 1.0 - p + p / k
     if rare < 1e-290:
-        return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * _U))
+        return np.full_like(orders, (math.log(k) - math.log(p)) * (1.0 + 8 * U))
     loss = response_loss(p, k)
     return swapped_divergence(loss, math.log(rare), math.log(common), -(1.0 - p) / common, orders)
 
@@ -202,6 +203,7 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, parameters=("epsilon",)):
     """Losses that span at most ``span``, under every relation: the exponential mechanism."""
 
     span: float
+    neutral = True
 
     def loss(self, relation: Relation) -> Loss:
         # At most the span; two outcomes with the losses +-span / 2 have half of it
@@ -222,9 +224,6 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, parameters=("epsilon",)):
     def grouped(self, size: int, relation: Relation) -> dp.DpEvent:
         return BoundedRangeDpEvent(self.span * size * UP)  # spans add up
 
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return BoundedRangeDpEvent(self.span)
-
 
 @dataclass(frozen=True)
 class BoundedRangePair(Pair):
@@ -236,19 +235,10 @@ class BoundedRangePair(Pair):
 
     Formal guarantee
     ----------------
-    Dominates every release with losses that span at most ``r``. If they are in ``[t - r, t]``, two
-    outcomes with the losses ``t`` and ``t - r`` dominate, because the ratio has mean one under
-    ``Q``. The larger loss has probability ``p_t = (1 - e^(t - r)) / (1 - e^-r)`` under ``P``, and
-
-        H_gamma = p_t (1 - gamma e^-t),    e^(t - r) <= gamma <= e^t.
-
-    Over ``t`` this is largest at ``t = (r + ln gamma) / 2``, with the value
-    ``(1 - sqrt(gamma e^-r))^2 / (1 - e^-r)`` for ``gamma`` in ``[e^-r, e^r]``. The derivative of
-    this function is the pair. No single ``t`` is the worst for all ``gamma``. The lower bound uses
-    losses of one ``t`` in every step, ``t = r / 2``, which is asymptotically the worst.
-
-    Source: Dong, Durfee and Rogers 2020 (arXiv:1909.13830), for the two outcomes. The envelope over
-    ``t``, which adaptive choices of ``t`` require, is derived here.
+    Dominates every release with losses that span at most ``r``: it is the envelope of all pairs of
+    two outcomes with losses ``t`` and ``t - r``. The lower bound uses ``t = r / 2`` in every step,
+    which is asymptotically the worst. Proof: :ref:`Accountants, Theorem 13
+    <theory-accountants-13>`.
     """
 
     span: float
@@ -270,44 +260,33 @@ class BoundedRangePair(Pair):
         return np.linspace(-self.span, self.span, count)
 
     def bins(self, edges: Array) -> Bins:
-        inner = np.concatenate([[-self.span], np.clip(edges, -self.span, self.span), [self.span]])
-        gap = np.diff(inner)
-        whole = -math.expm1(-self.span)
-        p = np.exp(0.5 * (inner[1:] - self.span)) * -np.expm1(-0.5 * gap) / whole
-        q = np.exp(-0.5 * (inner[:-1] + self.span)) * -np.expm1(-0.5 * gap) / whole
-        # The distance of two edges has an error of a few roundings of the edges themselves.
-        edge_error = np.where(gap > 0.0, 4 * _U * self.span, 0.0)
-        p_error = 0.5 * np.exp(0.5 * (inner[1:] - self.span)) * edge_error / whole
-        q_error = 0.5 * np.exp(-0.5 * (inner[:-1] + self.span)) * edge_error / whole
-        unit = 8 * _U * (2.0 + self.span)
-        return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * _U * self.span)
+        whole, edge_error = -math.expm1(-self.span), 4 * U * self.span
+        p, q, p_error, q_error = exponential_bins(edges, self.span, whole, edge_error)
+        unit = 8 * U * (2.0 + self.span)
+        return Bins(p, q, p_error + unit * p, q_error + unit * q, blur=4 * U * self.span)
 
 
 def bounded_range_divergence(span: float, orders: Array) -> Array:
     """Return ``D_alpha`` of any release with losses that span at most ``epsilon``.
 
-    For losses in ``[t - epsilon, t]`` the moment is largest for two outcomes. Over ``t``, the worst
-    case is ``e^t = (alpha - 1) A / (alpha B)`` with ``A = 1 - e^(-alpha epsilon)`` and
-    ``B = e^-epsilon - e^(-alpha epsilon)``, where
+    With ``A = 1 - e^(-alpha epsilon)``, ``B = e^-epsilon - e^(-alpha epsilon)`` and
+    ``e^t = (alpha - 1) A / (alpha B)`` it is the smallest of ``epsilon``,
+    ``alpha epsilon^2 / 8`` and
 
-        D = t + ln[A / (alpha (1 - e^-epsilon))] / (alpha - 1).
+        t + ln[A / (alpha (1 - e^-epsilon))] / (alpha - 1).
 
-    It is at most ``epsilon``, and at most ``alpha epsilon^2 / 8``: ``ln E_Q e^(alpha L)`` is zero
-    at ``alpha = 0`` and ``1``, and its second derivative, a variance, is at most ``epsilon^2 / 4``.
-
-    Source: Cesar and Rogers 2021 (arXiv:2004.07223), for the second bound; Dong, Durfee and Rogers,
-    ICML 2020 (arXiv:1909.13830), for the worst two outcomes.
+    Source: :ref:`Accountants, Theorem 13 <theory-accountants-13>`.
     """
     if span == 0.0 or span > 1e100:
         return np.full_like(orders, span)
     power = orders - 1.0
-    smooth = np.maximum(orders * (0.25 * half_square(span)) * (1.0 + 8 * _U), SMALLEST)
+    smooth = np.maximum(orders * (0.25 * half_square(span)) * (1.0 + 8 * U), SMALLEST)
     a, b = -np.expm1(-orders * span), -np.expm1(-power * span)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         t = span + np.log(power) - np.log(orders) + np.log(a) - np.log(b)
         rest = (np.log(a) - np.log(orders) - math.log(-math.expm1(-span))) / power
         size = (span + np.log1p(orders) + np.abs(np.log(a))) * (1.0 + 1.0 / power)
         size += np.abs(np.log(power)) + np.abs(np.log(b)) + abs(math.log(span)) / power
-        exact = t + rest + 32 * _U * (size + 1.0)
+        exact = t + rest + 32 * U * (size + 1.0)
     exact = np.where(np.isnan(exact), math.inf, exact)
-    return np.asarray(np.minimum(np.minimum(exact, smooth), span * (1.0 + 8 * _U)))
+    return np.asarray(np.minimum(np.minimum(exact, smooth), span * (1.0 + 8 * U)))

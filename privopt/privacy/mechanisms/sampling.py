@@ -20,15 +20,20 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from scipy.special import betainc
 
 from privopt.privacy.events import PublicMixtureDpEvent
-from privopt.privacy.flatten import flatten
-from privopt.privacy.mechanisms.base import UP, Curve, Release, Shift, release_of, revealing_pair
+from privopt.privacy.mechanisms.base import (
+    UP,
+    Curve,
+    Release,
+    Shift,
+    compose_shifts,
+    revealing_pair,
+)
 from privopt.privacy.mechanisms.gaussian import Gaussian, as_single_release
-from privopt.privacy.numbers import SMALLEST, Array, is_batch, is_count, is_noise, is_rate
+from privopt.privacy.numbers import SMALLEST, Array, U, is_batch, is_count, is_noise, is_rate
 from privopt.privacy.pairs import EVERYTHING, NOTHING, Bins, Pair, Reversed
 from privopt.privacy.renyi_moments import fixed_size_gaussian, poisson_gaussian
 from privopt.spec import Relation
 
-_U = 2.0**-53  # unit roundoff of float64
 _BETA_ROUNDING = 1e-9  # relative; above the error of the incomplete beta function
 _MAX_GROUP = 500  # records; the sample of a group is a mixture of as many normal laws
 _MIN_RATE = 1e-12  # smaller losses are below the rounding of their exponentials
@@ -54,14 +59,10 @@ class PoissonSampled(Release, event=dp.PoissonSampledDpEvent):
         # Rate one means no sampling, and rate zero no release
         if self.rate not in (0.0, 1.0):
             return None
-        result: list[Shift] = []
-        for leaf, count in flatten(self.inner):
-            inner = release_of(leaf)
-            shifts = None if inner is None else inner.shifts(relation)
-            if shifts is None:
-                return None
-            result += [each._replace(times=each.times * count) for each in shifts]
-        return tuple(result) if self.rate == 1.0 else ()
+        shifts = compose_shifts(self.inner, relation)
+        if shifts is None:
+            return None
+        return tuple(shifts) if self.rate == 1.0 else ()
 
     def pairs(self, relation: Relation) -> tuple[Pair, Pair] | None:
         inner = as_single_release(self.inner)
@@ -196,9 +197,7 @@ class Sampled(Pair):
         q[at_smallest] += certain
         p[at_smallest] += (1.0 - self.rate) * certain
         size = 1.0 + float(np.abs(edges[[0, -1]]).max()) - smallest - log_rate
-        return Bins(
-            p, q, p_error + 4 * _U * p, q_error + 4 * _U * q, blur=base.blur + 16 * _U * size
-        )
+        return Bins(p, q, p_error + 4 * U * p, q_error + 4 * U * q, blur=base.blur + 16 * U * size)
 
     def _sample(self, loss: Array | float) -> Array:
         """Return the loss on a sample, accurate relative to the loss for every size."""
@@ -213,6 +212,7 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
     """Gaussian noise on a Poisson sample that is truncated at a capacity."""
 
     event: dp.TruncatedSubsampledGaussianDpEvent
+    neutral = True
 
     @classmethod
     def read(cls, event: dp.TruncatedSubsampledGaussianDpEvent) -> TruncatedGaussian | None:
@@ -248,9 +248,6 @@ class TruncatedGaussian(Release, event=dp.TruncatedSubsampledGaussianDpEvent):
             return None
         lost = chance_of_overflow(int(event.dataset_size) - 1, rate, room)
         return PublicMixtureDpEvent((dp.NonPrivateDpEvent(), group), (lost, 1.0 - lost))
-
-    def exported(self, relation: Relation) -> dp.DpEvent:
-        return self.event
 
 
 @dataclass(frozen=True)
@@ -393,7 +390,7 @@ class SampledWithoutReplacement(Pair):
         p_error = combine(positive.p_error, negative.q_error)
         q_error = combine(positive.q_error, negative.p_error)
         for mass, error in ((p, p_error), (q, q_error)):
-            error[zero] += float(error.sum()) + 8 * _U
+            error[zero] += float(error.sum()) + 8 * U
             mass[zero] += max(0.0, 1.0 - float(mass.sum()))
         return Bins(p, q, p_error, q_error, blur=positive.blur + negative.blur)
 

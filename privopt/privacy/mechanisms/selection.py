@@ -1,29 +1,45 @@
-"""The privacy cost of selecting the best output of a random number of runs.
+"""The best of a random number of runs, for example hyperparameter tuning.
 
-Hyperparameter tuning is such a selection. If the number of runs ``K`` has a suitable distribution,
-and neither ``K`` nor any output except the best is released, the selection costs little more than
-one run, for every realised ``K``. A *fixed* number of runs has no such guarantee: it costs as much
-as releasing the outputs of all runs.
+If the number of runs ``K`` has a suitable distribution, and neither ``K`` nor any output except the
+best is released, the selection costs little more than one run, for every realised ``K``. A *fixed*
+number of runs has no such guarantee: it costs as much as releasing the outputs of all runs.
 
-Sources: Liu and Talwar 2019 (arXiv:1811.07971); Papernot and Steinke 2022 (arXiv:2110.03620).
+Sources: Liu and Talwar 2019 (arXiv:1811.07971); Papernot and Steinke 2022 (arXiv:2110.03620),
+Theorems 2 and 6.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import dp_accounting as dp
 import numpy as np
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from scipy.special import gammaln
 
 from privopt.arguments import checked, shown
-from privopt.privacy.numbers import bisect, check_count, check_epsilon, real
+from privopt.privacy.mechanisms.base import (
+    Curve,
+    Loss,
+    Release,
+    compose_losses,
+    renyi_curve,
+    renyi_orders,
+)
+from privopt.privacy.numbers import Array, bisect, check_count, check_epsilon, real
+from privopt.privacy.renyi import ORDERS, renyi_log_deltas
+from privopt.spec import Relation
 
 _MAX_MEAN = 2.0**40
 _MAX_LOG = 40.0  # of 1/gamma: beyond it, float64 and int64 cannot count the runs
 _MIN_PRODUCT = 1e-290  # products of shape and ln(1/gamma) that are zero
 _SLACK, _BLUR = 2.0**-40, 2.0**-48  # relative and absolute errors of ln(1/gamma)
+
+_COST_SLACK = 2.0**-50  # relative, of the Rényi cost
 
 
 @dataclass(frozen=True)
@@ -176,7 +192,7 @@ class Repetitions:
 
 
 @checked
-def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.RepeatAndSelectDpEvent:
+def select_best(event: dp.DpEvent, repetitions: Repetitions) -> RepeatAndSelectDpEvent:
     """Return the event of running ``event`` ``K`` times and releasing only the best output.
 
     "Best" is by any order of the outputs that does not depend on the data. A score that is compared
@@ -187,9 +203,7 @@ def select_best(event: dp.DpEvent, repetitions: Repetitions) -> dp.dp_event.Repe
     >>> select_best(dp.GaussianDpEvent(4.0), Repetitions.geometric(10.0)).mean
     10.0
     """
-    if not isinstance(event, dp.DpEvent):
-        raise ValueError(f"event must be a dp_accounting.DpEvent, got {shown(event)}")
-    return dp.dp_event.RepeatAndSelectDpEvent(event, repetitions.mean, repetitions.shape)
+    return RepeatAndSelectDpEvent(event, repetitions.mean, repetitions.shape)
 
 
 @checked
@@ -224,3 +238,63 @@ def _log_mixing(u: float, x: float, shape: float) -> float:
     if rise < 30.0:
         return -math.log1p(u * math.expm1(rise)) / shape
     return -(rise + math.log(u + (1.0 - u) * math.exp(-rise))) / shape
+
+
+@dataclass(frozen=True)
+class Selected(Release, event=RepeatAndSelectDpEvent):
+    """The best of ``repetitions`` runs of ``inner``; only the best output is released."""
+
+    inner: dp.DpEvent
+    repetitions: Repetitions
+
+    @classmethod
+    def read(cls, event: RepeatAndSelectDpEvent) -> Selected | None:
+        with suppress(ValueError):
+            return cls(event.event, Repetitions(event.mean, event.shape))
+        return None
+
+    def loss(self, relation: Relation) -> Loss | None:
+        # selection_epsilon of one run, known from above alone
+        run = compose_losses(self.inner, relation)
+        if run is None or math.isinf(self.repetitions.shape):
+            return None
+        most = run[0].upper
+        return Loss(selection_epsilon(most, self.repetitions) if most < math.inf else most)
+
+    def orders(self) -> tuple[float, ...]:
+        return renyi_orders(self.inner)
+
+    def renyi(self, relation: Relation) -> Curve | None:
+        run = renyi_curve(self.inner, relation)
+        if run is None:
+            return None
+        return partial(selection_divergence, run, self.repetitions, also=self.orders())
+
+
+def selection_divergence(
+    one_run: Curve, repetitions: Repetitions, orders: Array, also: Sequence[float] = ()
+) -> Array:
+    """Return ``D_alpha`` of the selection, from the divergences of ``one_run``.
+
+    With ``rho`` the divergence of one run, truncated negative binomial repetitions cost
+
+        rho(alpha) + ln E[K] / (alpha - 1)
+            + (1 + shape) min_b [(1 - 1/b) rho(b) + ln(1/gamma) / b],   b >= 1,
+
+    and Poisson repetitions ``rho(alpha) + E[K] delta + ln E[K] / (alpha - 1)``, where one run is
+    ``(ln(1 + 1/(alpha - 1)), delta)``-DP. A divergence increases with its order, so higher orders
+    bound lower ones. The grid consists of ``ORDERS``, the given orders and ``also``.
+    """
+    grid = np.union1d(orders, (*ORDERS, *also))
+    rho, log_mean = one_run(grid), math.log(repetitions.mean)
+    cost = rho + log_mean * (1.0 + _COST_SLACK) / (grid - 1.0)
+    if math.isinf(repetitions.shape):
+        allowed = np.log1p(1.0 / (grid - 1.0)) * (1.0 - _COST_SLACK)
+        log_delta = np.min(renyi_log_deltas(grid, rho, allowed[:, None]), axis=1)
+        cost += repetitions.mean * np.exp(np.minimum(log_delta, 0.0)) * (1.0 + _COST_SLACK) + 1e-300
+    else:
+        rate = repetitions.log_inverse_gamma
+        extra = min(rate, float(np.min((1.0 - 1.0 / grid) * rho + rate / grid)))
+        cost += (1.0 + repetitions.shape) * extra
+    cost = np.minimum.accumulate(cost[::-1])[::-1] * (1.0 + 2.0 * _COST_SLACK)
+    return np.asarray(cost[np.searchsorted(grid, orders)])
