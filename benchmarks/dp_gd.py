@@ -37,7 +37,7 @@ def setting_of(plan: Plan, problem: Problem) -> Setting:
         labels=labels,
         steps=mechanism.steps,
         step_size=float(method.step_sizes.scale),
-        clip=mechanism.query.clip,
+        clip_norm=mechanism.query.clip_norm,
         noise_scale=mechanism.scale,
         radius=problem.problem_class.radius,
     )

@@ -57,7 +57,7 @@ def setting_of(plan: Plan, problem: Problem, loss: Callable[..., Array], **other
         batch_size=BATCH,
         capacity=mechanism.batches.capacity,
         step_size=float(method.step_sizes.scale),
-        clip=mechanism.query.clip,
+        clip_norm=mechanism.query.clip_norm,
         noise_scale=mechanism.scale,
         **other,
     )
@@ -136,8 +136,8 @@ def opacus(problem: Problem, repeats: int, python: str) -> dict:
         file = Path(folder) / "problem.npz"
         np.savez(
             file, features=features, labels=labels, batch_size=BATCH,
-            clip=mechanism.query.clip, step_size=float(method.step_sizes.scale),
-            noise_multiplier=mechanism.scale * BATCH / mechanism.query.clip,
+            clip_norm=mechanism.query.clip_norm, step_size=float(method.step_sizes.scale),
+            noise_multiplier=mechanism.scale * BATCH / mechanism.query.clip_norm,
         )  # fmt: skip
         peer = Opacus(python, file)
 
@@ -180,7 +180,7 @@ def clipping(problem: Problem, repeats: int) -> dict:
     """Clipped gradients beside plain ones, of the whole data and of batches gathered from them."""
     objective = problem.objective
     features, labels = problem.data
-    n, clip = features.shape[0], jnp.float32(0.5)
+    n, clip_norm = features.shape[0], jnp.float32(0.5)
     rows, weights = jax.random.randint(jax.random.key(2), (BATCH,), 0, n), jnp.ones(BATCH)
 
     def repeated(gradient: Callable[[Array, Array], Array], times: int) -> Array:
@@ -193,7 +193,7 @@ def clipping(problem: Problem, repeats: int) -> dict:
 
     @jax.jit
     def clipped_whole(objective: Any) -> Array:
-        total = clipped_gradient_sum(objective, clip)
+        total = clipped_gradient_sum(objective, clip_norm)
         return repeated(lambda _, point: total(point), 200)
 
     @jax.jit
@@ -207,7 +207,7 @@ def clipping(problem: Problem, repeats: int) -> dict:
 
     @jax.jit
     def clipped_batch(objective: Any) -> Array:
-        batch_sum = clipped_batch_sum(objective, clip)
+        batch_sum = clipped_batch_sum(objective, clip_norm)
         return repeated(lambda t, point: batch_sum(point, (rows + t) % n, weights), 2_000)
 
     @jax.jit
@@ -275,7 +275,7 @@ def network(repeats: int) -> dict:
         ),
         start=start,
     )  # fmt: skip
-    plan = planned(problem, steps=NETWORK_STEPS, clip=1.0, step_size=0.1)
+    plan = planned(problem, steps=NETWORK_STEPS, clip_norm=1.0, step_size=0.1)
     setting = setting_of(plan, problem, loss, batched_loss=False, project=lambda point: point)
     found = beside(plan, problem, setting, repeats)
     found["examples_per_second"] = {

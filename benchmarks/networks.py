@@ -64,8 +64,9 @@ def measure(repeats: int) -> dict:
         setting = Setting(
             data=problem.data, start=start, loss=loss,
             steps=mechanism.steps, batch_size=BATCH, capacity=mechanism.batches.capacity,
-            step_size=row.step_size, clip=mechanism.query.clip, noise_scale=mechanism.scale,
-            project=lambda point: point, batched_loss=False, multiple=multiple,
+            step_size=row.step_size, clip_norm=mechanism.query.clip_norm,
+            noise_scale=mechanism.scale, project=lambda point: point, batched_loss=False,
+            multiple=multiple,
         )  # fmt: skip
         descent = descents(setting)["Python loop"]
         return lambda: descent(next(seeds))

@@ -54,7 +54,7 @@ def tuned_numbers(name: str, epsilon: float) -> Iterator[tuple[str, dict]]:
         "batch_size": min(EXPERIMENT["BATCH"], EXPERIMENT["problem"](name).problem_class.n // 4),
         "capacity": mechanism.batches.capacity,
         "step_size": float(params.descent.step_sizes.scale),
-        "clip": float(mechanism.query.clip),
+        "clip_norm": float(mechanism.query.clip_norm),
         "noise_scale": float(mechanism.scale),
     }
     yield "peer_sgd", {"numbers": numbers}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from privopt.arguments import Names, positive_integer, real, shown
 
-__all__ = ["LIPSCHITZ", "Budget", "Norm", "Premises", "ProblemClass", "Relation", "RelationName"]
+__all__ = ["LIPSCHITZ", "Assumptions", "Budget", "Norm", "ProblemClass", "Relation", "RelationName"]
 
 RelationName = Literal["replace_one", "add_or_remove_one", "zero_out"]
 
@@ -127,7 +127,7 @@ class ProblemClass:
         Dimension ``d`` of the parameter.
     lipschitz : float
         ``L``: every (sub)gradient of every record's loss has norm at most ``L`` on the constraint
-        set. ``math.inf`` if unknown; methods that clip then need ``clip=``.
+        set. ``math.inf`` if unknown; methods that clip then need ``clip_norm=``.
     lipschitz_l1, lipschitz_linf : float
         The same for the l1 and l-infinity norms, for methods that need them (:meth:`lipschitz_in`);
         unknown by default.
@@ -232,10 +232,10 @@ class ProblemClass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Premises:
+class Assumptions:
     """Assumptions of a guarantee on the data; there are none by default.
 
-    A mechanism returns its assumptions from ``premises(relation)``. A plan requires that the
+    A mechanism returns its assumptions from ``assumptions(relation)``. A plan requires that the
     problem class declares them, and a run requires that the problem declares them.
 
     Parameters
@@ -257,9 +257,10 @@ class Premises:
     Examples
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0)
-    >>> (Premises(lipschitz=2.0) & Premises(convex=True)).assumptions(facts, Relation.REPLACE_ONE)
+    >>> both = Assumptions(lipschitz=2.0) & Assumptions(convex=True)
+    >>> both.sentences(facts, Relation.REPLACE_ONE)
     ('every loss is convex and 1-Lipschitz',)
-    >>> Premises(lipschitz=0.5).check(facts)
+    >>> Assumptions(lipschitz=0.5).check(facts)
     Traceback (most recent call last):
     ValueError: problem_class.lipschitz must be at most 0.5, an assumption of the guarantee, got 1.0
     """
@@ -278,7 +279,7 @@ class Premises:
     requires: frozenset[str] = frozenset()
     besides: tuple[str, ...] = ()
 
-    def __and__(self, other: Premises) -> Premises:
+    def __and__(self, other: Assumptions) -> Assumptions:
         """Return the union of the assumptions."""
 
         def both(name: str) -> object:
@@ -289,10 +290,10 @@ class Premises:
                 return mine | others
             return max(mine, others) if name == "strong_convexity" else min(mine, others)
 
-        return Premises(**{each.name: both(each.name) for each in fields(self)})  # type: ignore[arg-type]
+        return Assumptions(**{each.name: both(each.name) for each in fields(self)})  # type: ignore[arg-type]
 
     @classmethod
-    def declared(cls, facts: ProblemClass) -> Premises:
+    def declared(cls, facts: ProblemClass) -> Assumptions:
         """Return the assumption that everything but the sizes is at least as good as declared."""
         names = (*LIPSCHITZ, *("smoothness", "radius", "sparsity"))
         names += ("strong_convexity", "convex")
@@ -300,9 +301,9 @@ class Premises:
         return cls(**{name: value for name, value in values.items() if value is not None})
 
     @classmethod
-    def of(cls, part: object, relation: Relation) -> Premises:
+    def of(cls, part: object, relation: Relation) -> Assumptions:
         """Return the assumptions of a mechanism; by default the union over its fields."""
-        method = getattr(part, "premises", None)
+        method = getattr(part, "assumptions", None)
         if method is not None:
             return cls() & method(relation)
         names = getattr(part, "_fields", getattr(part, "__dataclass_fields__", ()))
@@ -330,7 +331,7 @@ class Premises:
         if self.whole_space and math.isfinite(facts.radius):
             refuse("radius", "inf, the whole space")
 
-    def assumptions(self, facts: ProblemClass, relation: Relation) -> tuple[str, ...]:
+    def sentences(self, facts: ProblemClass, relation: Relation) -> tuple[str, ...]:
         """Return the assumptions that cannot be checked, as sentences."""
         losses = ["convex"] if self.convex else []
         for fact, adjective in (
@@ -338,7 +339,7 @@ class Premises:
             ("smoothness", "smooth"),
             ("strong_convexity", "strongly convex"),
         ):
-            if getattr(self, fact) != getattr(Premises, fact):
+            if getattr(self, fact) != getattr(Assumptions, fact):
                 losses.append(f"{getattr(facts, fact):g}-{adjective}")
         sentences = []
         if losses:

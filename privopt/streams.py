@@ -30,7 +30,7 @@ STREAMS: Mapping[str, int] = MappingProxyType(
     {
         "noise": 2**31,
         "batches": 2**31 + 1,
-        "coins": 2**31 + 2,
+        "public": 2**31 + 2,
         "output": 2**31 + 3,
         "runs": 2**31 + 4,
         "solver": 2**31 + 5,
@@ -85,9 +85,9 @@ def stream(key: Array, name: str) -> Array:
     """Return the child of a typed ``key`` for ``name``, one of ``STREAMS``.
 
     It is independent of the children of other names and of ``fold_in(key, t)`` for
-    ``0 <= t < 2^31``. ``noise`` is for the noise of mechanisms, ``batches`` for samplers, ``coins``
-    for the public randomness of a plan, ``output`` for an output rule, ``runs`` for the streams of
-    ``run(stream=)``, ``solver`` for the noise that hides the error of a solver.
+    ``0 <= t < 2^31``. ``noise`` is for the noise of mechanisms, ``batches`` for samplers,
+    ``public`` for the public randomness of a plan, ``output`` for an output rule, ``runs`` for the
+    streams of ``run(stream=)``, ``solver`` for the noise that hides the error of a solver.
 
     Examples
     --------

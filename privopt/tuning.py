@@ -24,7 +24,7 @@ from privopt.core.parameters import Mechanism, Parameters, scaled
 from privopt.mechanisms import ClippedGradient
 from privopt.mechanisms.best_of_runs import PointScore
 from privopt.privacy import calibrate
-from privopt.spec import Budget, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Budget, ProblemClass, Relation
 from privopt.statistics import ExponentialMechanism
 from privopt.streams import stream
 from privopt.theory import Exponents, Quantity, Rate, Term, no_rate
@@ -37,7 +37,7 @@ _SELECTION = 0.4
 Choice = str | int | float | StepSizes | Optimiser | None
 
 
-class Selected(NamedTuple):
+class TunedSelection(NamedTuple):
     """Candidates, and the exponential mechanism over their clipped empirical risks.
 
     Formal guarantee
@@ -61,17 +61,17 @@ class Selected(NamedTuple):
         runs = [each.event(relation) for each in self.candidates]
         return ComposedDpEvent([*runs, self.selection.bounded_range_event(relation)])
 
-    def premises(self, relation: Relation) -> Premises:
-        assumptions = Premises.of(self.score, relation)
+    def assumptions(self, relation: Relation) -> Assumptions:
+        assumptions = Assumptions.of(self.score, relation)
         for each in self.candidates:
-            assumptions &= Premises.of(each, relation)
+            assumptions &= Assumptions.of(each, relation)
         return assumptions
 
 
 class TunedParams(NamedTuple):
     """Parameters of a plan; ``besides`` are the parameters of the candidates without noise."""
 
-    mechanism: Selected
+    mechanism: TunedSelection
     besides: tuple[tuple[Any, ...], ...]
 
 
@@ -141,7 +141,7 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
     instance("algorithm", algorithm, Algorithm)
     if not tunable(algorithm):
         raise ValueError(
-            "algorithm must be private, without public coins, and add noise, to be tuned, "
+            "algorithm must be private, without public randomness, and add noise, to be tuned, "
             f"got {algorithm.name}"
         )
     if not search:
@@ -158,7 +158,7 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
         name=f"{algorithm.name}_tuned",
         summary=f"{algorithm.summary}; {', '.join(search)} chosen privately",
         plan=_Planned(algorithm, tuple(grid)),
-        mechanism=Selected,
+        mechanism=TunedSelection,
         run=run,
         rate=rate,
         declares=TunedDeclaration,
@@ -170,8 +170,8 @@ def tuned(algorithm: str | Algorithm, /, **search: Sequence[Choice]) -> Algorith
 
 
 def tunable(algorithm: Algorithm) -> bool:
-    """Return True if the noise can be increased to pay for several runs, without public coins."""
-    return algorithm.private and algorithm.coins is None and algorithm.noise != "law"
+    """Return True if more noise can pay for several runs, without public randomness."""
+    return algorithm.private and algorithm.public_randomness is None and algorithm.noise != "law"
 
 
 def is_tuned(algorithm: Algorithm) -> bool:
@@ -208,7 +208,7 @@ class _Planned:  # a class and not a closure, so that plans can be pickled and c
         plans = self._candidates(problem_class, budget, choices)
         score = PointScore(ClippedGradient.of(problem_class), problem_class.radius)
         least = replace(budget, epsilon=_SELECTION * budget.epsilon / math.sqrt(len(plans)))
-        mechanism = Selected(
+        mechanism = TunedSelection(
             tuple(each.params.mechanism for each in plans),
             ExponentialMechanism.calibrated(score, least),
         )

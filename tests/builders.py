@@ -77,10 +77,10 @@ def sparse_rows(rng, n, dim, sparsity):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def logistic_slope(x, y, point, clip=math.inf):
+def logistic_slope(x, y, point, clip_norm=math.inf):
     """The gradient of one record's logistic loss, clipped."""
     gradient = -y * x / (1.0 + math.exp(y * (x @ point)))
-    return gradient * min(1.0, clip / max(np.linalg.norm(gradient), 1e-300))
+    return gradient * min(1.0, clip_norm / max(np.linalg.norm(gradient), 1e-300))
 
 
 def onto_ball(point, radius=1.0):

@@ -158,19 +158,19 @@ def test_the_clip_holds_for_a_gradient_of_ten_bits():
         rounded = jax.lax.reduce_precision(record, exponent_bits=8, mantissa_bits=10)
         return jnp.dot(point, rounded)
 
-    dim, clip = 50, 0.7
+    dim, clip_norm = 50, 0.7
     rng = np.random.default_rng(0)
     records = rng.normal(size=(500, dim)) * 10.0 ** rng.uniform(-30, 30, size=(500, 1))
 
     def alone(record):
         risk = EmpiricalRisk(loss, record[None], None, WholeSpace())
-        return clipped_gradient_sum(risk, clip)(jnp.zeros(dim, jnp.float32))
+        return clipped_gradient_sum(risk, clip_norm)(jnp.zeros(dim, jnp.float32))
 
     found = jax.jit(jax.vmap(alone))(records.astype(np.float32))
-    facts = privopt.ProblemClass(n=1, dim=dim, lipschitz=clip, radius=1.0)
+    facts = privopt.ProblemClass(n=1, dim=dim, lipschitz=clip_norm, radius=1.0)
     sizes = np.linalg.norm(np.asarray(found, np.float64), axis=1)
-    assert sizes.max() <= ClippedGradient.of(facts).contribution
-    assert math.isclose(sizes.max(), clip, rel_tol=1e-5)
+    assert sizes.max() <= ClippedGradient.of(facts).record_sensitivity
+    assert math.isclose(sizes.max(), clip_norm, rel_tol=1e-5)
 
 
 @pytest.fixture

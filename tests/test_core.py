@@ -20,7 +20,7 @@ from privopt.convex import last_iterate
 from privopt.core import Algorithm, Execution, Plan, Run, replicates
 from privopt.core.parameters import device_numbers
 from privopt.mechanisms import clipped_gradient_sum
-from privopt.spec import Premises
+from privopt.spec import Assumptions
 
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=DIM)
@@ -43,9 +43,9 @@ class NoPrivacy(NamedTuple):
 class OfEnvelopes(NoPrivacy):
     """Of at most so many records, with a loss that has a Moreau envelope."""
 
-    def premises(self, relation):
+    def assumptions(self, relation):
         del relation
-        return Premises(n=N, requires=frozenset({"smoothing"}))
+        return Assumptions(n=N, requires=frozenset({"smoothing"}))
 
 
 class Params(NamedTuple):
@@ -559,9 +559,9 @@ def test_arguments_in_each_others_place(message):
 @pytest.mark.parametrize(
     ("wrong", "bad"),
     [
-        ({"clip": "1"}, {"clip": -1.0}),
+        ({"clip_norm": "1"}, {"clip_norm": -1.0}),
         ({"steps": None, "noise": 3}, {"noise": "pink"}),
-        ({"clip_norm": 2}, {"clip_norm": "l3"}),
+        ({"norm": 2}, {"norm": "l3"}),
     ],
 )
 def test_a_wrong_type_is_a_type_error_and_a_value_error(wrong, bad):

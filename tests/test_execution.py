@@ -80,7 +80,9 @@ def leveled(static, params, objective, key, execution, coins):
     return Run(last, coins)
 
 
-LEVELED = Algorithm("leveled", "", plan=None, run=leveled, coins=draw_levels, private=False)
+LEVELED = Algorithm(
+    "leveled", "", plan=None, run=leveled, public_randomness=draw_levels, private=False
+)
 
 
 def coined(levels=4, weights=(1.0, 0.5), scale=2.0, **more):
@@ -109,7 +111,7 @@ def test_members_of_a_group_share_coins_and_nothing_else(group):
     for i in range(2):
         for j in range(8):
             leader = replicates.key_of_stream(each[j - j % group], np.uint32(i))
-            expected = draw_levels(Static(4), None, stream(leader, "coins"))
+            expected = draw_levels(Static(4), None, stream(leader, "public"))
             np.testing.assert_array_equal(coins[i, j], expected)
     assert len(np.unique(coins.reshape(16, -1), axis=0)) == 16 // group
     assert len(np.unique(np.round(many.released, 9).reshape(16, -1), axis=0)) == 16
@@ -192,7 +194,7 @@ def test_many_keys_in_bounded_memory():
         last = jax.lax.fori_loop(0, 3, lambda t, state: jnp.roll(state, t) + 1.0, start)
         return Run(last[:DIM], last[-1])
 
-    plan = coined(algorithm=dataclasses.replace(LEVELED, run=wide, coins=None))
+    plan = coined(algorithm=dataclasses.replace(LEVELED, run=wide, public_randomness=None))
     chunked = Execution(chunk=1000)
     privopt.run_many([plan], WHERE, keys(1000), execution=chunked)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -209,7 +211,7 @@ def test_by_default_no_array_that_grows_with_the_keys_is_large(monkeypatch):
         own = jnp.cumsum(jax.random.normal(key, (1000,), objective.dtype) * shared[0])
         return Run(own[-DIM:] + shared[1, 1], ())
 
-    plan = coined(algorithm=dataclasses.replace(LEVELED, run=wide, coins=None))
+    plan = coined(algorithm=dataclasses.replace(LEVELED, run=wide, public_randomness=None))
     released = lambda count: privopt.run_many([plan], WHERE, keys(count)).released  # noqa: E731
     whole, programs = released(30), replicates.run_all._cache_size()
     assert isinstance(whole, jax.Array)
@@ -246,7 +248,7 @@ def test_the_execution_reaches_the_run_as_it_was_given():
         seen.append(execution)
         return Run(jnp.zeros(DIM, objective.dtype), ())
 
-    plan = coined(algorithm=dataclasses.replace(LEVELED, run=run, coins=None))
+    plan = coined(algorithm=dataclasses.replace(LEVELED, run=run, public_randomness=None))
     for mode in ("together", "in_turn"):
         given = Execution(microbatch=7, chunk=4, replicates=mode)
         privopt.run_many([plan], WHERE, keys(4), execution=given)
@@ -366,7 +368,10 @@ def test_integers_and_floats_keep_their_kinds():
         return Run(jnp.zeros(DIM, objective.dtype), ())
 
     typed = Typed(np.arange(3), np.ones(3), 2)
-    plan = coined(params=Params(typed), algorithm=dataclasses.replace(LEVELED, run=run, coins=None))
+    plan = coined(
+        params=Params(typed),
+        algorithm=dataclasses.replace(LEVELED, run=run, public_randomness=None),
+    )
     privopt.run(plan, WHERE, keys(1)[0])
     assert seen == [Typed(np.dtype("int32"), np.dtype("float64"), np.dtype("int32"))]
 

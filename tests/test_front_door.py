@@ -85,7 +85,7 @@ GIVEN = {  # by the name of a parameter
     "canaries": 100,
     "categories": ("a", "b"),
     "classes": (-1, 1),
-    "clip": 1.0,
+    "clip_norm": 1.0,
     "columns": {"age": tables.Number(0, 100)},
     "constraint": convex.L2Ball(2.0),
     "data": (X, Y),
@@ -401,7 +401,7 @@ HOLDERS = {
     "Problem": lambda: problems.linear(np.full((N, DIM), 918273.0), problem_class=CLASS),
     "Users": lambda: problems.by_user(np.full(6, 918273.0), np.arange(6), n=6, most=2),
     "RunState": lambda: privopt.stepper(PLAN, PROBLEM).init(jax.random.key(91827364)),
-    "Memory": lambda: statistics.SparseVector.calibrated(MEAN, PURE, answers=2).init(
+    "SparseVectorState": lambda: statistics.SparseVector.calibrated(MEAN, PURE, answers=2).init(
         jax.random.key(91827364)
     ),
     "LogisticRegression": lambda: estimators.LogisticRegression(

@@ -29,7 +29,7 @@ class Setting(NamedTuple):
     labels: Array
     steps: int
     step_size: float
-    clip: float
+    clip_norm: float
     noise_scale: float
     radius: float
 
@@ -58,7 +58,7 @@ def update(setting: Setting, *, batched_loss: bool) -> Callable[[State, Array, A
     """One step of projected, averaged DP-GD."""
     gradient = clipped_grad(
         loss,
-        l2_clip_norm=setting.clip,
+        l2_clip_norm=setting.clip_norm,
         batch_argnums=(1, 2),
         keep_batch_dim=batched_loss,
         normalize_by=setting.features.shape[0],

@@ -30,7 +30,7 @@ class Setting(NamedTuple):
     batch_size: int
     capacity: int
     step_size: float
-    clip: float
+    clip_norm: float
     noise_scale: float
     project: Callable[[Any], Any]
     batched_loss: bool
@@ -57,7 +57,7 @@ def update(setting: Setting) -> Callable[..., tuple[Any, Any, Any]]:
     """One step of projected, averaged DP-SGD."""
     gradient = clipped_grad(
         setting.loss,
-        l2_clip_norm=setting.clip,
+        l2_clip_norm=setting.clip_norm,
         batch_argnums=tuple(range(1, 1 + len(setting.data))),
         keep_batch_dim=setting.batched_loss,
         normalize_by=setting.batch_size,

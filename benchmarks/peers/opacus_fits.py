@@ -42,7 +42,7 @@ def direct_indexing(data: dict, steps: int) -> float:
     optimizer = DPOptimizer(
         torch.optim.SGD(module.parameters(), lr=data["step_size"]),
         noise_multiplier=data["noise_multiplier"],
-        max_grad_norm=data["clip"],
+        max_grad_norm=data["clip_norm"],
         expected_batch_size=data["batch_size"],
     )
     rate = data["batch_size"] / len(features)
@@ -63,7 +63,7 @@ def data_loader(data: dict, steps: int) -> float:
         optimizer=torch.optim.SGD(module.parameters(), lr=data["step_size"]),
         data_loader=DataLoader(TensorDataset(features, labels), batch_size=data["batch_size"]),
         noise_multiplier=data["noise_multiplier"],
-        max_grad_norm=data["clip"],
+        max_grad_norm=data["clip_norm"],
         poisson_sampling=True,
     )
     done, start = 0, time.perf_counter()

@@ -168,7 +168,7 @@ class Row(NamedTuple):
     method: str
     batch: int
     step_size: float
-    clip: float
+    clip_norm: float
     noise: float
     epochs: int
     runs: int
@@ -194,7 +194,7 @@ class Row(NamedTuple):
         budget = noise if isinstance(noise, Budget) else BUDGET
         plan = ALGORITHMS[self.method].plan(
             facts, budget, steps=round(self.epochs * facts.n / self.batch), batch_size=self.batch,
-            clip=self.clip, step_size=self.step_size, output=last_iterate(), **choices,
+            clip_norm=self.clip_norm, step_size=self.step_size, output=last_iterate(), **choices,
         )  # fmt: skip
         if isinstance(noise, Budget):
             return plan
@@ -266,8 +266,8 @@ SMALL = (
     Row(imdb, "noisy_adam", 512, 0.02, 1.0, 0.56, 9, 10, 83.8, 84.7),
 )
 LARGE = tuple(
-    Row(mnist, "dp_sgd", 256, step_size, clip, noise, epochs, 1, printed)
-    for step_size, clip, noise, epochs, printed in (
+    Row(mnist, "dp_sgd", 256, step_size, clip_norm, noise, epochs, 1, printed)
+    for step_size, clip_norm, noise, epochs, printed in (
         (0.25, 1.5, 1.3, 15, 95.0),
         (0.15, 1.0, 1.1, 60, 96.6),
         (0.25, 1.5, 0.7, 45, 97.0),
@@ -337,7 +337,7 @@ def noises(profile):
     """What is claimed and spent at the end, and how much of the limit theorem's gain is lent."""
     row, claimed, plans, epochs, found = compared(profile)
     multipliers = {
-        name: plan.params.mechanism.scale / plan.params.mechanism.contribution
+        name: plan.params.mechanism.scale / plan.params.mechanism.record_sensitivity
         for name, plan in plans.items()
     }
     gain = multipliers["moments"] - multipliers["clt"]

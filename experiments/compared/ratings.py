@@ -136,7 +136,7 @@ def trained(profile):
         loss=FirstLayer(half_square), data=(rows, stars), problem_class=facts, start=start
     )
     plan = noisy_adam(
-        facts, BUDGET, steps=STEPS, rate=RATE, clip=CLIP, step_size=STEP_SIZE,
+        facts, BUDGET, steps=STEPS, rate=RATE, clip_norm=CLIP, step_size=STEP_SIZE,
         output=last_iterate(), record=RECORDED,
     )  # fmt: skip
     mechanism = plan.params.mechanism.with_noise_multiplier(NOISE)

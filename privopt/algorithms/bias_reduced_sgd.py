@@ -77,7 +77,7 @@ def bias_reduced_sgd(
     base: int = 1,
     step_size: float | StepSizes | None = None,
     body: str = "l1_l2",
-    clip: float | None = None,
+    clip_norm: float | None = None,
     output: Output | str | None = None,
     gap: float | None = None,
     boost: float | None = None,
@@ -113,7 +113,7 @@ def bias_reduced_sgd(
     body : {"l1_l2", "l1", "l2", "none"}
         Set onto which means are projected: ``|v|_1 <= C sqrt(s)`` and ``|v|_2 <= C``, one of the
         two, or the whole space.
-    clip : float, optional
+    clip_norm : float, optional
         Clipping norm ``C``. Default: ``L``, so no gradient is clipped.
     output : Output or its name in ``theory.OutputRule``, optional
         Default: the average of all iterates; a random iterate with a gap or for non-convex losses.
@@ -155,7 +155,7 @@ def bias_reduced_sgd(
     (33, True)
     """
     require_delta("bias_reduced_sgd", budget)
-    query = clipped_gradient(problem_class, clip)
+    query = clipped_gradient(problem_class, clip_norm)
     body = Body.named("body", body)
     post = _projection_set(body, problem_class, query)
     gap = None if gap is None else positive_number("gap", gap)
@@ -246,7 +246,8 @@ def _moments(
     mechanism = mechanism.run if isinstance(mechanism, BestOfRuns) else mechanism
     return bias_reduced_moments(
         problem_class, noise=mechanism.scale, base=mechanism.base, body=body,
-        clip=mechanism.query.clip, probabilities=mechanism.law.probabilities, steps_powers=powers,
+        clip_norm=mechanism.query.clip_norm, probabilities=mechanism.law.probabilities,
+        steps_powers=powers,
     )  # fmt: skip
 
 
@@ -254,7 +255,7 @@ def _known_set(
     body: Body, problem_class: ProblemClass, mechanism: BiasReducedGradient
 ) -> ConstraintSet | str | None:
     """Return the set with this name, or ``"unknown"`` if the class does not define it."""
-    unknown = body is not Body.NONE and math.isinf(mechanism.query.clip)
+    unknown = body is not Body.NONE and math.isinf(mechanism.query.clip_norm)
     if unknown or (body.sparse and problem_class.sparsity is None):
         return "unknown"
     return _projection_set(body, problem_class, mechanism.query)
@@ -298,7 +299,7 @@ def step_count(static: Static, params: BiasReducedParams) -> int:
     return 0 if isinstance(mechanism, BestOfRuns) else int(mechanism.steps)
 
 
-def coins(static: Static, params: BiasReducedParams, key: Array) -> Array:
+def public_randomness(static: Static, params: BiasReducedParams, key: Array) -> Array:
     """Return the key of the public levels; with a key, ``T`` may be a traced number."""
     del static, params
     return key
@@ -310,14 +311,14 @@ def _projection_set(
     """Return the set that contains all means of clipped gradients."""
     if body is Body.NONE:
         return None
-    if math.isinf(query.clip):
-        raise ValueError(f"clip must be finite for body {body}, got inf")
+    if math.isinf(query.clip_norm):
+        raise ValueError(f"clip_norm must be finite for body {body}, got inf")
     sparsity = problem_class.sparsity
     if sparsity is None and body.sparse:
         raise ValueError(
             f"sparsity must be declared for body {body}, got None: bodies l2 and none need none"
         )
-    return body_of(body, query.clip * math.sqrt(sparsity or 1), query.clip)
+    return body_of(body, query.clip_norm * math.sqrt(sparsity or 1), query.clip_norm)
 
 
 def _points(steps: int, gap: float | None) -> int:
@@ -365,7 +366,7 @@ def _best_run(
     def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         number, _, least, best = state
         own = jax.random.fold_in(keys, number)
-        levels_key, microbatch = stream(own, "coins"), execution.microbatch
+        levels_key, microbatch = stream(own, "public"), execution.microbatch
         oracle = mechanism.run.oracle(objective, own, levels_key, microbatch)
         result = descent.of(oracle, objective.constraint, start, own).run()
         coin = stream(own, "selection")
@@ -388,7 +389,7 @@ BIAS_REDUCED_SGD = Algorithm(
     step_count=step_count,
     rate=rate,
     declares=BiasReducedDeclaration,
-    coins=coins,
+    public_randomness=public_randomness,
     gathers=True,
     public_terms=True,
     relations=frozenset({Relation.REPLACE_ONE}),

@@ -68,7 +68,7 @@ from privopt.mechanisms.batches import BATCHES
 from privopt.privacy import Sampler
 from privopt.release import Pytree
 from privopt.spec import Budget, Norm, ProblemClass
-from privopt.theory import ALL_RECORDS, DefaultSteps, Moments, batch_moments, descent_numbers
+from privopt.theory import ALL_RECORDS, BatchMoments, DefaultSteps, batch_moments, descent_numbers
 
 Optimiser: TypeAlias = (
     Update | optax.GradientTransformation | Callable[..., optax.GradientTransformation]
@@ -167,7 +167,7 @@ class Batching:
                 return CyclicPoissonBatches.of(self.size, n, self.cycle, **places)
         return self.sampler
 
-    def moments(self, n: int) -> Moments | None:
+    def moments(self, n: int) -> BatchMoments | None:
         """Return the moments of a sized value, before its sampler is constructed."""
         if not isinstance(self.sampler, str):
             return moments_of(self.sampler, n)
@@ -205,8 +205,8 @@ class Descent:
 
     steps: int | None = None
     batches: Batching | Batches = field(default_factory=AllRecords)
-    clip: float | None = None
-    clip_norm: Norm | str = Norm.L2
+    clip_norm: float | None = None
+    norm: Norm | str = Norm.L2
     clipping: str = "norm"
     noise: Noise | str | None = None
     post: ConstraintSet | str | None = None
@@ -228,7 +228,7 @@ class Descent:
         algorithm = algorithm or DESCENT
         require_delta(algorithm.name, budget)
         update = checked_update(self.update)
-        query = clipped_gradient(problem_class, self.clip, self.clipping, self.clip_norm)
+        query = clipped_gradient(problem_class, self.clip_norm, self.clipping, self.norm)
         post = gradient_set(self.post, problem_class, query)
         batching = self.batches
         if not isinstance(batching, Batching):
@@ -327,7 +327,7 @@ def checked_update(update: Optimiser | None) -> Update:
 
 def clipped_gradient(
     problem_class: ProblemClass,
-    clip: float | None,
+    clip_norm: float | None,
     kind: str = "norm",
     norm: Norm | str = Norm.L2,
 ) -> ClippedGradient:
@@ -335,13 +335,13 @@ def clipped_gradient(
 
     The kind ``"norm"`` is ``g min(1, C/|g|)``; ``"automatic"`` is ``g C/(|g| + C/100)``.
     """
-    norm = Norm.named("clip_norm", norm)
-    if clip is not None:
-        positive_number("clip", clip)
+    norm = Norm.named("norm", norm)
+    if clip_norm is not None:
+        positive_number("clip_norm", clip_norm)
     if kind not in ("norm", "automatic"):
         raise ValueError(f"clipping must be norm or automatic, got {shown(kind)}")
-    query = ClippedGradient.of(problem_class, clip, norm=norm)
-    return query._replace(gamma=_GAMMA * query.clip) if kind == "automatic" else query
+    query = ClippedGradient.of(problem_class, clip_norm, norm=norm)
+    return query._replace(gamma=_GAMMA * query.clip_norm) if kind == "automatic" else query
 
 
 def gradient_set(
@@ -358,8 +358,8 @@ def gradient_set(
         if problem_class.sparsity is None:
             raise ValueError("sparsity must be declared for post='sparse', got None")
         if query.norm is not Norm.L2:
-            raise ValueError(f"clip_norm must be l2 for post='sparse', got {query.norm}")
-        return L1L2Ball.of(query.clip, problem_class.sparsity)
+            raise ValueError(f"norm must be l2 for post='sparse', got {query.norm}")
+        return L1L2Ball.of(query.clip_norm, problem_class.sparsity)
     if isinstance(post, type) or not callable(getattr(post, "project", None)):
         raise ValueError(f"post must be 'sparse', a constraint set or None, got {shown(post)}")
     assert not isinstance(post, str)

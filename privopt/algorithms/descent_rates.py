@@ -38,9 +38,9 @@ from privopt.spec import Budget, Norm, ProblemClass
 from privopt.theory import (
     ALL_RECORDS,
     GIVEN_STEPS,
+    BatchMoments,
     DefaultSteps,
     Exponents,
-    Moments,
     OutputRule,
     Rate,
     StepRule,
@@ -102,7 +102,7 @@ def step_rule(sizes: StepSizes | None) -> StepRule:
     return StepRule(*map(float, (sizes.scale, sizes.power, sizes.offset, sizes.decay)))
 
 
-def moments_of(batches: Batches, n: int) -> Moments | None:
+def moments_of(batches: Batches, n: int) -> BatchMoments | None:
     """Return the moments of a batch gradient, or None if it may be biased for ``n`` records."""
     if type(batches) is AllRecords:
         return ALL_RECORDS
@@ -139,7 +139,7 @@ def default_steps(
     query: ClippedGradient,
     steps: int | None,
     *,
-    moments: Moments | None = ALL_RECORDS,
+    moments: BatchMoments | None = ALL_RECORDS,
     output: Output | str | None = None,
     projected: bool = False,
 ) -> DefaultSteps:
@@ -156,13 +156,13 @@ def default_steps(
         smooth = problem_class.smoothness is not None
         return DefaultSteps(
             projected_descent_steps(
-                problem_class, one_step_noise=noise, clip=query.clip, smooth=smooth
+                problem_class, one_step_noise=noise, clip_norm=query.clip_norm, smooth=smooth
             )
         )
     return descent_steps(
         problem_class,
         one_step_noise=noise,
-        clip=Norm.L2.bound(query.clip, query.norm, query.dim),
+        clip_norm=Norm.L2.bound(query.clip_norm, query.norm, query.dim),
         moments=moments or ALL_RECORDS,
         plain=moments is not None
         and math.isfinite(problem_class.lipschitz)
@@ -178,8 +178,10 @@ def projected_numbers(
     Smooth losses and all records: ``1/(H + e sqrt(T)/R)``, with the error ``e`` of one gradient,
     and the average after each step. Otherwise ``R/(L sqrt(T + 1))`` and the average of all points.
     """
-    steps, clip = int(mechanism.steps), mechanism.query.clip
-    error, square = projected_gradient(problem_class, noise_std=float(mechanism.scale), clip=clip)
+    steps, clip_norm = int(mechanism.steps), mechanism.query.clip_norm
+    error, square = projected_gradient(
+        problem_class, noise_std=float(mechanism.scale), clip_norm=clip_norm
+    )
     if problem_class.smoothness is not None and isinstance(mechanism.batches, AllRecords):
         step = inexact_descent_step_size(problem_class, steps=steps, error=error.value)
         return step, average_after_step()
@@ -226,8 +228,8 @@ def _projected_rate(plan: Plan) -> Rate:
     query, batches, post = mechanism.query, mechanism.batches, mechanism.post
     rule, smooth = step_rule(method.step_sizes), method.output == average_after_step()
     reason = no_step(params) or unmet_projection_assumption(facts, mechanism.noise, batches)
-    sparse = facts.sparsity is not None and math.isfinite(query.clip)
-    if not sparse or post != L1L2Ball.of(query.clip, facts.sparsity or 1):
+    sparse = facts.sparsity is not None and math.isfinite(query.clip_norm)
+    if not sparse or post != L1L2Ball.of(query.clip_norm, facts.sparsity or 1):
         reason = "gradients are projected onto a set that may not hold their mean"
     elif query.changes(facts) or math.isinf(facts.lipschitz):
         reason = "gradients are clipped below the Lipschitz constant"
@@ -247,7 +249,7 @@ def _projected_rate(plan: Plan) -> Rate:
         facts,
         steps=mechanism.steps,
         noise_std=mechanism.scale if mechanism.noise is not None else 0.0,
-        clip=query.clip,
+        clip_norm=query.clip_norm,
         step_size=rule.scale,
         smooth=smooth,
         steps_powers=steps_exponents(plan),

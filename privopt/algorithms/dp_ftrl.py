@@ -60,7 +60,7 @@ def dp_ftrl(
     order: str = "random",
     regularisation: float | None = None,
     quantity: str = "population risk",
-    clip: float | None = None,
+    clip_norm: float | None = None,
     clipping: str = "norm",
     output: Output | str | None = None,
     record: int | str = 0,
@@ -100,7 +100,7 @@ def dp_ftrl(
     quantity : {"population risk", "regret"}
         Quantity that the rate bounds. ``regret`` is ``sum_t f_t(w_t) - min_w sum_t f_t(w)`` over
         all ``T`` steps, where ``f_t`` is the loss of a batch.
-    clip, clipping, record
+    clip_norm, clipping, record
         See ``dp_sgd``.
     output : Output or its name in ``theory.OutputRule``, optional
         Default: the average of ``w_1..w_{T+1}``, that is, every point *before* its record, and the
@@ -124,7 +124,7 @@ def dp_ftrl(
     The population risk after one pass is at most the regret divided by ``T``, up to lower orders,
     for records in a random order or in the order of sampling. There is no bound of the population
     risk for more passes, because their records are not fresh samples. There is no rate with
-    momentum or for ``clip < L``.
+    momentum or for ``clip_norm < L``.
 
     Source: Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021 (arXiv:2103.00039), Algorithm 1
     and Theorem C.1; Denisov, McMahan, Rush, Smith and Thakurta 2022 (arXiv:2202.08312), for
@@ -144,12 +144,12 @@ def dp_ftrl(
     bounded = Quantity.named("quantity", quantity)
     if bounded not in (Quantity.POPULATION_RISK, Quantity.REGRET):
         raise ValueError(f"quantity must be population risk or regret, got {shown(quantity)}")
-    query = clipped_gradient(problem_class, clip, clipping)
+    query = clipped_gradient(problem_class, clip_norm, clipping)
     if batch_size is None and bounded is Quantity.REGRET:
         batch_size = 1  # every record is a round
     elif batch_size is None:
         unit_noise = problem_class.n * one_step_noise(query, budget)
-        clipped = replace(problem_class, lipschitz=query.clip)
+        clipped = replace(problem_class, lipschitz=query.clip_norm)
         batch_size = ftrl_batch(clipped, unit_noise=unit_noise)
     batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
     steps, leaders = epochs * batches.period, epochs if restart else 1
@@ -224,7 +224,7 @@ def _with_clipped_lipschitz(problem_class: ProblemClass, query: ClippedGradient)
     """Return the class for which a regularisation is chosen: a ball and clipped gradients."""
     if math.isinf(problem_class.radius):
         raise ValueError("regularisation must be given where radius is infinite, got None")
-    steepest = min(problem_class.lipschitz, query.clip)
+    steepest = min(problem_class.lipschitz, query.clip_norm)
     return replace(problem_class, lipschitz=steepest, strong_convexity=0.0)
 
 

@@ -16,8 +16,8 @@ def dp_gd(
     *,
     steps: int | None = None,
     step_size: float | StepSizes | None = None,
-    clip: float | None = None,
-    clip_norm: Norm | str = Norm.L2,
+    clip_norm: float | None = None,
+    norm: Norm | str = Norm.L2,
     update: Optimiser | None = None,
     output: Output | str | None = None,
     noise: Noise | str | None = None,
@@ -44,9 +44,9 @@ def dp_gd(
         (:func:`privopt.theory.descent_numbers`): ``1/(H + sqrt(d T) sigma/R)`` for smooth losses;
         ``R/(G sqrt(T + 1))`` with ``G^2 = L^2 + d sigma^2`` for others, in linear decay if the last
         iterate is returned; ``2/(m (t + 1))`` for strongly convex losses that are not smooth.
-    clip : float, optional
+    clip_norm : float, optional
         Per-example clipping norm ``C``. Default: ``L``, so no gradient is clipped.
-    clip_norm : Norm or its name
+    norm : Norm or its name
         Norm of gradients that ``C`` bounds. For ``"linf"`` the Euclidean sensitivity is ``sqrt(d)``
         times as large, and ``L`` is ``lipschitz_linf``.
     update : optax optimiser or Update, optional
@@ -93,7 +93,8 @@ def dp_gd(
     ``e`` does not decrease with ``T``.
 
     Without ``post``, for the default ``T`` below its limit, the first two are at most 3 and 2.2
-    times ``L R sqrt(d)/(n mu)``. There is no rate for ``clip < L``, other updates or other outputs.
+    times ``L R sqrt(d)/(n mu)``. There is no rate for ``clip_norm < L``, other updates or other
+    outputs.
 
     Source: :func:`privopt.theory.descent_rate`; Bassily, Smith and Thakurta 2014
     (arXiv:1405.7085), Theorem 2.4. Exact Gaussian accounting (Dong, Roth and Su 2022,
@@ -107,7 +108,7 @@ def dp_gd(
     100
     """
     method = Descent(
-        steps=steps, clip=clip, clip_norm=clip_norm, noise=noise, post=post,
+        steps=steps, clip_norm=clip_norm, norm=norm, noise=noise, post=post,
         update=update, step_size=step_size, output=output, record=record,
     )  # fmt: skip
     return method.calibrate(problem_class, budget, DP_GD)

@@ -20,8 +20,8 @@ def dp_sgd(
     step_size: float | StepSizes | None = None,
     update: Optimiser | None = None,
     output: Output | str | None = None,
-    clip: float | None = None,
-    clip_norm: Norm | str = Norm.L2,
+    clip_norm: float | None = None,
+    norm: Norm | str = Norm.L2,
     clipping: str = "norm",
     sampler: str | Batches = "poisson",
     capacity: int | None = None,
@@ -58,7 +58,7 @@ def dp_sgd(
         See ``dp_gd``: ``Update.of(optax.sgd, momentum=0.9)`` or ``optax.adagrad`` with
         ``step_size``, or a constructed optimiser such as ``optax.adam(0.1)`` without it. Updates
         are post-processing and do not affect the guarantee.
-    output, clip, clip_norm, record
+    output, clip_norm, norm, record
         See ``dp_gd``. Default output of other updates: the last iterate.
     clipping : {"norm", "automatic"}
         ``g min(1, C/|g|)`` or ``g C/(|g| + C/100)``.
@@ -106,7 +106,7 @@ def dp_sgd(
     """
     method = Descent(
         steps=steps, batches=Batching(batch_size, rate, sampler, capacity, cycle),
-        clip=clip, clip_norm=clip_norm, clipping=clipping, noise=noise, post=post,
+        clip_norm=clip_norm, norm=norm, clipping=clipping, noise=noise, post=post,
         update=update, step_size=step_size, output=output, record=record,
     )  # fmt: skip
     return method.calibrate(problem_class, budget, DP_SGD)

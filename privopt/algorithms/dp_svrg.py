@@ -56,7 +56,7 @@ def dp_svrg(
     steps: int | None = None,
     anchor_every: int | None = None,
     batch_size: float | None = None,
-    clip: float | None = None,
+    clip_norm: float | None = None,
     difference_clip: float | None = None,
     step_size: float | StepSizes | None = None,
     output: Output | str | None = None,
@@ -84,7 +84,7 @@ def dp_svrg(
         ``2 H R/L``: 1 from 0.7 on, for which DP-SVRG is DP-GD, and at most 12.
     batch_size : float, optional
         Expected size ``b`` of a Poisson batch. Default: as for ``dp_sgd``.
-    clip : float, optional
+    clip_norm : float, optional
         Clipping norm ``C`` of gradients at anchors. Default: ``L``, so no gradient is clipped.
     difference_clip : float, optional
         Clipping norm ``C'`` of differences. Default: ``min(2 L, 2 H R)``, so no difference is
@@ -124,7 +124,7 @@ def dp_svrg(
     (2, 50)
     """
     require_delta("dp_svrg", budget)
-    query = clipped_gradient(problem_class, clip)
+    query = clipped_gradient(problem_class, clip_norm)
     change = _difference_query(problem_class, query, difference_clip)
     batching = Batching(batch_size, capacity=capacity).sized(problem_class)
     kinked = replace(problem_class, smoothness=None)  # no theorem for smooth losses applies
@@ -158,15 +158,15 @@ def rate(plan: Plan) -> Rate:
     if reason := no_step(params):
         return no_rate(reason)
     queries = mechanism.query, mechanism.difference_query  # the theorem covers clipping
-    own = any(each._replace(clip=math.inf).changes(facts) for each in queries)
+    own = any(each._replace(clip_norm=math.inf).changes(facts) for each in queries)
     if own or moments_of(mechanism.batches, facts.n) is None:
         return no_rate("batches or divisors are not those of the problem class")
     return variance_reduced_rate(
         facts,
         step_rule=step_rule(method.step_sizes),
         output=output_rule(method.output) if is_plain(method.update) else None,
-        clip=mechanism.query.clip,
-        difference_clip=mechanism.difference_query.clip,
+        clip_norm=mechanism.query.clip_norm,
+        difference_clip=mechanism.difference_query.clip_norm,
         steps_powers=steps_exponents(plan),
         **_noise(mechanism),
     )
@@ -184,18 +184,18 @@ def _noise(mechanism: VarianceReducedGradient) -> dict[str, Any]:
 
 
 def _difference_query(
-    problem_class: ProblemClass, query: ClippedGradient, clip: float | None
+    problem_class: ProblemClass, query: ClippedGradient, clip_norm: float | None
 ) -> ClippedGradient:
     """Return the query for gradient differences; by default no difference is clipped."""
-    if clip is None:
+    if clip_norm is None:
         change = gradient_difference(problem_class)
         if math.isinf(change):
             raise ValueError(
                 "difference_clip must be given where neither lipschitz nor smoothness and radius "
                 "are declared, got None"
             )
-        clip = max(change, _MIN_CLIP_SHARE * query.clip)
-    return ClippedGradient.of(problem_class, positive_number("difference_clip", clip))
+        clip_norm = max(change, _MIN_CLIP_SHARE * query.clip_norm)
+    return ClippedGradient.of(problem_class, positive_number("difference_clip", clip_norm))
 
 
 def steps(

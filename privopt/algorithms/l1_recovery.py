@@ -35,7 +35,7 @@ def l1_recovery(
     calibration: str = "mixture",
     measurements: int | None = None,
     matrix: ArrayLike | None = None,
-    clip: float | None = None,
+    clip_norm: float | None = None,
 ) -> Plan:
     """Return a plan for l1 recovery.
 
@@ -67,7 +67,7 @@ def l1_recovery(
         Matrix ``A`` of shape ``(m, d)``, public and independent of the data; it may be reused. The
         sensitivity is then ``2 L kappa/n`` with a certified ``kappa``
         (:func:`privopt.mechanisms.means.largest_gain`).
-    clip : float, optional
+    clip_norm : float, optional
         Clipping norm ``L``; see the projection mechanism.
 
     Formal guarantee
@@ -104,7 +104,7 @@ def l1_recovery(
         calibration = "published"
         if matrix is not None:
             raise ValueError("matrix must be left out for mode='paper', which samples a new matrix")
-    query = ClippedMean.of(problem_class, clip)
+    query = ClippedMean.of(problem_class, clip_norm)
     array = None if matrix is None else _checked_matrix(matrix, measurements, problem_class.dim)
     rows = measurements if array is None else array.shape[0]
     rows = _rows(problem_class, budget) if rows is None else _checked_rows(rows, problem_class.dim)
@@ -125,7 +125,7 @@ def rate(plan: Plan) -> Rate:
     if isinstance(mechanism, ProjectedMean):
         return rate_of(facts, mechanism)
     query = mechanism.query
-    return rate_with(facts, query, l1_recovery_rate(facts, clip=query.l2_clip))
+    return rate_with(facts, query, l1_recovery_rate(facts, clip_norm=query.l2_clip))
 
 
 def _rows(problem_class: ProblemClass, budget: Budget) -> int | None:
@@ -170,7 +170,7 @@ def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.flo
     return array
 
 
-def coins(static: Static, params: OneShotParams, key: Array) -> Pytree:
+def public_randomness(static: Static, params: OneShotParams, key: Array) -> Pytree:
     """Return the public matrix."""
     mechanism = params.mechanism
     return mechanism.draw(key, static.dim) if isinstance(mechanism, CompressedMean) else ()
@@ -202,6 +202,6 @@ L1_RECOVERY = Algorithm(
     run=run,
     rate=rate,
     float64=True,
-    coins=coins,
+    public_randomness=public_randomness,
     cites=("ghazi2024",),
 )

@@ -29,8 +29,8 @@ def noisy_adam(
     weight_decay: float = 0.0,
     noise_correction: bool = False,
     output: Output | str | None = None,
-    clip: float | None = None,
-    clip_norm: Norm | str = Norm.L2,
+    clip_norm: float | None = None,
+    norm: Norm | str = Norm.L2,
     clipping: str = "norm",
     sampler: str | Batches = "poisson",
     capacity: int | None = None,
@@ -48,7 +48,7 @@ def noisy_adam(
 
     Parameters
     ----------
-    problem_class, budget, batch_size, rate, clip, clip_norm, clipping, sampler, capacity
+    problem_class, budget, batch_size, rate, clip_norm, norm, clipping, sampler, capacity
         See ``dp_sgd``, also for ``cycle``, ``noise`` and ``record``.
     steps : int, optional
         Number of steps ``T``. Default: as for ``dp_sgd`` and losses that are not strongly convex,
@@ -97,7 +97,7 @@ def noisy_adam(
     means: dict[str, float] = {"b1": float(b1), "b2": float(b2)}
     method = Descent(
         steps=steps, batches=Batching(batch_size, rate, sampler, capacity, cycle),
-        clip=clip, clip_norm=clip_norm, clipping=clipping, noise=noise,
+        clip_norm=clip_norm, norm=norm, clipping=clipping, noise=noise,
         update=Update.of(optax.adamw, **means, weight_decay=float(weight_decay)),
         step_size=step_size, output=output, record=record,
     )  # fmt: skip

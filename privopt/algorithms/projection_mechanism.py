@@ -37,7 +37,7 @@ def projection_mechanism(
     mode: str = "tight",
     noise: str | None = None,
     body: str | None = None,
-    clip: float | None = None,
+    clip_norm: float | None = None,
 ) -> Plan:
     """Return a plan for the projection mechanism.
 
@@ -61,7 +61,7 @@ def projection_mechanism(
     body : {"l1_l2", "l1", "l2", "none"}, optional
         Convex set ``B``: ``K' = {|v|_1 <= L sqrt(s), |v|_2 <= L}``, one of its two parts, or the
         whole space. Default: ``K'``; in mode ``"paper"`` the published ``"l1"``.
-    clip : float, optional
+    clip_norm : float, optional
         Clipping norm ``L`` in the Euclidean norm; ``L sqrt(s)`` in the l1 norm. Default: the
         largest norm that the declared facts permit for a record of a squared distance,
         ``lipschitz/strong_convexity - radius``; ``lipschitz`` if that is not positive.
@@ -107,7 +107,7 @@ def projection_mechanism(
         names = ["laplace" if budget.delta == 0.0 else "gaussian"]
     if mode == "paper" and names == ["gaussian"]:
         check_paper(budget)
-    query = ClippedMean.of(problem_class, clip)
+    query = ClippedMean.of(problem_class, clip_norm)
     mechanisms = [
         ProjectedMean.calibrated(query, budget, noise=name, body=body, classic=mode == "paper")
         for name in names
@@ -144,7 +144,7 @@ def rate_of(problem_class: ProblemClass, mechanism: ProjectedMean) -> Rate:
         noise="gaussian" if gaussian else "laplace",
         scale=mechanism.scale,
         body=body,
-        clip=query.l2_clip,
+        clip_norm=query.l2_clip,
     )
     return rate_with(problem_class, query, bound)
 

@@ -14,7 +14,7 @@ from privopt.convex.vectors import Number, cast, two_sum
 from privopt.release import Pytree
 
 
-class Moments(NamedTuple):
+class AdamMoments(NamedTuple):
     """Number of steps and exponential means of the gradients and of their squares."""
 
     steps: Array
@@ -52,11 +52,13 @@ def corrected_adam(
     [-0.2]
     """
 
-    def init(params: Pytree) -> Moments:
+    def init(params: Pytree) -> AdamMoments:
         zeros = jax.tree.map(jnp.zeros_like, params)
-        return Moments(jnp.zeros((), jnp.int32), zeros, zeros)
+        return AdamMoments(jnp.zeros((), jnp.int32), zeros, zeros)
 
-    def update(gradients: Pytree, state: Moments, params: Pytree = None) -> tuple[Pytree, Moments]:
+    def update(
+        gradients: Pytree, state: AdamMoments, params: Pytree = None
+    ) -> tuple[Pytree, AdamMoments]:
         del params
         steps = state.steps + 1
 
@@ -72,7 +74,7 @@ def corrected_adam(
             signal = jnp.maximum(unbiased - noise_variance, floor * noise_variance)
             return m / (1.0 - jnp.asarray(b1, m.dtype) ** t) / (jnp.sqrt(signal) + eps)
 
-        return jax.tree.map(direction, first, second), Moments(steps, first, second)
+        return jax.tree.map(direction, first, second), AdamMoments(steps, first, second)
 
     return optax.chain(
         optax.GradientTransformation(init, update), optax.scale_by_learning_rate(learning_rate)

@@ -1,7 +1,7 @@
 """Algorithms, plans, problems and runs."""
 
 from privopt.convex import Observer
-from privopt.core.fitting import Problem
+from privopt.core.fitting import RunnableProblem
 from privopt.core.parameters import Mechanism
 from privopt.core.plan import Algorithm, Plan, planner
 from privopt.core.running import run, run_many
@@ -14,9 +14,9 @@ __all__ = [
     "Mechanism",
     "Observer",
     "Plan",
-    "Problem",
     "Run",
     "RunState",
+    "RunnableProblem",
     "Source",
     "Stepper",
     "Steps",

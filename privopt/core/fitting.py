@@ -8,7 +8,7 @@ from privopt.arguments import described
 from privopt.convex import EmpiricalRisk
 from privopt.core.plan import Plan
 from privopt.core.runs import Source
-from privopt.spec import Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, ProblemClass, Relation
 
 REMEDIES = {
     "ball": "use a Euclidean ball (convex.L2Ball), or plan for any (projection='linf', floor=0.0)",
@@ -20,7 +20,7 @@ REMEDIES = {
 }
 
 
-class Problem(Protocol):
+class RunnableProblem(Protocol):
     """Interface of a problem for ``run``; :class:`privopt.problems.Problem` implements it."""
 
     @property
@@ -48,7 +48,7 @@ class Problem(Protocol):
         """Features beyond gradients and projection."""
 
 
-def check_problem(plan: Plan, problem: Problem, facts: ProblemClass | None = None) -> None:
+def check_problem(plan: Plan, problem: RunnableProblem, facts: ProblemClass | None = None) -> None:
     """Check that ``problem`` is in the plan's class, with constants no larger than the plan's.
 
     If ``problem`` is a batch of records, ``facts`` is the problem class of all records.
@@ -60,7 +60,7 @@ def check_problem(plan: Plan, problem: Problem, facts: ProblemClass | None = Non
         raise ValueError(f"problem.dim must be the plan's {planned.dim}, got {actual.dim}")
     if plan.budget.relation is not Relation.ADD_OR_REMOVE_ONE and actual.n != planned.n:
         raise ValueError(f"problem.n must be the plan's {planned.n}, got {actual.n}")
-    (plan.premises & Premises.declared(planned)).check(actual, "problem", "the plan")
+    (plan.assumptions & Assumptions.declared(planned)).check(actual, "problem", "the plan")
     if problem.objective.public is not None and not plan.algorithm.public_terms:
         raise ValueError(
             f"problem.public must be None for {plan.algorithm.name}, which uses records only "

@@ -30,7 +30,7 @@ class Mechanism(Protocol):
     """Mechanism of a plan, which contains all numbers that its privacy event depends on.
 
     If the guarantee needs assumptions on the losses or the number of records, the mechanism also
-    has ``premises(relation) -> Premises``. Fields that scale noise have names that end in
+    has ``assumptions(relation) -> Assumptions``. Fields that scale noise have names that end in
     ``scale``; a Gibbs law has ``temperature``.
     """
 

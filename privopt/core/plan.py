@@ -30,10 +30,10 @@ from privopt.core.parameters import Parameters, content, frozen, scaled
 from privopt.core.runs import Run, Steps
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
-from privopt.spec import Budget, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Budget, ProblemClass, Relation
 from privopt.theory import Rate, no_rate
 
-_PARAMETERS = ("clip", "rate", "batch_size", "regularisation", "steps", "step_size")
+_PARAMETERS = ("clip_norm", "rate", "batch_size", "regularisation", "steps", "step_size")
 _CONTROL_ROWS = ("control", "class", "guarantee", "assuming", "noise", "numbers")
 
 
@@ -52,7 +52,7 @@ class Algorithm:
     plan : callable
         ``plan(problem_class, budget, **choices) -> Plan`` on the host; it receives no data.
     run : callable
-        ``run(static, params, objective, key, execution[, coins]) -> Run`` on the device; pure.
+        ``run(static, params, objective, key, execution[, public]) -> Run`` on the device; pure.
     rate : callable
         ``rate(plan) -> Rate``, the bound for the parameters of a plan. Default: no bound.
     mechanism : type
@@ -61,7 +61,7 @@ class Algorithm:
     declares : type
         Type of ``plan.declared``.
     steps, step_count : callable, optional
-        ``steps(static, params, objective, key, execution[, coins]) -> Steps``, for
+        ``steps(static, params, objective, key, execution[, public]) -> Steps``, for
         :func:`privopt.stepper`, and ``step_count(static, params) -> int`` on the host;
         :func:`privopt.core.whole` makes ``run`` from ``steps``.
     rows : callable, optional
@@ -76,9 +76,9 @@ class Algorithm:
         True if every step gathers a batch. On a CPU, :func:`run_many` then runs replicates in turn.
     public_terms : bool
         True if a run adds the gradient of a problem's public term. Others refuse such problems.
-    coins : callable, optional
-        ``coins(static, params, key) -> pytree`` on the device: public randomness, independent of
-        the data. It is sampled once for a group of replicates, so that a ``jax.lax.switch`` on it
+    public_randomness : callable, optional
+        ``public_randomness(static, params, key) -> pytree`` on the device, independent of the
+        data. It is sampled once for a group of replicates, so that a ``jax.lax.switch`` on it
         runs one branch. The mechanism must be private for every value.
     noise : {"answers", "objective", "law"} or None
         Place of the randomness: added to answers of bounded queries, added to the objective, or
@@ -105,7 +105,7 @@ class Algorithm:
     float64: bool = False
     gathers: bool = False
     public_terms: bool = False
-    coins: Callable[..., Pytree] | None = None
+    public_randomness: Callable[..., Pytree] | None = None
     noise: Literal["answers", "objective", "law"] | None = "answers"
     relations: frozenset[Relation] = frozenset(Relation)
     largest_dim: int | None = None
@@ -179,7 +179,7 @@ class Plan:
         factor = self.noise_factor
         if factor is not None and not 0.0 <= real("noise_factor", factor) < math.inf:
             raise ValueError(f"noise_factor must be at least 0 and finite, got {shown(factor)}")
-        self.premises.check(self.problem_class)
+        self.assumptions.check(self.problem_class)
         if self.private and not self.guarantee.meets(self.budget):
             epsilon = self.guarantee.epsilon(self.budget.delta).upper
             raise ValueError(
@@ -193,17 +193,17 @@ class Plan:
         return self.algorithm.private and self.noise_factor is None
 
     @property
-    def premises(self) -> Premises:
+    def assumptions(self) -> Assumptions:
         """Assumptions of the mechanism's guarantee."""
         params: Parameters = self.params
-        return Premises.of(params.mechanism, self.budget.relation)
+        return Assumptions.of(params.mechanism, self.budget.relation)
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """Guarantee of a run, from the privacy event of its mechanism."""
         params: Parameters = self.params
         relation = self.budget.relation
-        assumptions = self.premises.assumptions(self.problem_class, relation)
+        assumptions = self.assumptions.sentences(self.problem_class, relation)
         return Guarantee(params.mechanism.event(relation), relation, assumptions)
 
     @cached_property
@@ -221,7 +221,7 @@ class Plan:
     @property
     def requires(self) -> frozenset[str]:
         """Features of a problem, beyond gradients and projection, that guarantee and rate need."""
-        return self.premises.requires | self._upper_bound.requires  # lower bounds take longer
+        return self.assumptions.requires | self._upper_bound.requires  # lower bounds take longer
 
     def citations(self) -> str:
         """Return the BibTeX entries of the plan's algorithm, theorem and accountants.
@@ -324,7 +324,7 @@ def _screen(plan: Plan) -> str:
         "noise": noise,
         "numbers": numbers,
         "bound": f"{rate.quantity.formula} <= {rate.upper:.4g} for the {rate.quantity}",
-        "lower bounds": "; ".join(rate.floors),
+        "lower bounds": "; ".join(rate.lower_bound_texts),
         "theorem": rate.theorem,
         "source": rate.source,
         "regime": rate.regime and f"{rate.regime} ({rate.local})",

@@ -62,7 +62,7 @@ def run_arguments(
     """
     params, number = numbers
     arguments = algorithm, static, execution, params, source, replicate_keys(source, key, number)
-    if algorithm.coins is None:
+    if algorithm.public_randomness is None:
         return _arguments(*arguments)
     randomness = _sample_public(algorithm, static, params, public_key(key, number))
     return *_arguments(*arguments), randomness
@@ -84,8 +84,8 @@ def _arguments(
 def _sample_public(
     algorithm: Algorithm, static: Hashable, params: Parameters, key: Array
 ) -> Pytree:
-    assert algorithm.coins is not None
-    return algorithm.coins(static, params, stream(key, "coins"))
+    assert algorithm.public_randomness is not None
+    return algorithm.public_randomness(static, params, stream(key, "public"))
 
 
 def cast_back(algorithm: Algorithm, source: Source, run: Run) -> Run:
@@ -233,7 +233,7 @@ def run_all(
 
             return over(one)(keys)
 
-        if algorithm.coins is None:
+        if algorithm.public_randomness is None:
             keys = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1), keys)
             return over(members)(params, keys)
 

@@ -17,7 +17,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from privopt.arguments import count, described, instance, shown
-from privopt.core.fitting import Problem, check_problem
+from privopt.core.fitting import RunnableProblem, check_problem
 from privopt.core.parameters import Parameters, device_numbers, padded_alike
 from privopt.core.plan import Plan
 from privopt.core.replicates import run_chunks
@@ -27,7 +27,7 @@ from privopt.streams import as_key
 
 def run(
     plan: Plan,
-    problem: Problem,
+    problem: RunnableProblem,
     key: Array,
     *,
     stream: int = 0,
@@ -39,7 +39,7 @@ def run(
     ----------
     problem : privopt.problems.Problem
         Must have the plan's ``n`` and ``dim``, and constants no larger than the plan's. Under
-        ``add_or_remove_one``, ``n`` may be any number up to ``plan.premises.n``.
+        ``add_or_remove_one``, ``n`` may be any number up to ``plan.assumptions.n``.
     key : Array
         Typed key, ``jax.random.key(seed)``, see :func:`privopt.streams.as_key`: the source of all
         randomness, including the records of a population. Keep it secret.
@@ -61,7 +61,7 @@ def run(
     ------
     ValueError
         Before compilation, if problem, key, stream or execution do not fit the plan. No error
-        depends on the values of the data or, up to ``premises.n``, on the number of records.
+        depends on the values of the data or, up to ``assumptions.n``, on the number of records.
 
     Formal guarantee
     ----------------
@@ -93,7 +93,7 @@ def run(
 
 def run_many(
     plans: Sequence[Plan],
-    problem: Problem,
+    problem: RunnableProblem,
     keys: Array,
     *,
     common_random_numbers: bool = False,
@@ -112,10 +112,11 @@ def run_many(
         If True, all plans use the same noise for a key. Differences of plans then vary less, but
         the plans are no longer private together, see :func:`run`.
     group : int
-        Number of consecutive keys that share public randomness (``Algorithm.coins``), derived from
-        the first of them. It divides the number of keys. Replicates of one group are not
-        independent: confidence intervals must resample groups. Each guarantee holds, but they do
-        not compose as if public randomness were independent.
+        Number of consecutive keys that share public randomness
+        (``Algorithm.public_randomness``), derived from the first of them. It divides
+        the number of keys. Replicates of one group are not independent: confidence intervals must
+        resample groups. Each guarantee holds, but they do not compose as if public randomness were
+        independent.
     execution : Execution
         Its ``chunk`` must be a multiple of ``group``. With a chunk, results are NumPy arrays.
 
@@ -161,7 +162,7 @@ def _run_plans(
     plan: Plan,
     params: Sequence[Parameters],
     streams: NDArray[np.uint32],
-    problem: Problem,
+    problem: RunnableProblem,
     groups: Array,
     execution: Execution,
 ) -> Run:
@@ -176,7 +177,7 @@ def _run_plans(
     return in_shape(result, problem.shape)
 
 
-def _alike(plans: Sequence[Plan], problem: Problem) -> tuple[Plan, list[Parameters]]:
+def _alike(plans: Sequence[Plan], problem: RunnableProblem) -> tuple[Plan, list[Parameters]]:
     """Return the first plan and the parameters of all plans, which must share a program."""
     if isinstance(plans, Plan):
         raise ValueError("plans must be a sequence of Plan, got a single plan; write [plan]")

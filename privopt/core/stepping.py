@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privopt.arguments import described, instance, shown
 from privopt.convex import BatchRisk, EmpiricalRisk, pytree_dataclass
-from privopt.core.fitting import Problem, check_problem
+from privopt.core.fitting import RunnableProblem, check_problem
 from privopt.core.parameters import Parameters, device_numbers, plan_digest
 from privopt.core.plan import Algorithm, Plan
 from privopt.core.replicates import cast_back, run_arguments
@@ -159,7 +159,7 @@ class Stepper:
 
 def stepper(
     plan: Plan,
-    problem: Problem,
+    problem: RunnableProblem,
     *,
     stream: int = 0,
     execution: Execution = Execution(),  # noqa: B008

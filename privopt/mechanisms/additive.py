@@ -37,7 +37,7 @@ class _AdditiveNoise(NamedTuple, Generic[Query]):
         return release("noise", self.scale * self._sample(key, dim, dtype))
 
     @classmethod
-    def _contribution(cls, query: Query, budget: Budget) -> float:
+    def _calibration_sensitivity(cls, query: Query, budget: Budget) -> float:
         check_calibration(query, budget, cls._norm())
         return cls(query, 0.0)._record_sensitivity(budget.relation)
 
@@ -139,9 +139,9 @@ class GaussianMechanism(GaussianNoise[Query]):
 
         ValueError if ``budget.delta`` is 0, or at most the cost of the truncated noise tails.
         """
-        contribution = cls._contribution(query, budget)
+        record_sensitivity = cls._calibration_sensitivity(query, budget)
         noise = gaussian_noise_multiplier(drawable(budget), compositions=compositions)
-        return cls(query, round_up(noise * contribution))
+        return cls(query, round_up(noise * record_sensitivity))
 
     def _event(self, noise: float, relation: Relation) -> DpEvent:
         del relation
@@ -178,14 +178,14 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
         ``budget.delta`` is not spent. No noise is added if the sensitivity is 0. ValueError if the
         sensitivity is infinite under ``budget.relation``.
         """
-        contribution = cls._contribution(query, budget)
-        if not math.isfinite(contribution):
+        record_sensitivity = cls._calibration_sensitivity(query, budget)
+        if not math.isfinite(record_sensitivity):
             raise ValueError(
                 f"query must have a finite l1 sensitivity under {budget.relation}, "
-                f"got {shown(contribution)}"
+                f"got {shown(record_sensitivity)}"
             )
         products = 1.0 + 2.0**-50  # rounding of two products
-        return cls(query, round_up(pure_noise_multiplier(budget) * contribution * products))
+        return cls(query, round_up(pure_noise_multiplier(budget) * record_sensitivity * products))
 
     def noise_norm(self, dim: int) -> float:
         """Return the upper bound ``b sqrt(2d)`` on ``E |z|_2``."""
@@ -237,9 +237,9 @@ class NormLaplaceMechanism(NormLaplaceNoise[Query]):
         The margin covers the probability in the event, a float64 next to 1/2. It resolves epsilon
         to ``2^-50`` and is rounded up.
         """
-        contribution = cls._contribution(query, budget)
+        record_sensitivity = cls._calibration_sensitivity(query, budget)
         margin = 1.0 + 1e-11 + 2.0**-49 / budget.epsilon
-        return cls(query, round_up(pure_noise_multiplier(budget) * contribution * margin))
+        return cls(query, round_up(pure_noise_multiplier(budget) * record_sensitivity * margin))
 
     def _event(self, noise: float, relation: Relation) -> DpEvent:
         if noise == 0.0:

@@ -42,7 +42,7 @@ class PointScore(NamedTuple):
 
     Examples
     --------
-    >>> score = PointScore(ClippedGradient(clip=1.0, size=100.0, dim=3), 2.0)
+    >>> score = PointScore(ClippedGradient(clip_norm=1.0, size=100.0, dim=3), 2.0)
     >>> round(score.sensitivity(Relation.REPLACE_ONE), 6)
     0.040001
     """
@@ -58,7 +58,7 @@ class PointScore(NamedTuple):
         The sum of gradients is assumed exact.
         """
         reach, roundings = (1.0, 12.0) if self.radius is None else (self.radius, 4.0)
-        rounded = 2.0 * roundings * UNIT * self.query.clip
+        rounded = 2.0 * roundings * UNIT * self.query.clip_norm
         return (self.query.sensitivity(relation) + rounded) * reach
 
     def score_range(self, relation: Relation) -> float:
@@ -82,7 +82,7 @@ class PointScore(NamedTuple):
                 return compensated_sum(mean * weights), size
 
             return slope
-        bound = self.query.clip * self.radius
+        bound = self.query.clip_norm * self.radius
 
         def risk(point: Array) -> tuple[Array, Array]:
             centre = objective.constraint.centre_point(point.shape[-1], point.dtype)
@@ -129,7 +129,7 @@ class BestOfRuns:
 
         The noises of ``unit`` and of its score have a fixed ratio.
         """
-        check_calibration(score.query, budget, "contribution")
+        check_calibration(score.query, budget, "record_sensitivity")
         odds = max(1, math.ceil(gamma * _ODDS))
         sensitivity = score.sensitivity(budget.relation) / budget.relation.multiple
 

@@ -261,7 +261,7 @@ class BiasReducedGradient:
         post: ConstraintSet | None = None,
     ) -> BiasReducedGradient:
         """Return the mechanism with the least noise for ``steps`` answers within ``budget``."""
-        check_calibration(query, budget, "contribution")
+        check_calibration(query, budget, "record_sensitivity")
         steps = count("steps", steps)
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=steps)
 
@@ -280,7 +280,7 @@ class BiasReducedGradient:
         post: ConstraintSet | None = None,
     ) -> BiasReducedGradient:
         """Return the mechanism with published noise and stopping rule (:class:`PublishedStop`)."""
-        check_calibration(query, budget, "contribution")
+        check_calibration(query, budget, "record_sensitivity")
         unit = cls(query=query, n=n, base=base, post=post, scale=1.0, steps=1)
         require_public_size(budget.relation, _NAME)
         spendable = drawable(budget)
@@ -290,7 +290,7 @@ class BiasReducedGradient:
 
     def with_noise_multiplier(self, noise_multiplier: float) -> BiasReducedGradient:
         """Return a copy with noise of ``noise_multiplier`` times the sensitivity of a sum."""
-        return replace(self, scale=round_up(noise_multiplier * self.query.contribution))
+        return replace(self, scale=round_up(noise_multiplier * self.query.record_sensitivity))
 
     @property
     def law(self) -> LevelLaw:
@@ -301,7 +301,7 @@ class BiasReducedGradient:
     @property
     def noise_multiplier(self) -> float:
         """Noise multiplier ``2 z`` of a sum."""
-        return noise_multiplier(self.scale, self.query.contribution)
+        return noise_multiplier(self.scale, self.query.record_sensitivity)
 
     def event(self, relation: Relation) -> DpEvent:
         """Return ``T`` times a public mixture over the levels, composed with the mean of ``I``.

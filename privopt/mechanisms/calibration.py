@@ -52,11 +52,11 @@ def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     return replace(budget, epsilon=epsilon, delta=remaining)
 
 
-def noise_multiplier(scale: float, contribution: float) -> float:
-    """Return ``scale/contribution``, rounded down; ``contribution`` is the per-record sensitivity.
+def noise_multiplier(scale: float, record_sensitivity: float) -> float:
+    """Return ``scale/record_sensitivity``, rounded down.
 
-    The result is infinite for ``contribution = 0``, and 0 for an infinite one. ValueError if an
-    argument is negative or NaN, or if ``scale`` is infinite.
+    The result is infinite for ``record_sensitivity = 0``, and 0 for an infinite one. ValueError if
+    an argument is negative or NaN, or if ``scale`` is infinite.
 
     Examples
     --------
@@ -65,8 +65,8 @@ def noise_multiplier(scale: float, contribution: float) -> float:
     """
     if not 0.0 <= scale < math.inf:
         raise ValueError(f"scale must be at least 0 and finite, got {shown(scale)}")
-    if not contribution >= 0.0:
-        raise ValueError(f"contribution must be at least 0, got {shown(contribution)}")
-    if contribution == 0.0:
+    if not record_sensitivity >= 0.0:
+        raise ValueError(f"record_sensitivity must be at least 0, got {shown(record_sensitivity)}")
+    if record_sensitivity == 0.0:
         return math.inf
-    return math.nextafter(round_down(scale) / contribution, 0.0)
+    return math.nextafter(round_down(scale) / record_sensitivity, 0.0)

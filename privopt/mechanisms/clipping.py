@@ -56,9 +56,9 @@ def is_exact(size: Array, factor: Number) -> Array:
     return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)
 
 
-def clipping_factors(sizes: Array, clip: Number, gamma: Number | None) -> Array:
+def clipping_factors(sizes: Array, clip_norm: Number, gamma: Number | None) -> Array:
     """Return the factors of gradients with these norms: 0 if a factor is not exact."""
-    factors = clip / sizes if gamma is None else clip / (sizes + gamma)
+    factors = clip_norm / sizes if gamma is None else clip_norm / (sizes + gamma)
     exact = is_exact(sizes, factors) & (sizes > 0.0)
     return jnp.where(exact, jnp.minimum(1.0, factors) if gamma is None else factors, 0.0)
 
@@ -95,7 +95,7 @@ class ClippedSlope(NamedTuple):
 
 
 def bounded_records(
-    records: LinearRecords, clip: Number, measure: Norm = Norm.L2
+    records: LinearRecords, clip_norm: Number, measure: Norm = Norm.L2
 ) -> BoundedRecords:
     """Return records with bounds ``C/|x_i|``; ``vmap`` over clips shares the features."""
     _, features, labels = records
@@ -104,13 +104,13 @@ def bounded_records(
     return BoundedRecords(
         features.scaled(finite.astype(features.dtype)),
         jnp.where(finite, labels, 0.0),
-        jnp.where(finite & is_exact(norms, clip / norms), clip / norms, 0.0),
+        jnp.where(finite & is_exact(norms, clip_norm / norms), clip_norm / norms, 0.0),
         jnp.where(finite, norms, 0.0),
     )
 
 
 def clipped_linear_model(
-    risk: EmpiricalRisk, clip: Number, size: Number, measure: Norm = Norm.L2
+    risk: EmpiricalRisk, clip_norm: Number, size: Number, measure: Norm = Norm.L2
 ) -> RegularisedGLM | None:
     """Return ``sum_i (m_i/size) phi_i(<x_i, w>)``, without regulariser, linear term and centre.
 
@@ -118,7 +118,7 @@ def clipped_linear_model(
     """
     if risk.linear is None:
         return None
-    features, labels, bound, _ = bounded_records(risk.linear, clip, measure)
+    features, labels, bound, _ = bounded_records(risk.linear, clip_norm, measure)
     weights = (jnp.ones_like(labels) if risk.counts is None else risk.counts) / size
     none = jnp.zeros((0, features.shape[1]), features.dtype)
     loss = ClippedSlope(risk.linear.scalar, bound)
@@ -176,7 +176,7 @@ class CoordinateSums(NamedTuple):
     """
 
     risk: EmpiricalRisk
-    clip: Number
+    clip_norm: Number
     gamma: Number | None
     measure: Norm
 
@@ -190,7 +190,7 @@ class CoordinateSums(NamedTuple):
 
     def usable(self, point: Array) -> Array:
         sizes = self._gradients(point).norms(self.measure.order)
-        return is_exact(sizes, self.clip / sizes)
+        return is_exact(sizes, self.clip_norm / sizes)
 
     def _gradients(
         self, point: Array, rows: Array | None = None, anchor: Array | None = None
@@ -205,7 +205,7 @@ class CoordinateSums(NamedTuple):
         return difference(gradients, batch.mapped(scalar.slope, anchor))
 
     def _sum(self, gradients: Features, weights: Array | None) -> Array:
-        factors = clipping_factors(gradients.norms(self.measure.order), self.clip, self.gamma)
+        factors = clipping_factors(gradients.norms(self.measure.order), self.clip_norm, self.gamma)
         weights = jnp.ones_like(factors) if weights is None else weights
         return gradients.scaled(factors).rmatvec(weights)
 
@@ -223,16 +223,16 @@ class DistanceSums(NamedTuple):
     finite: Array
     modulus: Array
     counts: Array | None
-    clip: Number
+    clip_norm: Number
     gamma: Number | None
 
     @classmethod
-    def of(cls, risk: EmpiricalRisk, clip: Number, gamma: Number | None) -> DistanceSums:
+    def of(cls, risk: EmpiricalRisk, clip_norm: Number, gamma: Number | None) -> DistanceSums:
         """Return the sums for a risk with ``points`` as features."""
         assert risk.points is not None
         finite = jnp.isfinite(jnp.square(risk.points.norms())).astype(risk.points.dtype)
         modulus: Array = risk.loss.modulus  # type: ignore[attr-defined]
-        return cls(risk.points.scaled(finite), finite, modulus, risk.counts, clip, gamma)
+        return cls(risk.points.scaled(finite), finite, modulus, risk.counts, clip_norm, gamma)
 
     def gradient_sum(self) -> Callable[[Array], Array]:
         weights = self.finite if self.counts is None else self.finite * self.counts
@@ -245,15 +245,15 @@ class DistanceSums(NamedTuple):
         if anchor is None:
             return self._sum(self.points.take(rows), weights, point)
         change = self.modulus * (point - anchor)
-        return weights.sum() * clipping_factors(norm(change), self.clip, self.gamma) * change
+        return weights.sum() * clipping_factors(norm(change), self.clip_norm, self.gamma) * change
 
     def usable(self, point: Array) -> Array:
         sizes = self.modulus * _distances(self.points, point)
-        return (self.finite > 0.0) & is_exact(sizes, self.clip / sizes)
+        return (self.finite > 0.0) & is_exact(sizes, self.clip_norm / sizes)
 
     def _sum(self, points: Features, weights: Array, point: Array) -> Array:
         sizes = self.modulus * _distances(points, point)
-        shares = weights * clipping_factors(sizes, self.clip, self.gamma)
+        shares = weights * clipping_factors(sizes, self.clip_norm, self.gamma)
         return self.modulus * (shares.sum() * point - points.rmatvec(shares))
 
 
@@ -282,7 +282,7 @@ class GeneralSums(NamedTuple):
     loss: Callable[[Pytree, Pytree], Array]
     data: Pytree
     counts: Array | None
-    clip: Number
+    clip_norm: Number
     gamma: Number | None
     microbatch: int
     measure: Norm
@@ -319,7 +319,7 @@ class GeneralSums(NamedTuple):
 
         def is_usable(example: Pytree) -> Array:
             size = self._size(self._gradient(point, example), example)
-            return is_exact(size, self.clip / size)
+            return is_exact(size, self.clip_norm / size)
 
         return jax.lax.map(is_usable, self.data, batch_size=self.microbatch)
 
@@ -332,7 +332,9 @@ class GeneralSums(NamedTuple):
             gradient = self._gradient(point, example)
             if anchor is not None:
                 gradient = jax.tree.map(jnp.subtract, gradient, self._gradient(anchor, example))
-            return gradient, clipping_factors(self._size(gradient, example), self.clip, self.gamma)
+            return gradient, clipping_factors(
+                self._size(gradient, example), self.clip_norm, self.gamma
+            )
 
         gradients, factors = jax.vmap(one)(examples)
 
@@ -418,15 +420,15 @@ def _size(tree: Pytree, order: float) -> Array:
 @checked
 def clipped_gradient_sum(
     risk: EmpiricalRisk,
-    clip: Number,
+    clip_norm: Number,
     gamma: Number | None = None,
     microbatch: int = MICROBATCH,
     measure: Norm = Norm.L2,
 ) -> Callable[[Pytree], Pytree]:
     """Return ``w -> sum_i m_i clip(grad loss(w; x_i))`` over all records.
 
-    ``clip`` is ``C > 0``; ``inf`` disables clipping. ``measure`` is the clipped norm; the norm of
-    a pytree covers all its arrays together. For a general loss, ``microbatch`` gradients are in
+    ``clip_norm`` is ``C > 0``; ``inf`` disables clipping. ``measure`` is the clipped norm; the norm
+    of a pytree covers all its arrays together. For a general loss, ``microbatch`` gradients are in
     memory at once. Terms that do not depend on ``w`` are computed before the function is called.
 
     Examples
@@ -437,13 +439,13 @@ def clipped_gradient_sum(
     >>> [round(float(each), 2) for each in clipped_gradient_sum(risk, 1.0)(jnp.zeros(2))]
     [0.6, 1.3]
     """
-    return _sums(risk, clip, gamma, microbatch, measure).gradient_sum()
+    return _sums(risk, clip_norm, gamma, microbatch, measure).gradient_sum()
 
 
 @checked
 def clipped_batch_sum(
     risk: EmpiricalRisk,
-    clip: Number,
+    clip_norm: Number,
     gamma: Number | None = None,
     microbatch: int = MICROBATCH,
     measure: Norm = Norm.L2,
@@ -453,7 +455,7 @@ def clipped_batch_sum(
     :meth:`EmpiricalRisk.rows_by_number` maps numbers to rows. If fewer rows are stored than a
     batch has, the sum visits each stored row once, with its weight.
     """
-    over_rows = _sums(risk, clip, gamma, microbatch, measure).batch_sum
+    over_rows = _sums(risk, clip_norm, gamma, microbatch, measure).batch_sum
     stored = jax.tree.leaves(risk.data)[0].shape[0]
     rows_of = risk.rows_by_number()
 
@@ -468,24 +470,24 @@ def clipped_batch_sum(
     return batch_sum
 
 
-def without_null_records(risk: EmpiricalRisk, clip: Number, point: Array) -> EmpiricalRisk:
+def without_null_records(risk: EmpiricalRisk, clip_norm: Number, point: Array) -> EmpiricalRisk:
     """Return the risk without records of non-finite gradient at ``point``."""
-    counts = _sums(risk, clip, None, MICROBATCH, Norm.L2).usable(point).astype(risk.dtype)
+    counts = _sums(risk, clip_norm, None, MICROBATCH, Norm.L2).usable(point).astype(risk.dtype)
     return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)
 
 
 def _sums(
-    risk: EmpiricalRisk, clip: Number, gamma: Number | None, microbatch: int, measure: Norm
+    risk: EmpiricalRisk, clip_norm: Number, gamma: Number | None, microbatch: int, measure: Norm
 ) -> SlopeSums | CoordinateSums | DistanceSums | GeneralSums:
     """Return the sums without dense per-record gradients, if the loss has such sums."""
     if risk.linear is not None:
-        records = bounded_records(risk.linear, clip, measure)
+        records = bounded_records(risk.linear, clip_norm, measure)
         return SlopeSums(records, risk.linear.scalar.slope, risk.counts, gamma)
     if risk.separable is not None:
-        return CoordinateSums(risk, clip, gamma, measure)
+        return CoordinateSums(risk, clip_norm, gamma, measure)
     if measure is Norm.L2 and risk.points is not None and is_features(risk.data):
-        return DistanceSums.of(risk, clip, gamma)
+        return DistanceSums.of(risk, clip_norm, gamma)
     kind = GeneralSums
     if measure is Norm.L2 and isinstance(risk.loss, FirstLayer):
         kind = LayerSums
-    return kind(risk.loss, risk.data, risk.counts, clip, gamma, microbatch, measure)
+    return kind(risk.loss, risk.data, risk.counts, clip_norm, gamma, microbatch, measure)

@@ -28,14 +28,14 @@ from privopt.mechanisms.clipping import bounded_records, is_exact
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import gaussian_noise_multiplier, pure_event, round_up
 from privopt.release import Pytree, release
-from privopt.spec import Budget, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Budget, ProblemClass, Relation
 
 _HALVINGS = 64
 _ROUND_OFF = 16.0  # of a loss, in units of its last place
 
 
 def loss_difference_sum(
-    risk: EmpiricalRisk, clip: Number, centre: Array, radius: Number, resolution: Number
+    risk: EmpiricalRisk, clip_norm: Number, centre: Array, radius: Number, resolution: Number
 ) -> ValueAndGradient:
     """Return ``w -> (sum_i m_i (loss(w; x_i) - loss(c; x_i)), its gradient)``, clipped at ``C``.
 
@@ -53,9 +53,9 @@ def loss_difference_sum(
     other loss is assumed to be ``C``-Lipschitz.
     """
     if risk.linear is None:
-        return _general(risk, clip, centre, resolution)
+        return _general(risk, clip_norm, centre, resolution)
     loss = risk.linear.scalar
-    features, labels, bound, norms = bounded_records(risk.linear, clip)
+    features, labels, bound, norms = bounded_records(risk.linear, clip_norm)
     matvec, rmatvec = features.products()
     origin = matvec(centre)
 
@@ -86,12 +86,12 @@ def loss_difference_sum(
 
 
 def _general(
-    risk: EmpiricalRisk, clip: Number, centre: Array, resolution: Number
+    risk: EmpiricalRisk, clip_norm: Number, centre: Array, resolution: Number
 ) -> ValueAndGradient:
     def clipped(point: Array, example: Pytree) -> tuple[Array, Array]:
         value, gradient = jax.value_and_grad(risk.loss)(point, example)
         size = norm(gradient)
-        shrink = clip / size
+        shrink = clip_norm / size
         shrunk = jnp.minimum(1.0, shrink) * gradient
         return value, jnp.where(is_exact(size, shrink) & (size > 0.0), shrunk, 0.0)
 
@@ -188,11 +188,11 @@ class ClippedRisk(NamedTuple):
             raise ValueError(f"radius must be positive, got {shown(self.radius)}")
         return 2.0 * self.radius * self.sensitivity(relation)
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: convex, ``L``-Lipschitz losses over the ball of that radius."""
-        return self.gradient.premises(relation) & Premises(
+        return self.gradient.assumptions(relation) & Assumptions(
             convex=True,
-            lipschitz=self.gradient.clip,
+            lipschitz=self.gradient.clip_norm,
             radius=self.radius,
             n=self.gradient.size,
         )
@@ -201,8 +201,8 @@ class ClippedRisk(NamedTuple):
         self, objective: EmpiricalRisk, centre: Array, resolution: Number
     ) -> ValueAndGradient:
         """Return ``w -> (F(w) - F(c), gradient)``; losses are convex up to ``resolution``."""
-        clip, size = self.gradient.clip, self.gradient.size
-        total = loss_difference_sum(objective, clip, centre, self.radius, resolution)
+        clip_norm, size = self.gradient.clip_norm, self.gradient.size
+        total = loss_difference_sum(objective, clip_norm, centre, self.radius, resolution)
 
         def risk(point: Array) -> tuple[Array, Array]:
             value, gradient = total(point)
@@ -297,18 +297,18 @@ class GibbsMechanism(NamedTuple):
             Relation(relation).multiple * spread / self.query.sensitivity(relation)
         )
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions of the query; for pure privacy, also that the sampler succeeds."""
         failure = "no draw exhausts its proposals, which has a probability below 2^-64"
         assumed = (failure,) if self.regularisation == 0.0 else ()
-        return self.query.premises(relation) & Premises(besides=assumed)
+        return self.query.assumptions(relation) & Assumptions(besides=assumed)
 
     def draw(self, key: Array, objective: EmpiricalRisk, *, dim: int) -> Draw:
         """Return an exact sample with its diagnostics; ``dim`` is at most 3."""
         constraint = objective.constraint
         centre = constraint.centre_point(dim, objective.dtype)
         reach = norm(centre) + self.query.radius
-        rounded = SUM_ROUND_OFF * self.query.gradient.clip * reach / self.temperature
+        rounded = SUM_ROUND_OFF * self.query.gradient.clip_norm * reach / self.temperature
         sample = sample_log_concave(
             key,
             self.potential(objective, centre),

@@ -35,7 +35,7 @@ from privopt.privacy import (
     gaussian_noise_multiplier,
     round_up,
 )
-from privopt.spec import Budget, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Budget, ProblemClass, Relation
 
 _ROUND_OFF = 1e-6  # relative, of a clip norm
 _CLIPPED = 1.0 - 2.0**-20  # a smaller factor is not due to rounding
@@ -70,10 +70,10 @@ class ClippedMean(NamedTuple):
     dim: int
 
     @classmethod
-    def of(cls, problem_class: ProblemClass, clip: float | None = None) -> ClippedMean:
+    def of(cls, problem_class: ProblemClass, clip_norm: float | None = None) -> ClippedMean:
         """Return the query for a problem class; ``R = L sqrt(s)``, ``s = d`` if not declared.
 
-        ``clip`` is ``L``, by default :func:`largest_record`.
+        ``clip_norm`` is ``L``, by default :func:`largest_record`.
         """
         instance("problem_class", problem_class, ProblemClass)
         if problem_class.smoothness == 0.0:
@@ -81,11 +81,15 @@ class ClippedMean(NamedTuple):
                 "smoothness must be positive or undeclared for squared distances, got 0.0: "
                 "losses of this class are linear"
             )
-        clip = largest_record(problem_class) if clip is None else positive_number("clip", clip)
-        if not math.isfinite(clip):
-            raise ValueError("clip must be given where lipschitz is not declared, got None")
-        l1_clip = clip * math.sqrt(problem_class.sparsity or problem_class.dim)
-        return cls(clip, l1_clip, float(problem_class.n), problem_class.dim)
+        clip_norm = (
+            largest_record(problem_class)
+            if clip_norm is None
+            else positive_number("clip_norm", clip_norm)
+        )
+        if not math.isfinite(clip_norm):
+            raise ValueError("clip_norm must be given where lipschitz is not declared, got None")
+        l1_clip = clip_norm * math.sqrt(problem_class.sparsity or problem_class.dim)
+        return cls(clip_norm, l1_clip, float(problem_class.n), problem_class.dim)
 
     def sensitivity(self, relation: Relation) -> float:
         """Return ``L/n``, twice that under ``replace_one``, plus round-off of a few ``n^2 2^-53``.
@@ -98,23 +102,23 @@ class ClippedMean(NamedTuple):
         """Return ``R/n``, twice that under ``replace_one``; plus round-off."""
         return self._sensitivity(min(self.l1_clip, self.l2_clip * math.sqrt(self.dim)), relation)
 
-    def _sensitivity(self, clip: float, relation: Relation) -> float:
+    def _sensitivity(self, clip_norm: float, relation: Relation) -> float:
         """Return the sensitivity with float64 round-off: of norms, of records, and of the sum.
 
         A computed sum of ``n`` vectors of norm ``C`` is within ``n^2 2^-53 C`` of the exact one in
         either norm, for any order of summation. For two neighbours the error is twice that.
         """
-        positive_number("clip", clip)
+        positive_number("clip_norm", clip_norm)
         positive_number("size", self.size)
         norms, order = 2.0 * (self.dim + 16) * UNIT64, 2.0 * self.size**2 * UNIT64
-        contribution = clip * (1.0 + norms + order)
-        return Relation(relation).multiple * contribution / self.size * (1.0 + 4.0 * UNIT64)
+        record_sensitivity = clip_norm * (1.0 + norms + order)
+        return Relation(relation).multiple * record_sensitivity / self.size * (1.0 + 4.0 * UNIT64)
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: none on the records. Round-off depends on dimension and size."""
         del relation
         requires = frozenset({"mean"})
-        return Premises(dim=self.dim, n=self.size, requires=requires)
+        return Assumptions(dim=self.dim, n=self.size, requires=requires)
 
     def changes(self, problem_class: ProblemClass) -> bool:
         """Return True if the answer can differ from the mean of declared records."""
@@ -140,11 +144,11 @@ class ClippedMean(NamedTuple):
     def _factors(self, points: Features) -> Array:
         """Return ``min(1, L/|z|_2, R/|z|_1)``, shape ``(n,)``; 0 for non-finite records."""
         factors = jnp.ones(points.shape[0], points.dtype)
-        for size, clip in (
+        for size, clip_norm in (
             (points.norms(), self.l2_clip),
             (points.norms(1.0), self.l1_clip),
         ):
-            factor = clip / jnp.where(size == 0.0, 1.0, size)
+            factor = clip_norm / jnp.where(size == 0.0, 1.0, size)
             factor = jnp.where(size == 0.0, 1.0, jnp.minimum(factor, 1.0))
             factors = jnp.where(is_exact(size, factor), jnp.minimum(factors, factor), 0.0)
         return factors
@@ -333,9 +337,9 @@ class CompressedMean:
             noise = gaussian_noise_multiplier(drawable(budget))
         else:
             noise = compressed_noise_multiplier(drawable(budget), measurements, calibration)
-        return replace(unit, scale=round_up(noise * unit.contribution(budget.relation)))
+        return replace(unit, scale=round_up(noise * unit.record_sensitivity(budget.relation)))
 
-    def contribution(self, relation: Relation) -> float:
+    def record_sensitivity(self, relation: Relation) -> float:
         """Return the per-record sensitivity of the mean, or of ``A zbar`` for a given matrix."""
         multiple = Relation(relation).multiple
         sensitivity = self.query.sensitivity(relation) / multiple
@@ -348,7 +352,7 @@ class CompressedMean:
 
     def event(self, relation: Relation) -> DpEvent:
         """Return the event of one release, which includes the matrix."""
-        noise = noise_multiplier(self.scale, self.contribution(relation))
+        noise = noise_multiplier(self.scale, self.record_sensitivity(relation))
         if self.matrix is not None:
             return GaussianDpEvent(noise) if noise < math.inf else NoOpDpEvent()
         return CompressedGaussianDpEvent(noise, count("measurements", self.measurements))

@@ -26,7 +26,7 @@ from privopt.mechanisms.clipping import BatchSum, without_null_records
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import round_down
 from privopt.release import Pytree
-from privopt.spec import Norm, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Norm, ProblemClass, Relation
 
 MAX_DIM = 1024  # largest dimension at which an eigenbasis saves time
 MIN_DATA_NUMBERS = 2**18  # numbers in the data; with fewer, descent is faster than compiling
@@ -128,7 +128,7 @@ def _minimisers(
         objective.constraint,
         objective.constraint.project(centre),
         smoothness=numbers.smoothness * ones,
-        tolerance=jnp.minimum(accepted, REACHABLE_RESIDUAL * gradient.clip),
+        tolerance=jnp.minimum(accepted, REACHABLE_RESIDUAL * gradient.clip_norm),
     )
     is_accepted = solution.residuals <= accepted  # False if anything is not finite
 
@@ -265,7 +265,7 @@ class RegularisedMinimiser(NamedTuple):
             return math.inf
         if self.smoothing is not None and not self.smoothing * self.smoothness >= 1.0 - 2.0**-50:
             return math.inf
-        lipschitz = self.gradient.clip
+        lipschitz = self.gradient.clip_norm
         reach = min(self.radius, lipschitz / convexity)
         start_gap = lipschitz * reach + 0.5 * convexity * reach**2
         gain = math.log(start_gap) - math.log(0.5 * convexity) - 2.0 * math.log(self.error)
@@ -293,22 +293,24 @@ class RegularisedMinimiser(NamedTuple):
             return math.inf
         if uses_losses and relation is Relation.ADD_OR_REMOVE_ONE:
             return math.inf
-        contribution = self.gradient.contribution
+        record_sensitivity = self.gradient.record_sensitivity
         null_gradient = self.strong_convexity * self.radius if uses_losses else 0.0
-        distance = contribution + (
-            max(contribution, null_gradient) if relation is Relation.REPLACE_ONE else null_gradient
+        distance = record_sensitivity + (
+            max(record_sensitivity, null_gradient)
+            if relation is Relation.REPLACE_ONE
+            else null_gradient
         )
         return distance / self.gradient.size / self.curvature + 2.0 * self.error
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: convex losses with ``L``, ``H`` and ``m``, or null records."""
         smoothed = self.smoothing or 0.0
         loss_convexity = self.strong_convexity / max(
             1.0 - self.strong_convexity * smoothed, 2.0**-52
         )
-        return self.gradient.premises(relation) & Premises(
+        return self.gradient.assumptions(relation) & Assumptions(
             convex=True,
-            lipschitz=self.gradient.clip,
+            lipschitz=self.gradient.clip_norm,
             smoothness=self.smoothness if self.smoothing is None else math.inf,
             strong_convexity=loss_convexity * (1.0 - 2.0**-40),
             radius=self.radius,
@@ -331,7 +333,7 @@ class RegularisedMinimiser(NamedTuple):
         objective = self.smoothed(objective)
 
         def minimiser(start: Array) -> Array:
-            present = without_null_records(objective, self.gradient.clip, start)
+            present = without_null_records(objective, self.gradient.clip_norm, start)
             missing = 1.0 - jnp.asarray(present.records, start.dtype) / self.gradient.size
             minimisation = InexactMinimiser(
                 self.regularisation + missing * self.strong_convexity,
@@ -408,14 +410,14 @@ class OnePass(NamedTuple):
         relation, step_size = Relation(relation), positive_number("step_size", self.step_size)
         if relation is Relation.ADD_OR_REMOVE_ONE or not self.gradient.preserves_convexity:
             return math.inf
-        return relation.multiple * step_size * self.gradient.contribution
+        return relation.multiple * step_size * self.gradient.record_sensitivity
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: convex, ``H <= 2/eta``, generalised linear or with ``L``."""
-        return self.gradient.premises(relation) & Premises(
+        return self.gradient.assumptions(relation) & Assumptions(
             convex=True,
             smoothness=2.0 / positive_number("step_size", self.step_size) * (1.0 + 2.0**-50),
-            lipschitz=self.gradient.clip,
+            lipschitz=self.gradient.clip_norm,
         )
 
     def oracle(self, losses: EmpiricalRisk, order: Array) -> OnePassAnswers:

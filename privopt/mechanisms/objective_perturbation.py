@@ -18,7 +18,7 @@ from privopt.mechanisms.calibration import noise_multiplier
 from privopt.mechanisms.minimisers import InexactMinimiser, steps_to_gain
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_mu, pure_event
-from privopt.spec import Budget, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Budget, ProblemClass, Relation
 
 _ROUND_OFF = 1.0 + 2.0**-48
 _RESOLUTION = 1e-13  # relative to L/lambda, the sensitivity of a minimiser
@@ -95,7 +95,7 @@ class PerturbedMinimiser(NamedTuple):
         """
         if not (self.regularisation > 0.0 and self.error > 0.0 and self.radius > 0.0):
             return math.inf
-        lipschitz = self.gradient.clip
+        lipschitz = self.gradient.clip_norm
         distance = min(2.0 * self.radius, lipschitz / self.regularisation)
         ratio = 2.0 * lipschitz * distance / (self.regularisation * self.error**2)
         smoothness = self.smoothness + self.regularisation
@@ -120,9 +120,9 @@ class PerturbedMinimiser(NamedTuple):
         del relation
         return 2.0 * self.error if self.needed_steps <= self.steps else math.inf
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: convex losses of a linear prediction, with ``H``."""
-        return self.gradient.premises(relation) & Premises(
+        return self.gradient.assumptions(relation) & Assumptions(
             convex=True,
             smoothness=self.smoothness,
             radius=self.radius,
@@ -158,9 +158,9 @@ class GaussianObjectivePerturbation(GaussianNoise[PerturbedMinimiser]):
 
     def event(self, relation: Relation) -> ObjectivePerturbationDpEvent:
         """Return the event of one exact minimiser."""
-        contribution = self.query.gradient.sensitivity(relation) / Relation(relation).multiple
+        record_sensitivity = self.query.gradient.sensitivity(relation) / Relation(relation).multiple
         return ObjectivePerturbationDpEvent(
-            noise_multiplier(self.scale, contribution), self.query.jacobian
+            noise_multiplier(self.scale, record_sensitivity), self.query.jacobian
         )
 
 
@@ -237,8 +237,8 @@ def _kifer(query: PerturbedMinimiser, budget: Budget) -> float:
     epsilon, delta = budget.epsilon, budget.delta
     if budget.relation is Relation.REPLACE_ONE:
         epsilon, delta = 0.5 * epsilon, delta / (1.0 + math.exp(min(0.5 * epsilon, 600.0)))
-    contribution = query.gradient.sensitivity(budget.relation) / budget.relation.multiple
-    return contribution * math.sqrt(8.0 * math.log(2.0 / delta) + 4.0 * epsilon) / epsilon
+    record_sensitivity = query.gradient.sensitivity(budget.relation) / budget.relation.multiple
+    return record_sensitivity * math.sqrt(8.0 * math.log(2.0 / delta) + 4.0 * epsilon) / epsilon
 
 
 def _kifer_least(problem_class: ProblemClass, budget: Budget) -> float:

@@ -96,7 +96,7 @@ class PrivateGradient:
         post: ConstraintSet | None = None,
     ) -> PrivateGradient:
         """Return the mechanism with the least noise for ``steps`` answers within ``budget``."""
-        check_calibration(query, budget, "contribution")
+        check_calibration(query, budget, "record_sensitivity")
         steps = count("steps", steps)
         noise = noise_of(noise, steps)
         answering("batches", batches, BATCHES)
@@ -122,19 +122,19 @@ class PrivateGradient:
 
     def with_noise_multiplier(self, noise_multiplier: float) -> PrivateGradient:
         """Return a copy with noise of ``noise_multiplier`` times the per-record sensitivity."""
-        return replace(self, scale=round_up(noise_multiplier * self.contribution))
+        return replace(self, scale=round_up(noise_multiplier * self.record_sensitivity))
 
     @property
-    def contribution(self) -> float:
+    def record_sensitivity(self) -> float:
         """Per-record sensitivity ``C/b`` of an answer."""
         divisor = float(self.batches.divisor(self.query.size))
-        return self.query.contribution / round_down(positive_number("divisor", divisor))
+        return self.query.record_sensitivity / round_down(positive_number("divisor", divisor))
 
     def event(self, relation: Relation) -> DpEvent:
         """Return the event of all ``T`` answers."""
         if self.noise is None:
             return NonPrivateDpEvent()
-        noise = noise_multiplier(self.scale, self.contribution)
+        noise = noise_multiplier(self.scale, self.record_sensitivity)
         return self.noise.event(self.batches, noise, self.steps, relation)
 
     def oracle(

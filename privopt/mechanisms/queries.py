@@ -45,7 +45,7 @@ from privopt.mechanisms.clipping import (
 from privopt.mechanisms.round_off import UNIT, UNIT64
 from privopt.privacy import round_down, round_up
 from privopt.release import Pytree
-from privopt.spec import Norm, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Norm, ProblemClass, Relation
 
 jax.tree_util.register_static(Norm)  # the norm is static, the numbers are traced
 
@@ -71,7 +71,7 @@ class L1BoundedQuery(Protocol):
 class ClippedGradient(NamedTuple):
     """Mean of clipped per-record gradients: ``(1/n) sum_i clip_C(g_i(w))``.
 
-    ``n`` is the public design size and the divisor for every data set. ``clip`` is ``C`` and
+    ``n`` is the public design size and the divisor for every data set. ``clip_norm`` is ``C`` and
     ``size`` is ``n``, both representable in float32: the device uses the accounted numbers.
     ``dim`` enters the round-off of norms. A positive ``gamma`` selects automatic clipping, ``g
     C/(|g| + gamma)``; None selects ``g min(1, C/|g|)``. ``norm`` is the norm ``|g|``.
@@ -83,7 +83,7 @@ class ClippedGradient(NamedTuple):
     0.002
     """
 
-    clip: float
+    clip_norm: float
     size: float
     dim: int
     gamma: float | None = None
@@ -93,36 +93,36 @@ class ClippedGradient(NamedTuple):
     def of(
         cls,
         problem_class: ProblemClass,
-        clip: float | None = None,
+        clip_norm: float | None = None,
         *,
         gamma: float | None = None,
         norm: Norm | str = Norm.L2,
     ) -> ClippedGradient:
-        """Return the query for a problem class; ``clip`` defaults to its ``L`` in ``norm``."""
+        """Return the query for a problem class; ``clip_norm`` defaults to its ``L`` in ``norm``."""
         instance("problem_class", problem_class, ProblemClass)
         norm = Norm.named("norm", norm)
         lipschitz = problem_class.lipschitz_in(norm)
-        if clip is None and math.isinf(lipschitz):
-            raise ValueError("clip must be given where lipschitz is not declared, got None")
-        clip = lipschitz if clip is None else real("clip", clip)
-        if not clip > 0.0:
-            raise ValueError(f"clip must be positive (inf: none), got {shown(clip)}")
-        if clip * problem_class.n > _MAX_SUM and math.isfinite(clip):
+        if clip_norm is None and math.isinf(lipschitz):
+            raise ValueError("clip_norm must be given where lipschitz is not declared, got None")
+        clip_norm = lipschitz if clip_norm is None else real("clip_norm", clip_norm)
+        if not clip_norm > 0.0:
+            raise ValueError(f"clip_norm must be positive (inf: none), got {shown(clip_norm)}")
+        if clip_norm * problem_class.n > _MAX_SUM and math.isfinite(clip_norm):
             raise ValueError(
-                f"clip must be at most {_MAX_SUM / problem_class.n:g} for {problem_class.n} "
-                f"records with a finite sum, got {shown(clip)}"
+                f"clip_norm must be at most {_MAX_SUM / problem_class.n:g} for {problem_class.n} "
+                f"records with a finite sum, got {shown(clip_norm)}"
             )
-        if clip < _MIN_SHARE * problem_class.n:
+        if clip_norm < _MIN_SHARE * problem_class.n:
             raise ValueError(
-                f"clip must be at least {_MIN_SHARE * problem_class.n:g} for {problem_class.n} "
-                f"records, the limit of float32, got {shown(clip)}"
+                f"clip_norm must be at least {_MIN_SHARE * problem_class.n:g} for "
+                f"{problem_class.n} records, the limit of float32, got {shown(clip_norm)}"
             )
         gamma = None if gamma is None else positive_number("gamma", gamma)
         size = round_up(float(problem_class.n))
-        return cls(round_up(clip), size, problem_class.dim, gamma, norm)
+        return cls(round_up(clip_norm), size, problem_class.dim, gamma, norm)
 
     @property
-    def contribution(self) -> float:
+    def record_sensitivity(self) -> float:
         """Upper bound on the Euclidean norm of the contribution of one record to the sum.
 
         ``C`` plus round-off: of float32 in norms, and of float64 in the order of the sum. If ``C``
@@ -133,11 +133,15 @@ class ClippedGradient(NamedTuple):
     @property
     def _record_bound(self) -> float:
         """Contribution of one record in the norm of the clip."""
-        for name, value in (("clip", self.clip), ("size", self.size), ("gamma", self.gamma)):
+        for name, value in (
+            ("clip_norm", self.clip_norm),
+            ("size", self.size),
+            ("gamma", self.gamma),
+        ):
             if value is not None and not value > 0.0:
                 raise ValueError(f"{name} must be positive, got {shown(value)}")
         norms, order = 2.0 * (self.dim + 8) * UNIT, 2.0 * self.size**2 * UNIT64
-        return round_up(self.clip) * (1.0 + norms + order)
+        return round_up(self.clip_norm) * (1.0 + norms + order)
 
     def sensitivity(self, relation: Relation) -> float:
         """Return ``C/n``, twice that under ``replace_one``; plus round-off.
@@ -158,10 +162,10 @@ class ClippedGradient(NamedTuple):
         bound = Relation(relation).multiple * self._record_bound / round_down(self.size)
         return norm.bound(bound, self.norm, self.dim)
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: none on the losses. Round-off depends on the dimension."""
         del relation
-        return Premises(dim=self.dim)
+        return Assumptions(dim=self.dim)
 
     @property
     def preserves_convexity(self) -> bool:
@@ -175,22 +179,22 @@ class ClippedGradient(NamedTuple):
     def changes(self, problem_class: ProblemClass) -> bool:
         """Return True if the answer can differ from the mean gradient of the class."""
         lipschitz = problem_class.lipschitz_in(self.norm)
-        clipped = self.gamma is not None or self.clip < lipschitz * (1.0 - _CLIPPED)
+        clipped = self.gamma is not None or self.clip_norm < lipschitz * (1.0 - _CLIPPED)
         return clipped or self.size != round_up(float(problem_class.n))
 
     def gradient_of(
         self, objective: EmpiricalRisk, microbatch: int = MICROBATCH
     ) -> Callable[[Pytree], Pytree]:
         """Return ``w -> gradient`` on the device; terms independent of ``w`` are precomputed."""
-        total = clipped_gradient_sum(objective, self.clip, self.gamma, microbatch, self.norm)
+        total = clipped_gradient_sum(objective, self.clip_norm, self.gamma, microbatch, self.norm)
         return lambda point: jax.tree.map(lambda leaf: leaf / self.size, total(point))
 
     def batch_sums_of(self, objective: EmpiricalRisk, microbatch: int = MICROBATCH) -> BatchSum:
         """Return ``(w, rows, weights, anchor) -> sum`` over a batch; the caller divides."""
-        return clipped_batch_sum(objective, self.clip, self.gamma, microbatch, self.norm)
+        return clipped_batch_sum(objective, self.clip_norm, self.gamma, microbatch, self.norm)
 
     def linear_model(self, objective: EmpiricalRisk) -> RegularisedGLM | None:
         """Return the risk with this gradient for a linear model in float64, else None."""
         if objective.dtype != jnp.float64:
             return None
-        return clipped_linear_model(objective, self.clip, self.size, self.norm)
+        return clipped_linear_model(objective, self.clip_norm, self.size, self.norm)

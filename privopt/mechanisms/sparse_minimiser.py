@@ -25,7 +25,7 @@ from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.clipping import without_null_records
 from privopt.mechanisms.minimisers import RegularisedMinimiser
 from privopt.privacy import round_up
-from privopt.spec import Budget, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Budget, ProblemClass, Relation
 
 _RELATIVE_ERROR = 1e-3  # error of the solver relative to the sensitivity
 
@@ -141,24 +141,24 @@ class SparseMinimiser:
             self._spread * self._sensitivity(relation) + 2.0 * math.sqrt(self._reach) * self.error
         )
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: whole space, and sparse gradients or a linear model."""
-        assumptions = self.minimiser.premises(relation) & Premises(whole_space=True)
+        assumptions = self.minimiser.assumptions(relation) & Assumptions(whole_space=True)
         if self.kept is None:
-            return assumptions & Premises(sparsity=self.sparsity)
+            return assumptions & Assumptions(sparsity=self.sparsity)
         smooth = {"linear_model"} if self.minimiser.smoothing is None else ()
-        return assumptions & Premises(requires=frozenset(smooth))
+        return assumptions & Assumptions(requires=frozenset(smooth))
 
     def minimiser_of(self, objective: EmpiricalRisk) -> Callable[[Array], Array]:
         """Return ``c -> answer`` on the device."""
         if self.kept is not None:
-            clip = self.minimiser.gradient.clip
-            objective = truncated_records(objective, self.kept, clip)
+            clip_norm = self.minimiser.gradient.clip_norm
+            objective = truncated_records(objective, self.kept, clip_norm)
         objective = self.minimiser.smoothed(objective)
         solver = self.minimiser._replace(smoothing=None)
 
         def minimiser(centre: Array) -> Array:
-            present = without_null_records(objective, self.minimiser.gradient.clip, centre)
+            present = without_null_records(objective, self.minimiser.gradient.clip_norm, centre)
             gradient = self.minimiser.gradient.gradient_of(present)
             approximation = solver.minimiser_of(objective)(centre)
             return centre - gradient(approximation) / self.minimiser.regularisation
@@ -189,8 +189,10 @@ class SparseMinimiser:
     def _sensitivity(self, relation: Relation) -> float:
         """Return ``Delta_2``, round-off of the sum included."""
         gradient = self.minimiser.gradient
-        contribution = Relation(relation).multiple * gradient.contribution / gradient.size
-        return contribution / self.minimiser.regularisation
+        record_sensitivity = (
+            Relation(relation).multiple * gradient.record_sensitivity / gradient.size
+        )
+        return record_sensitivity / self.minimiser.regularisation
 
     @property
     def _solved(self) -> bool:
@@ -224,16 +226,18 @@ def published_laplace_scale(query: SparseMinimiser, budget: Budget) -> float:
     check_calibration(query, budget, "l1_sensitivity")
     minimiser = query.minimiser
     curvature = 2.0 * minimiser.smoothness / minimiser.regularisation + 1.0
-    contribution = budget.relation.multiple * minimiser.gradient.clip / minimiser.gradient.size
-    unit = contribution / (minimiser.regularisation * budget.epsilon)
+    record_sensitivity = (
+        budget.relation.multiple * minimiser.gradient.clip_norm / minimiser.gradient.size
+    )
+    unit = record_sensitivity / (minimiser.regularisation * budget.epsilon)
     return round_up(math.sqrt(2.0 * query.sparsity) * unit * curvature)
 
 
-def truncated_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> EmpiricalRisk:
+def truncated_records(objective: EmpiricalRisk, sparsity: int, clip_norm: Number) -> EmpiricalRisk:
     """Return the records of a generalised linear loss with the declared sparsity and length.
 
     A row keeps its ``sparsity`` numbers of largest modulus. It is shortened until its length times
-    the bound of the slope, if there is one, is at most ``clip``. Records are changed
+    the bound of the slope, if there is one, is at most ``clip_norm``. Records are changed
     independently, so neighbours remain neighbours; rows within the declared bounds keep their
     bits. ValueError if the loss is not a function of a linear prediction.
 
@@ -255,7 +259,7 @@ def truncated_records(objective: EmpiricalRisk, sparsity: int, clip: Number) -> 
     rows = _largest(as_features(features), sparsity)
     slope_bound = objective.loss.scalar.slope_bound
     if math.isfinite(slope_bound):  # otherwise slopes are clipped by the query
-        norms, longest = rows.norms(), clip / slope_bound
+        norms, longest = rows.norms(), clip_norm / slope_bound
         is_long = jnp.isfinite(norms) & (norms > longest)
         rows = rows.scaled(jnp.where(is_long, longest / jnp.where(is_long, norms, 1.0), 1.0))
     return replace(objective, data=(rows, labels))

@@ -16,7 +16,7 @@ from privopt.convex import EmpiricalRisk, Features
 from privopt.convex.vectors import scaled_rows
 from privopt.mechanisms.clipping import is_exact
 from privopt.mechanisms.round_off import UNIT64
-from privopt.spec import Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, ProblemClass, Relation
 
 _ROUND_OFF = 1e-6  # relative, of a clip
 _CLIPPED = 1.0 - 2.0**-20  # a smaller factor is not due to rounding
@@ -105,10 +105,10 @@ class ClippedMoments(NamedTuple):
         charged = distance * (1.0 + norm_error) + relation.multiple * norm * order_error
         return charged / size * (1.0 + 8.0 * UNIT64)
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: none on the records. Round-off depends on dimension and size."""
         del relation
-        return Premises(dim=self.dim, n=self.size, requires=frozenset({"squares"}))
+        return Assumptions(dim=self.dim, n=self.size, requires=frozenset({"squares"}))
 
     def changes(self, problem_class: ProblemClass) -> bool:
         """Return True if the answer can differ from the moments of declared records."""

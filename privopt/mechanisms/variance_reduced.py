@@ -43,7 +43,7 @@ class VarianceReducedGradient:
 
     Examples
     --------
-    >>> query = ClippedGradient(clip=1.0, size=1000.0, dim=5)
+    >>> query = ClippedGradient(clip_norm=1.0, size=1000.0, dim=5)
     >>> budget = Budget(epsilon=1.0, delta=1e-5, relation="zero_out")
     >>> batches = PoissonBatches.of(50.0, 1000, budget=budget, steps=90)
     >>> gradient = VarianceReducedGradient(query, 0.01, query, 0.01, batches, period=20, steps=90)
@@ -76,10 +76,10 @@ class VarianceReducedGradient:
         (:ref:`Mechanisms, Theorem 15 <theory-mechanisms-15>`). The rule determines only the ratio
         of the noises; the accountant determines their amount.
         """
-        check_calibration(query, budget, "contribution")
-        check_calibration(difference_query, budget, "contribution")
+        check_calibration(query, budget, "record_sensitivity")
+        check_calibration(difference_query, budget, "record_sensitivity")
         count("period", period)
-        share = query.clip / (query.clip + difference_query.clip)
+        share = query.clip_norm / (query.clip_norm + difference_query.clip_norm)
         unit = cls(query, 1.0, difference_query, 1.0, batches, period, steps)
         inner = max(1, unit.differences.steps)
 

@@ -25,11 +25,29 @@ from privopt.statistics.selection import (
     ScoreQuery,
     pure_release,
 )
-from privopt.statistics.sparse_vector import Memory, SparseVector, Thresholdout
+from privopt.statistics.sparse_vector import SparseVector, SparseVectorState, Thresholdout
 
 __all__ = [
-    "BoundedMean", "BoundedScores", "BoundedSum", "Bounds", "Certificate", "Count",
-    "ExponentialMechanism", "Histogram", "Median", "Memory", "Proposal", "ProposeTestRelease",
-    "ScoreQuery", "SmoothLaplaceMechanism", "SmoothQuery", "SparseVector", "StableQuery",
-    "Thresholdout", "Votes", "clopper_pearson", "noisy_votes", "pure_release",
+    "BoundedMean",
+    "BoundedScores",
+    "BoundedSum",
+    "Bounds",
+    "Certificate",
+    "Count",
+    "ExponentialMechanism",
+    "Histogram",
+    "Median",
+    "Proposal",
+    "ProposeTestRelease",
+    "ScoreQuery",
+    "SmoothLaplaceMechanism",
+    "SmoothQuery",
+    "SparseVector",
+    "SparseVectorState",
+    "StableQuery",
+    "Thresholdout",
+    "Votes",
+    "clopper_pearson",
+    "noisy_votes",
+    "pure_release",
 ]  # fmt: skip

@@ -24,20 +24,20 @@ from privopt.statistics.selection import pure_release, resolvable
 from privopt.streams import as_key
 
 
-class Memory(NamedTuple):
+class SparseVectorState(NamedTuple):
     """State of a mechanism between two queries.
 
-    ``left`` is the public number of remaining large answers. ``threshold_noise``, of scale 1, and
-    ``key``, from which all further noise is drawn, are secret. Use each state once and continue
-    with the state that ``update`` returns: two queries with the same noise are not private.
+    ``remaining`` is the public number of large answers that may follow. ``threshold_noise``, of
+    scale 1, and ``key``, from which all further noise is drawn, are secret. Use each state once and
+    continue with the state that ``update`` returns: two queries with the same noise are not private.
     """
 
     key: Array
     threshold_noise: Array
-    left: Array
+    remaining: Array
 
     def __repr__(self) -> str:
-        return "<Memory: secret>"
+        return "<SparseVectorState: secret>"
 
 
 class SparseVector(NamedTuple):
@@ -67,7 +67,7 @@ class SparseVector(NamedTuple):
     >>> for number in (0.0, 0.0, 500.0, 0.0):
     ...     above, state = mechanism.update(state, jnp.asarray(number), 250.0)
     ...     results.append(bool(above))
-    >>> results, int(state.left)
+    >>> results, int(state.remaining)
     ([False, False, True, False], 1)
     """
 
@@ -115,22 +115,24 @@ class SparseVector(NamedTuple):
         """Return the privacy event of all answers together."""
         return pure_release(self.loss(relation))
 
-    def init(self, key: Array) -> Memory:
+    def init(self, key: Array) -> SparseVectorState:
         """Return the initial state."""
         key, threshold_key = jax.random.split(as_key(key))
         noise = draws.laplace(threshold_key, (), jnp.result_type(float))
-        return Memory(key, release("noise", noise), jnp.asarray(self.answers).astype(jnp.int32))
+        return SparseVectorState(
+            key, release("noise", noise), jnp.asarray(self.answers).astype(jnp.int32)
+        )
 
     @checked
     def update(
-        self, state: Memory, answer: Array, threshold: float | Array
-    ) -> tuple[Array, Memory]:
+        self, state: SparseVectorState, answer: Array, threshold: float | Array
+    ) -> tuple[Array, SparseVectorState]:
         """Return True if the noisy ``answer`` reaches the noisy ``threshold``, and the new state.
 
         ``answer`` is one answer of ``query``, shape ``()``, because a vector of answers would be
         accounted as one. ``threshold`` is public, of shape ``()`` and in the units of the answer.
         Raises ``ValueError`` if no True result is left. A compiled program cannot raise; the result
-        is then False for all data, and ``left`` is 0.
+        is then False for all data, and ``remaining`` is 0.
         """
         check_answers_left(state, self.answers)
         answer = check_answer(answer, "answer", ndim=0)
@@ -143,13 +145,13 @@ class SparseVector(NamedTuple):
         )
         threshold_noise = self.threshold_scale * state.threshold_noise.astype(answer.dtype)
         limit = jnp.asarray(threshold, answer.dtype) + threshold_noise
-        result = release("answer", (answer + noise >= limit) & (state.left > 0))
-        return result, state._replace(key=key, left=state.left - result.astype(jnp.int32))
+        result = release("answer", (answer + noise >= limit) & (state.remaining > 0))
+        return result, state._replace(key=key, remaining=state.remaining - result.astype(jnp.int32))
 
 
-def check_answers_left(state: Memory, answers: float) -> None:
+def check_answers_left(state: SparseVectorState, answers: float) -> None:
     """Check, on the host, that the state has between 1 and ``answers`` answers left."""
-    remaining = instance("state", state, Memory).left
+    remaining = instance("state", state, SparseVectorState).remaining
     if isinstance(remaining, jax.core.Tracer) or remaining.ndim != 0:
         return
     if not 0 < int(remaining) <= answers:
@@ -224,7 +226,7 @@ class Thresholdout(NamedTuple):
     >>> mechanism = Thresholdout.calibrated(query, 0.04, budget, answers=10)
     >>> training, holdout = jnp.ones(10_000), jnp.full(10_000, 0.5)  # an overfitted model
     >>> answer, state = mechanism.update(mechanism.init(jax.random.key(0)), training, holdout)
-    >>> abs(float(answer) - 0.5) < 0.01, int(state.left)
+    >>> abs(float(answer) - 0.5) < 0.01, int(state.remaining)
     (True, 9)
     """
 
@@ -264,11 +266,13 @@ class Thresholdout(NamedTuple):
         results = results / self.answer_scale if sensitivity > 0.0 else 0.0
         return pure_release((self.comparison.loss(relation) + results) * (1.0 + 2.0**-50))
 
-    def init(self, key: Array) -> Memory:
+    def init(self, key: Array) -> SparseVectorState:
         """Return the initial state."""
         return self.comparison.init(key)
 
-    def update(self, state: Memory, training: Array, holdout: Array) -> tuple[Array, Memory]:
+    def update(
+        self, state: SparseVectorState, training: Array, holdout: Array
+    ) -> tuple[Array, SparseVectorState]:
         """Return the result, shape ``()``, and the new state.
 
         ``training`` and ``holdout`` are the values of the query, shapes ``(m,)`` and ``(n,)`` of
@@ -284,4 +288,4 @@ class Thresholdout(NamedTuple):
         training_mean, unseen = self.gap.mean_of(training), self.query.answer(holdout)
         noise = release("noise", self.answer_scale * draws.laplace(answer_key, (), unseen.dtype))
         result = self.query.restore(jnp.where(differs, unseen + noise, training_mean))
-        return release("answer", jnp.where(state.left > 0, result, jnp.nan)), after
+        return release("answer", jnp.where(state.remaining > 0, result, jnp.nan)), after

@@ -1,7 +1,7 @@
 """Rates: upper and lower bounds as data, one function per theorem. Host side: NumPy, never JAX.
 
 A :class:`Rate` is the bound of a theorem at one problem class and budget. ``<name>_rate`` computes
-it from public numbers; a law computes it from a :class:`Setting`. Proofs are in the theory pages.
+it from public numbers; a law uses a :class:`LawSetting`. Proofs are in the theory pages.
 """
 
 # isort: off
@@ -28,7 +28,7 @@ from privopt.theory.generalisation import (
     generalisation_gap, information_generalisation, phase_sizes, phased_descent_step_size,
     phased_rate,
 )  # fmt: skip
-from privopt.theory.laws import SPARSE_LAWS, SPARSE_ORDERS, Setting
+from privopt.theory.laws import SPARSE_LAWS, SPARSE_ORDERS, LawSetting
 from privopt.theory.linf_output_perturbation import (
     BalancedMinimiser, balanced_minimiser, ball_balanced_minimiser, linf_output_perturbation_rate,
     minimiser_stability, perturbation_cost, pure_balanced_minimiser,
@@ -42,32 +42,87 @@ from privopt.theory.one_shot import (
 )  # fmt: skip
 from privopt.theory.rate import GIVEN_STEPS, Exponents, LowerBound, Quantity, Rate, Term, no_rate
 from privopt.theory.sparse_means import Body, l1_recovery_rate, projection_mechanism_rate
-from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule, batch_moments
+from privopt.theory.steps import ALL_RECORDS, BatchMoments, OutputRule, StepRule, batch_moments
 from privopt.theory.variance_reduction import (
     gradient_difference, variance_reduced_period, variance_reduced_rate, variance_reduced_step_size,
 )  # fmt: skip
 # isort: on
 
 __all__ = [
-    "ALL_RECORDS", "GIVEN_STEPS", "SPARSE_LAWS", "SPARSE_ORDERS", "Advantage",
-    "ApproximateAdvantage", "BalancedMinimiser", "BiasedMoments", "Body", "DefaultSteps",
-    "Exponents", "GaussianAdvantage", "LowerBound", "Moments", "OutputRule", "PrefixError",
-    "Quantity", "RadialLoss", "Rate", "RenyiAdvantage", "Setting", "StepRule", "Term",
-    "balanced_minimiser", "ball_balanced_minimiser", "batch_moments", "bias_reduced_moments",
-    "bias_reduced_steps", "biased_descent_rate", "biased_descent_step_size",
-    "descent_batch", "descent_numbers", "descent_population_rate",
-    "descent_population_step_size", "descent_rate", "descent_steps", "expected_generalisation",
-    "exponential_mechanism_rate", "exponential_mechanism_regularisation", "ftrl_batch",
-    "ftrl_rate", "ftrl_regularisation", "gaussian_perturbation", "generalisation_gap",
-    "gibbs_draw", "gradient_difference", "inexact_descent_step_size",
-    "information_generalisation", "l1_recovery_rate", "linf_output_perturbation_rate",
-    "local_exponent", "lower_bound", "minimiser_stability", "no_rate",
-    "noisy_descent_on_squares", "norm_laplace_perturbation", "objective_perturbation_rate",
-    "output_perturbation_rate", "perturbation_cost",
-    "perturbed_minimiser_regularisation", "perturbed_objective_regularisation", "phase_sizes",
-    "phased_descent_step_size", "phased_rate", "projected_descent_rate",
-    "projected_descent_steps", "projected_gradient", "projection_mechanism_rate",
-    "pure_balanced_minimiser", "smoothed_pure_balanced_minimiser", "smoothing_width",
-    "sufficient_statistics_rate", "sufficient_statistics_weight", "variance_reduced_period",
-    "variance_reduced_rate", "variance_reduced_step_size",
+    "ALL_RECORDS",
+    "GIVEN_STEPS",
+    "SPARSE_LAWS",
+    "SPARSE_ORDERS",
+    "Advantage",
+    "ApproximateAdvantage",
+    "BalancedMinimiser",
+    "BatchMoments",
+    "BiasedMoments",
+    "Body",
+    "DefaultSteps",
+    "Exponents",
+    "GaussianAdvantage",
+    "LawSetting",
+    "LowerBound",
+    "OutputRule",
+    "PrefixError",
+    "Quantity",
+    "RadialLoss",
+    "Rate",
+    "RenyiAdvantage",
+    "StepRule",
+    "Term",
+    "balanced_minimiser",
+    "ball_balanced_minimiser",
+    "batch_moments",
+    "bias_reduced_moments",
+    "bias_reduced_steps",
+    "biased_descent_rate",
+    "biased_descent_step_size",
+    "descent_batch",
+    "descent_numbers",
+    "descent_population_rate",
+    "descent_population_step_size",
+    "descent_rate",
+    "descent_steps",
+    "expected_generalisation",
+    "exponential_mechanism_rate",
+    "exponential_mechanism_regularisation",
+    "ftrl_batch",
+    "ftrl_rate",
+    "ftrl_regularisation",
+    "gaussian_perturbation",
+    "generalisation_gap",
+    "gibbs_draw",
+    "gradient_difference",
+    "inexact_descent_step_size",
+    "information_generalisation",
+    "l1_recovery_rate",
+    "linf_output_perturbation_rate",
+    "local_exponent",
+    "lower_bound",
+    "minimiser_stability",
+    "no_rate",
+    "noisy_descent_on_squares",
+    "norm_laplace_perturbation",
+    "objective_perturbation_rate",
+    "output_perturbation_rate",
+    "perturbation_cost",
+    "perturbed_minimiser_regularisation",
+    "perturbed_objective_regularisation",
+    "phase_sizes",
+    "phased_descent_step_size",
+    "phased_rate",
+    "projected_descent_rate",
+    "projected_descent_steps",
+    "projected_gradient",
+    "projection_mechanism_rate",
+    "pure_balanced_minimiser",
+    "smoothed_pure_balanced_minimiser",
+    "smoothing_width",
+    "sufficient_statistics_rate",
+    "sufficient_statistics_weight",
+    "variance_reduced_period",
+    "variance_reduced_rate",
+    "variance_reduced_step_size",
 ]  # fmt: skip

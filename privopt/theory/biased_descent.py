@@ -224,7 +224,7 @@ def bias_reduced_moments(
     base: int,
     probabilities: Sequence[float],
     body: Body | str,
-    clip: float | None = None,
+    clip_norm: float | None = None,
     steps_powers: Exponents = GIVEN_STEPS,
 ) -> BiasedMoments:
     """Return bias and second moment of :class:`privopt.mechanisms.BiasReducedGradient`.
@@ -238,27 +238,27 @@ def bias_reduced_moments(
 
     Proof: :ref:`Sparse gradients, Theorem 8 <theory-sparse-8>`. ``noise`` is ``sigma``, added to
     sums. ``base`` is ``b_0`` and ``probabilities`` are ``p_0..p_M``. Means are projected onto the
-    set ``body``. ``clip`` is the clipping norm ``C``, by default ``L``. The exponents of ``sigma``
-    are those of ``sqrt(T/n)/epsilon``, for ``T >= n/b_0``.
+    set ``body``. ``clip_norm`` is the clipping norm ``C``, by default ``L``. The exponents of
+    ``sigma`` are those of ``sqrt(T/n)/epsilon``, for ``T >= n/b_0``.
     """
     body = Body.named("body", body)
-    clip = problem_class.lipschitz if clip is None else clip
+    clip_norm = problem_class.lipschitz if clip_norm is None else clip_norm
     sigma = Exponents(n=-0.5, epsilon=-1.0) + 0.5 * steps_powers
 
     def square(batch: int) -> Term:
         """Return ``e_b^2`` with its exponents at a fixed batch size."""
-        least = _least_error(problem_class, noise / batch, body, clip)
+        least = _least_error(problem_class, noise / batch, body, clip_norm)
         sizes = Exponents(dim=least.powers.dim, sparsity=least.powers.sparsity)
         return Term("error", least.value, sizes + -least.powers.epsilon * sigma)
 
     levels = [square(base << level) for level in range(len(probabilities) + 1)]
     errors = [math.sqrt(level.value) for level in levels]
     if body is Body.NONE:
-        first, jumps = clip**2 + levels[0].value, [0.75 * level.value for level in levels]
+        first, jumps = clip_norm**2 + levels[0].value, [0.75 * level.value for level in levels]
     else:
         jumps = [(small + large) ** 2 for small, large in pairwise(errors)]
         reach = (errors[0], errors[-1]) if body is Body.L1 else (0.0, 0.0)
-        first = (clip + reach[0]) ** 2 + 0.5 * (clip + reach[1]) ** 2
+        first = (clip_norm + reach[0]) ** 2 + 0.5 * (clip_norm + reach[1]) ** 2
     increments = [jump / p for jump, p in zip(jumps, probabilities, strict=False)]
     total = first + math.fsum(increments)
     powers = Exponents()
@@ -271,11 +271,11 @@ def bias_reduced_moments(
     return BiasedMoments(Term("bias", largest, 0.5 * by_bias), Term("second moment", total, powers))
 
 
-def _least_error(facts: ProblemClass, noise_std: float, body: Body, clip: float) -> Term:
+def _least_error(facts: ProblemClass, noise_std: float, body: Body, clip_norm: float) -> Term:
     """Return the smallest bound of the squared error of a projected mean with Gaussian noise."""
     noise = NoiseVector(NoiseKind.GAUSSIAN, noise_std, facts.dim)
     sparsity = facts.sparsity or facts.dim
-    bounds = projected_error(noise, body=body, clip=clip, sparsity=sparsity)
+    bounds = projected_error(noise, body=body, clip_norm=clip_norm, sparsity=sparsity)
     return min(bounds, key=lambda term: term.value)
 
 
@@ -290,19 +290,19 @@ def projected_gradient(
     problem_class: ProblemClass,
     *,
     noise_std: float,
-    clip: float | None = None,
+    clip_norm: float | None = None,
     steps_powers: Exponents = GIVEN_STEPS,
 ) -> tuple[Term, Term]:
     """Return ``e^2`` and ``nu^2 = C^2`` of a projected noisy mean gradient, with their exponents.
 
     The convex set is ``{|v|_1 <= C sqrt(s), |v|_2 <= C}``. ``noise_std`` is the noise per
-    coordinate of the mean gradient, of order ``sqrt(T)/(n epsilon)``. ``clip`` is the clipping norm
-    ``C``, by default ``L``.
+    coordinate of the mean gradient, of order ``sqrt(T)/(n epsilon)``. ``clip_norm`` is the clipping
+    norm ``C``, by default ``L``.
     """
-    clip = problem_class.lipschitz if clip is None else clip
-    least = _least_error(problem_class, noise_std, Body.L1_L2, clip)
+    clip_norm = problem_class.lipschitz if clip_norm is None else clip_norm
+    least = _least_error(problem_class, noise_std, Body.L1_L2, clip_norm)
     powers = least.powers + -0.5 * least.powers.epsilon * steps_powers
-    return Term("error", least.value, powers), Term("second moment", clip**2, FIXED)
+    return Term("error", least.value, powers), Term("second moment", clip_norm**2, FIXED)
 
 
 @checked
@@ -311,7 +311,7 @@ def projected_descent_rate(
     *,
     steps: int,
     noise_std: float,
-    clip: float | None = None,
+    clip_norm: float | None = None,
     step_size: float | None = None,
     smooth: bool = False,
     gap: float | None = None,
@@ -331,7 +331,7 @@ def projected_descent_rate(
     (0.395, 'bias', -0.57)
     """
     error, square = projected_gradient(
-        problem_class, noise_std=noise_std, clip=clip, steps_powers=steps_powers
+        problem_class, noise_std=noise_std, clip_norm=clip_norm, steps_powers=steps_powers
     )
     if smooth:
         return inexact_descent_rate(
@@ -358,7 +358,7 @@ def projected_descent_steps(
     problem_class: ProblemClass,
     *,
     one_step_noise: float,
-    clip: float | None = None,
+    clip_norm: float | None = None,
     smooth: bool = False,
 ) -> int:
     """Return the minimiser ``T`` of :func:`projected_descent_rate`.
@@ -371,7 +371,7 @@ def projected_descent_steps(
     def bound(steps: int) -> float:
         noise_std = one_step_noise * math.sqrt(steps)
         rate = projected_descent_rate(
-            problem_class, steps=steps, noise_std=noise_std, clip=clip, smooth=smooth
+            problem_class, steps=steps, noise_std=noise_std, clip_norm=clip_norm, smooth=smooth
         )
         return math.fsum(term.value for term in rate.terms)
 

@@ -35,7 +35,7 @@ from privopt.theory.rate import (
     no_rate_if,
     unmet_assumptions,
 )
-from privopt.theory.steps import ALL_RECORDS, Moments, OutputRule, StepRule
+from privopt.theory.steps import ALL_RECORDS, BatchMoments, OutputRule, StepRule
 
 MAX_STEPS = 10**4  # of the default number of steps
 _ROUND_OFF = 1e-9
@@ -44,13 +44,13 @@ _SLACK, _SMOOTH_SLACK = 0.1, 0.5  # relative excess of the bound over its limit,
 _BY_NOISE = Exponents(n=2.0, dim=-1.0, epsilon=2.0)  # 1/(d sigma_1^2)
 
 
-class Descent(NamedTuple):
+class DescentSetting(NamedTuple):
     """Quantities that all theorems of noisy descent depend on."""
 
     facts: ProblemClass
     steps: int
     noise_std: float
-    moments: Moments = ALL_RECORDS
+    moments: BatchMoments = ALL_RECORDS
     steps_powers: Exponents = GIVEN_STEPS
 
     @property
@@ -159,7 +159,7 @@ def descent_rate(
     step_rule: StepRule,
     output: OutputRule | str | None,
     noise_std: float,
-    moments: Moments | None = ALL_RECORDS,
+    moments: BatchMoments | None = ALL_RECORDS,
     steps_powers: Exponents = GIVEN_STEPS,
     clipped: bool = False,
     plain: bool = True,
@@ -197,7 +197,7 @@ def descent_rate(
     noise_std : float
         ``sigma``. Its exponents are those of ``sqrt(T)/(n epsilon)``; for sampled batches this is
         at a fixed rate and noise multiplier.
-    moments : Moments or None
+    moments : BatchMoments or None
         ``a`` and ``v``; None if the gradient of a batch is biased given the past.
     steps_powers : Exponents
         Exponents of ``T`` in the axes; by default ``T`` is an axis.
@@ -224,7 +224,7 @@ def descent_rate(
         "gradients of shuffled passes are biased": moments is None,
         **unmet_assumptions(problem_class, clipped=clipped, plain=plain),
     }
-    descent = Descent(problem_class, steps, noise_std, moments or ALL_RECORDS, steps_powers)
+    descent = DescentSetting(problem_class, steps, noise_std, moments or ALL_RECORDS, steps_powers)
     return (
         no_rate_if(reasons)
         or best_rate(descent, step_rule, output)
@@ -232,7 +232,9 @@ def descent_rate(
     )
 
 
-def best_rate(descent: Descent, rule: StepRule, output: OutputRule | str | None) -> Rate | None:
+def best_rate(
+    descent: DescentSetting, rule: StepRule, output: OutputRule | str | None
+) -> Rate | None:
     """Return the smallest bound that applies to this step rule and output, or None."""
     facts, steps, eta = descent.facts, descent.steps, rule.scale
     rates: list[Rate | None] = []
@@ -249,7 +251,7 @@ def best_rate(descent: Descent, rule: StepRule, output: OutputRule | str | None)
     return min(filter(None, rates), key=lambda rate: rate.uncapped, default=None)
 
 
-def _convex(descent: Descent, step_size: float) -> Rate:
+def _convex(descent: DescentSetting, step_size: float) -> Rate:
     """Return the rate of :ref:`Theorem 1 <theory-descent-1>`."""
     facts, steps = descent.facts, descent.steps
     squares = descent.squares(descent.moments.second_moment - 1.0, 1.0)
@@ -272,7 +274,7 @@ def _convex(descent: Descent, step_size: float) -> Rate:
     )
 
 
-def _smooth(descent: Descent, step_size: float) -> Rate | None:
+def _smooth(descent: DescentSetting, step_size: float) -> Rate | None:
     """Return the rate of :ref:`Theorem 2 <theory-descent-2>`, or None if ``eta H >= 1``."""
     facts, steps, variance = descent.facts, descent.steps, descent.moments.variance
     squares = descent.squares(variance, 0.0)
@@ -308,7 +310,7 @@ def hypot_plus_last(*values: float) -> float:
     return math.hypot(*values[:-1]) + values[-1]
 
 
-def _strongly_convex(descent: Descent, rule: StepRule) -> Rate | None:
+def _strongly_convex(descent: DescentSetting, rule: StepRule) -> Rate | None:
     """Return the rate of :ref:`Theorem 3 <theory-descent-3>`, or None for other step sizes."""
     modulus = descent.facts.strong_convexity
     if rule != StepRule.strongly_convex(modulus):
@@ -325,7 +327,7 @@ def _strongly_convex(descent: Descent, rule: StepRule) -> Rate | None:
     )
 
 
-def _any_steps(descent: Descent, rule: StepRule, smoothness: float | None) -> Rate | None:
+def _any_steps(descent: DescentSetting, rule: StepRule, smoothness: float | None) -> Rate | None:
     """Return the rate of :ref:`Theorem 4 <theory-descent-4>`, or None for steps above ``1/H``.
 
     The exponents of its coefficients are those of the longest step and of ``T``.
@@ -372,7 +374,7 @@ def _any_steps(descent: Descent, rule: StepRule, smoothness: float | None) -> Ra
     )
 
 
-def _coefficients(descent: Descent, rule: StepRule, smoothness: float | None) -> LastIterate:
+def _coefficients(descent: DescentSetting, rule: StepRule, smoothness: float | None) -> LastIterate:
     modulus = descent.facts.strong_convexity
     return last_iterate(rule.sizes(descent.steps), modulus=modulus, smoothness=smoothness)
 
@@ -383,7 +385,7 @@ def log_factor(ratio: float) -> tuple[float, float]:
     return factor, ratio * (1.0 + 6.0 * ratio) / ((1.0 + ratio + 3.0 * ratio**2) * factor)
 
 
-def _log_step(descent: Descent, squares: list[Term]) -> tuple[float, Exponents]:
+def _log_step(descent: DescentSetting, squares: list[Term]) -> tuple[float, Exponents]:
     """Return ``A/(m T)`` and its exponents, where ``V`` is the sum of ``squares``."""
     facts, by_steps = descent.facts, descent.steps_powers
     ratio = facts.strong_convexity * facts.radius * math.sqrt(descent.steps / descent.variance)
@@ -462,8 +464,8 @@ def descent_steps(
     problem_class: ProblemClass,
     *,
     one_step_noise: float,
-    clip: float | None = None,
-    moments: Moments = ALL_RECORDS,
+    clip_norm: float | None = None,
+    moments: BatchMoments = ALL_RECORDS,
     plain: bool = True,
 ) -> DefaultSteps:
     """Return the default ``T``, at which the bound is near its limit ``R sqrt(d) sigma_1``.
@@ -474,18 +476,18 @@ def descent_steps(
       tenth above the limit;
     - smooth losses: ``H R/(sqrt(d) sigma_1)`` plus ``v L^2/(d sigma_1^2)`` for batches, at which
       the bound is half above the limit. For strongly convex losses the first part is at most
-      ``2 A H/m``, with ``A`` of :attr:`Descent.strongly_convex_step`;
+      ``2 A H/m``, with ``A`` of :attr:`DescentSetting.strongly_convex_step`;
 
     and at most 10,000. A Moreau envelope does not reduce the number: if its cost is below the
     limit, its curvature needs more steps. See :ref:`Descent, Theorem 5 <theory-descent-5>`.
 
     ``one_step_noise`` is ``sigma_1``, the noise per coordinate of a single full gradient within the
-    budget. ``clip`` is ``C``, by default ``L``. ``moments`` are ``a`` and ``v`` of the batches.
-    ``plain`` is True for plain descent; the smooth theorem applies to no other update.
+    budget. ``clip_norm`` is ``C``, by default ``L``. ``moments`` are ``a`` and ``v`` of the
+    batches. ``plain`` is True for plain descent; the smooth theorem applies to no other update.
     """
     facts, noise = problem_class, math.sqrt(problem_class.dim) * one_step_noise
-    clip = facts.lipschitz if clip is None else clip
-    steps = moments.second_moment * (clip / noise) ** 2 / ((1.0 + _SLACK) ** 2 - 1.0)
+    clip_norm = facts.lipschitz if clip_norm is None else clip_norm
+    steps = moments.second_moment * (clip_norm / noise) ** 2 / ((1.0 + _SLACK) ** 2 - 1.0)
     powers = _BY_NOISE
     if facts.convex and facts.smoothness is not None and plain and math.isfinite(facts.radius):
         curvature_steps, by_curvature = _curvature_steps(facts, noise)
@@ -533,7 +535,7 @@ def descent_numbers(
     *,
     steps: int,
     noise_std: float,
-    moments: Moments = ALL_RECORDS,
+    moments: BatchMoments = ALL_RECORDS,
     step_rule: StepRule | None = None,
     output: OutputRule | None = None,
 ) -> DescentNumbers:
@@ -552,7 +554,7 @@ def descent_numbers(
     """
     if step_rule is not None and output is not None:
         return DescentNumbers(step_rule, output)
-    descent = Descent(problem_class, steps, noise_std, moments)
+    descent = DescentSetting(problem_class, steps, noise_std, moments)
     if step_rule is None:
         candidates = _step_rules(descent, output)
     elif step_rule.constant:
@@ -569,7 +571,7 @@ def descent_numbers(
     return min(candidates, key=bound)
 
 
-def _step_rules(descent: Descent, output: OutputRule | None) -> list[DescentNumbers]:
+def _step_rules(descent: DescentSetting, output: OutputRule | None) -> list[DescentNumbers]:
     """Return the step rules of all theorems, for the given output or for every output."""
     facts, steps, modulus = descent.facts, descent.steps, descent.facts.strong_convexity
     candidates = []

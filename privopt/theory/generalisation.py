@@ -22,7 +22,7 @@ from privopt.theory.rate import (
     add,
     largest_excess,
 )
-from privopt.theory.steps import ALL_RECORDS, Moments, batch_moments
+from privopt.theory.steps import ALL_RECORDS, BatchMoments, batch_moments
 
 _GAP_TERMS = ("generalisation", "kinks")
 _ROUND_OFF = 1e-9
@@ -211,7 +211,7 @@ def _share(facts: ProblemClass, steps: int, step_size: float, batch_size: float 
     return min(1.0, 0.5 + 5.0 * math.sqrt(2.0) / 12.0 * h + h**2 / 6.0)
 
 
-def _moments(facts: ProblemClass, batch_size: float | None, sampler: str) -> Moments:
+def _moments(facts: ProblemClass, batch_size: float | None, sampler: str) -> BatchMoments:
     if batch_size is None:
         return ALL_RECORDS
     moments = batch_moments(sampler, n=facts.n, batch_size=batch_size)
@@ -220,7 +220,7 @@ def _moments(facts: ProblemClass, batch_size: float | None, sampler: str) -> Mom
     return moments
 
 
-def _not_smooth(facts: ProblemClass, steps: int, moments: Moments) -> float:
+def _not_smooth(facts: ProblemClass, steps: int, moments: BatchMoments) -> float:
     """Return the gap without smoothness, divided by ``eta L^2``."""
     return 4.0 / 3.0 * math.sqrt(moments.second_moment * steps) + 2.0 * steps / facts.n
 

@@ -23,7 +23,7 @@ _COUNTS = ("n", "dim", "sparsity")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class LawSetting:
     """Problem class and budget at which a law is evaluated.
 
     ``mu`` is the Gaussian parameter of the budget, :func:`privopt.privacy.gaussian_mu`.
@@ -36,7 +36,7 @@ class Setting:
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", positive_number("mu", self.mu))
 
-    def at(self, **axes: float) -> Setting:
+    def at(self, **axes: float) -> LawSetting:
         """Return the setting with other values of ``epsilon`` or of fields of the problem class.
 
         ``mu`` is multiplied by the same factor as ``epsilon``. Counts are rounded.
@@ -55,7 +55,7 @@ class Setting:
         return setting
 
 
-Law = Callable[[Setting], Rate]
+Law = Callable[[LawSetting], Rate]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Order:
         ratio = self * other**-1.0
         return replace(ratio, budget=0.0) ** (-1.0 / ratio.budget)
 
-    def term(self, name: str, setting: Setting) -> Term:
+    def term(self, name: str, setting: LawSetting) -> Term:
         """Return the value and the local exponents at a setting."""
         value, exponents = 1.0, Exponents()
         for (base, by_base), power in zip(_bases(setting), vars(self).values(), strict=True):
@@ -98,7 +98,7 @@ class Order:
             exponents += power * by_base
         return Term(name, value, exponents)
 
-    def value(self, setting: Setting) -> float:
+    def value(self, setting: LawSetting) -> float:
         """Return the value at a setting."""
         return self.term("order", setting).value
 
@@ -114,7 +114,7 @@ _SYMBOLS = (
 )
 
 
-def _bases(setting: Setting) -> tuple[tuple[float, Exponents], ...]:
+def _bases(setting: LawSetting) -> tuple[tuple[float, Exponents], ...]:
     """Return the base of each field with its exponents; without a declared sparsity ``s = d``."""
     facts, budget = setting.problem_class, setting.budget
     sparsity = facts.sparsity or facts.dim
@@ -180,7 +180,7 @@ class SparseOrders:
         """Return the upper or the lower bound as a law, with the binding regime first."""
         bound = self.lower if lower else self.upper
 
-        def law(setting: Setting) -> Rate:
+        def law(setting: LawSetting) -> Rate:
             terms = [order.term(name, setting) for name, order in bound.items()]
             terms.sort(key=lambda term: term.value)
             if self.sampled:
@@ -283,17 +283,19 @@ SPARSE_ORDERS: Mapping[str, SparseOrders] = MappingProxyType(
 def _mean_law(noise: str, body: str) -> Law:
     """Return the law of a private mean at its calibrated noise, clipped at the longest record."""
 
-    def law(setting: Setting) -> Rate:
+    def law(setting: LawSetting) -> Rate:
         facts, budget = setting.problem_class, setting.budget
         lipschitz, modulus = facts.lipschitz, facts.strong_convexity
         reach = lipschitz / modulus - facts.radius if modulus > 0.0 else lipschitz
-        clip = reach if reach > 0.0 else lipschitz
-        sensitivity = budget.relation.multiple * clip / facts.n
+        clip_norm = reach if reach > 0.0 else lipschitz
+        sensitivity = budget.relation.multiple * clip_norm / facts.n
         if noise == "laplace":
             scale = sensitivity * math.sqrt(facts.sparsity or facts.dim) / budget.epsilon
         else:
             scale = sensitivity / setting.mu
-        return projection_mechanism_rate(facts, noise=noise, scale=scale, body=body, clip=clip)
+        return projection_mechanism_rate(
+            facts, noise=noise, scale=scale, body=body, clip_norm=clip_norm
+        )
 
     return law
 

@@ -224,7 +224,7 @@ class Rate:
             rows.append(f"{term.name} = {term.value:.4g}, of order {_product(asdict(term.powers))}")
         rows += [f"the set allows {self.cap:.4g}"] if self.uncapped > self.cap else []
         rows += [f"regime: {self.regime} ({self.local})"] if self.regime else []
-        rows += self.floors
+        rows += self.lower_bound_texts
         return "\n  ".join([*rows, self.source])
 
     @property
@@ -236,7 +236,7 @@ class Rate:
         return f"does not hold here, where the bound is of order {_product(slopes)}"
 
     @property
-    def floors(self) -> list[str]:
+    def lower_bound_texts(self) -> list[str]:
         """Lower bounds as sentences."""
         return [
             f"no method that is {guarantee} stays below {value:.4g} on every problem"

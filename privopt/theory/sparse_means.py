@@ -195,7 +195,7 @@ def sparse_error(noise: NoiseVector, l1_radius: float, l2_radius: float = math.i
 
 
 def projected_error(
-    noise: NoiseVector, *, body: Body | str, clip: float, sparsity: int
+    noise: NoiseVector, *, body: Body | str, clip_norm: float, sparsity: int
 ) -> tuple[Term, ...]:
     """Return several bounds of ``E |p - m|^2``, each with its local exponents.
 
@@ -205,28 +205,30 @@ def projected_error(
     - ``constant``: the squared size of the set, ``(2 L)^2``, or ``(R + L)^2`` for ``l1``.
 
     The scale of the noise is of order ``1/(n epsilon)``, times ``sqrt(s)`` for Laplace noise.
-    ``clip`` is the clipping norm ``L``.
+    ``clip_norm`` is the clipping norm ``L``.
     """
     body, scale = Body.named("body", body), noise.powers
     terms = [Term("dense", noise.square, 2.0 * scale + Exponents(dim=1.0))]
     if body.round:
-        terms.append(Term("ball", clip * math.sqrt(noise.square), scale + Exponents(dim=0.5)))
+        terms.append(Term("ball", clip_norm * math.sqrt(noise.square), scale + Exponents(dim=0.5)))
     if body.sparse:
-        reach = clip if body.round else math.inf
-        value, share, order = sparse_error(noise, clip * math.sqrt(sparsity), reach)
+        reach = clip_norm if body.round else math.inf
+        value, share, order = sparse_error(noise, clip_norm * math.sqrt(sparsity), reach)
         parts = Exponents(sparsity=0.5 * share, dim=0.5 * (1.0 - share)) + scale
         terms.append(Term("sparse", value, order * parts))
     if body is not Body.NONE:
-        terms.append(_widest(body, clip, sparsity))
+        terms.append(_widest(body, clip_norm, sparsity))
     return tuple(terms)
 
 
-def _widest(body: Body, clip: float, sparsity: int) -> Term:
+def _widest(body: Body, clip_norm: float, sparsity: int) -> Term:
     """Return the constant bound: ``p`` is in the set and ``|m| <= L``."""
     if body.round:
-        return Term("constant", 4.0 * clip**2, FIXED)
+        return Term("constant", 4.0 * clip_norm**2, FIXED)
     root = math.sqrt(sparsity)
-    return Term("constant", (clip * (1.0 + root)) ** 2, Exponents(sparsity=root / (1.0 + root)))
+    return Term(
+        "constant", (clip_norm * (1.0 + root)) ** 2, Exponents(sparsity=root / (1.0 + root))
+    )
 
 
 @checked
@@ -236,7 +238,7 @@ def projection_mechanism_rate(
     noise: NoiseKind | str,
     scale: float,
     body: Body | str,
-    clip: float,
+    clip_norm: float,
 ) -> Rate:
     """Return the rate of a private mean, ``(H/2) E |p - m|^2``: the smallest bound of its regimes.
 
@@ -247,14 +249,14 @@ def projection_mechanism_rate(
     Losses are squared distances to the records, ``(m/2) |w - z|^2``, with ``m`` at most the
     smoothness ``H``. If no smoothness is declared, ``H = 1`` is used for ``m <= 1``; if the
     declared strong convexity exceeds 1, the rate has no terms and states the reason. If no sparsity
-    is declared, ``s = d``. ``clip`` is ``L``, the largest norm of a record.
+    is declared, ``s = d``. ``clip_norm`` is ``L``, the largest norm of a record.
 
     Examples
     --------
     >>> facts = ProblemClass(n=2048, dim=8192, lipschitz=2.0, radius=1.0, smoothness=1.0,
     ...                      strong_convexity=1.0, sparsity=4)
     >>> rate = projection_mechanism_rate(facts, noise="gaussian", scale=0.004, body="l1_l2",
-    ...                                  clip=1.0)
+    ...                                  clip_norm=1.0)
     >>> rate.leading.name, round(rate.upper, 4), round(rate.exponents["sparsity"], 2)
     ('sparse', 0.0109, 0.43)
     """
@@ -267,7 +269,7 @@ def projection_mechanism_rate(
     sparsity = problem_class.sparsity or problem_class.dim
     terms = [
         Term(term.name, half * term.value, _without_sparsity(term.powers, problem_class))
-        for term in projected_error(vector, body=body, clip=clip, sparsity=sparsity)
+        for term in projected_error(vector, body=body, clip_norm=clip_norm, sparsity=sparsity)
     ]
     binding = min(terms, key=lambda term: term.value).name
     return Rate(
@@ -301,12 +303,12 @@ def _without_sparsity(powers: Exponents, problem_class: ProblemClass) -> Exponen
 
 
 @checked
-def l1_recovery_rate(problem_class: ProblemClass, *, clip: float) -> Rate:
+def l1_recovery_rate(problem_class: ProblemClass, *, clip_norm: float) -> Rate:
     """Return the rate of a mean recovered from noisy Gaussian measurements and then projected.
 
     With ``m`` measurements of noise ``sigma`` each, the error is at most ``C (sigma sqrt(m) + L
     sqrt(s ln(d/s)/m))`` with an unknown constant ``C``. The bound is therefore the diameter of the
-    convex set: two of its points have distance at most ``2 L``, with ``L`` the ``clip``.
+    convex set: two of its points have distance at most ``2 L``, with ``L`` the ``clip_norm``.
     """
     modulus = _largest_modulus(problem_class)
     if modulus is None:
@@ -316,7 +318,7 @@ def l1_recovery_rate(problem_class: ProblemClass, *, clip: float) -> Rate:
         theorem="E F(p) - F* <= 2 H L^2; of order L^2 sqrt(s ln(d/s) ln(1/delta))/(n epsilon), "
         "the constant unknown",
         source="Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), Theorem 3.4",
-        terms=(Term("constant", 2.0 * modulus * clip**2, FIXED),),
+        terms=(Term("constant", 2.0 * modulus * clip_norm**2, FIXED),),
         whole_class=problem_class.strong_convexity > 0.0,
         regime="any",
     )

@@ -10,18 +10,18 @@ import numpy.typing as npt
 from privopt.arguments import Names, checked
 
 
-class Moments(NamedTuple):
+class BatchMoments(NamedTuple):
     """Upper bounds of ``E |g|^2 / L^2`` and ``E |g - grad F|^2 / L^2`` of a batch mean ``g``."""
 
     second_moment: float
     variance: float
 
 
-ALL_RECORDS = Moments(1.0, 0.0)
+ALL_RECORDS = BatchMoments(1.0, 0.0)
 
 
 @checked
-def batch_moments(sampler: str, *, n: int, batch_size: float) -> Moments | None:
+def batch_moments(sampler: str, *, n: int, batch_size: float) -> BatchMoments | None:
     """Return the moments of a batch of ``b`` out of ``n`` gradients of norm at most ``L``.
 
     ``"poisson"``: expected size ``b``, divisor ``b``, variance ``(1 - b/n)/b``.
@@ -32,8 +32,8 @@ def batch_moments(sampler: str, *, n: int, batch_size: float) -> Moments | None:
         return None
     if sampler == "poisson":
         variance = max(0.0, 1.0 - batch_size / n) / batch_size
-        return Moments(1.0 + variance, variance)
-    return Moments(1.0, (n - batch_size) / (max(n - 1, 1) * batch_size))
+        return BatchMoments(1.0 + variance, variance)
+    return BatchMoments(1.0, (n - batch_size) / (max(n - 1, 1) * batch_size))
 
 
 class OutputRule(Names):

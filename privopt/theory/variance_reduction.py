@@ -135,7 +135,7 @@ def variance_reduced_rate(
     anchor_noise: float,
     difference_noise: float,
     sampling: float,
-    clip: float,
+    clip_norm: float,
     difference_clip: float,
     steps_powers: Exponents = GIVEN_STEPS,
 ) -> Rate:
@@ -168,7 +168,9 @@ def variance_reduced_rate(
     difference = gradient_difference(problem_class)
     refusal = no_rate_if(
         {
-            **unmet_assumptions(problem_class, clipped=clip < problem_class.lipschitz * _UNCLIPPED),
+            **unmet_assumptions(
+                problem_class, clipped=clip_norm < problem_class.lipschitz * _UNCLIPPED
+            ),
             "differences of gradients are clipped": difference_clip < difference * _UNCLIPPED,
             "no theorem for these step sizes with this output": not (averaged or last),
         }

@@ -86,7 +86,7 @@ def test_the_default_number_of_steps_and_its_rate():
     assert planned.params.mechanism.steps == math.ceil(2 * 512 / (4 * math.log(4e5)))
     assert planned.rate.quantity == "empirical risk"
     assert planned.rate.exponents["sparsity"] > 0.0
-    assert plan(clip=0.5).rate.upper == math.inf
+    assert plan(clip_norm=0.5).rate.upper == math.inf
     assert plan(output="last").rate.upper == math.inf
 
 

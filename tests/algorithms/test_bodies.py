@@ -52,7 +52,7 @@ def test_the_rate_is_that_of_biased_gradients(facts, output):
     planned = dp_gd(facts, BUDGET, steps=9, post="sparse")
     mechanism, method = planned.params
     noise = NoiseVector("gaussian", mechanism.scale, 8)
-    terms = projected_error(noise, body="l1_l2", clip=1.0, sparsity=2)
+    terms = projected_error(noise, body="l1_l2", clip_norm=1.0, sparsity=2)
     square = min(term.value for term in terms)
     error, eta = math.sqrt(square), float(method.step_sizes.scale)
     assert method.output == output
@@ -82,7 +82,7 @@ def test_the_default_number_of_steps_has_the_least_bound(smoothness):
 def test_where_no_theorem_covers_it_the_reason_is_told():
     for plan, choices, reason in (
         (dp_gd, {"post": L2Ball(1.0)}, "may not hold their mean"),
-        (dp_gd, {"post": "sparse", "clip": 0.5}, "clipped below"),
+        (dp_gd, {"post": "sparse", "clip_norm": 0.5}, "clipped below"),
         (dp_gd, {"post": "sparse", "output": "last"}, "no theorem for these step sizes"),
         (dp_gd, {"post": "sparse", "noise": "tree"}, "not independent"),
         (dp_sgd, {"post": "sparse"}, "not of a fixed size"),

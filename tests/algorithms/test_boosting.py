@@ -96,7 +96,7 @@ def test_the_run_of_the_least_score_is_released(problem):
     @jax.jit
     def attempt(key, number):
         own = jax.random.fold_in(stream(key, "selection"), number)
-        oracle = mechanism.run.oracle(risk, own, stream(own, "coins"))
+        oracle = mechanism.run.oracle(risk, own, stream(own, "public"))
         point = descent.of(oracle, risk.constraint, jnp.zeros(DIM), own).run().output
         coin = stream(own, "selection")
         noise = mechanism.scale * draws.normal(jax.random.fold_in(coin, 0), (1,), point.dtype)[0]

@@ -141,7 +141,7 @@ def clipped(query, facts):
     """The longest that a clipped gradient is."""
     if query.gamma is not None and not query.gamma > 0.0:
         return math.inf
-    return query.clip
+    return query.clip_norm
 
 
 def private_gradient(mechanism, facts, relation):
@@ -233,10 +233,10 @@ def solved(query, facts, relation):
     assumed = query.regularisation + query.strong_convexity  # what stops the Newton method
     error = max(error * 0.999, query.error) if assumed <= curved * (1 + 1e-12) else math.inf
     null = own * facts.radius if own else 0.0
-    longest = min(facts.lipschitz, query.gradient.clip)
+    longest = min(facts.lipschitz, query.gradient.clip_norm)
     both = relation is Relation.REPLACE_ONE
     apart = longest + (max(longest, null) if both else null)
-    inside = facts.n <= n and facts.lipschitz <= query.gradient.clip
+    inside = facts.n <= n and facts.lipschitz <= query.gradient.clip_norm
     return (apart / n / curved if inside else math.inf), error
 
 
@@ -247,10 +247,10 @@ def gaussian(mechanism, facts, relation):
         void = (
             expands
             or is_no_gradient(query)
-            or facts.lipschitz > query.gradient.clip
+            or facts.lipschitz > query.gradient.clip_norm
             or relation == COUNTED.relation
         )
-        moved = math.inf if void else relation.multiple * query.step_size * query.gradient.clip
+        moved = math.inf if void else relation.multiple * query.step_size * query.gradient.clip_norm
     else:
         moved, error = solved(query, facts, relation)
         moved += 2.0 * error
@@ -270,7 +270,7 @@ def laplace(mechanism, facts, relation):
     curved = facts.smoothness / query.minimiser.regularisation
     sparsity = query.kept if kept else facts.sparsity
     if kept:  # rows are made so short
-        facts = dataclasses.replace(facts, lipschitz=query.minimiser.gradient.clip)
+        facts = dataclasses.replace(facts, lipschitz=query.minimiser.gradient.clip_norm)
     width = math.sqrt((1 if kept else 2) * sparsity * curved)
     spread = min(math.sqrt(facts.dim), math.sqrt(sparsity) + 0.5 * width)
     moved, _ = solved(query.minimiser, facts, relation)
@@ -282,11 +282,11 @@ def laplace(mechanism, facts, relation):
 def objective(mechanism, facts, relation):
     tilt, query = mechanism.tilt, mechanism.tilt.query
     ratio = facts.smoothness / (query.regularisation * query.gradient.size)
-    reach = min(2.0 * facts.radius, query.gradient.clip / query.regularisation)
+    reach = min(2.0 * facts.radius, query.gradient.clip_norm / query.regularisation)
     whole = query.regularisation + facts.smoothness
-    error = accelerated(query.regularisation, whole, query.gradient.clip * reach, query.steps)
+    error = accelerated(query.regularisation, whole, query.gradient.clip_norm * reach, query.steps)
     error = max(0.999 * error, query.error)
-    moved = query.gradient.clip / query.gradient.size
+    moved = query.gradient.clip_norm / query.gradient.size
     if facts.n > query.gradient.size or is_no_gradient(query):
         return dp.NonPrivateDpEvent()
     if type(tilt).__name__ == "GaussianObjectivePerturbation":

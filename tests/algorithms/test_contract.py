@@ -21,7 +21,7 @@ from privopt import problems
 from privopt.audit import Pair, replay
 from privopt.core import Execution
 from privopt.core.parameters import padded_alike, scaled
-from privopt.core.replicates import run_one
+from privopt.core.replicates import run_all
 from privopt.release import Replay, Tape
 
 NUMBERS = {
@@ -38,8 +38,8 @@ NUMBERS = {
     "objective_perturbation": [{}, {"regularisation": 0.7}],
     "approximate_minima_perturbation": [{}, {"regularisation": 0.9}],
     "exponential_mechanism": [{}, {"regularisation": 0.7}],
-    "projection_mechanism": [{}, {"clip": 0.7}],
-    "l1_recovery": [{}, {"clip": 0.7}],
+    "projection_mechanism": [{}, {"clip_norm": 0.7}],
+    "l1_recovery": [{}, {"clip_norm": 0.7}],
     "sufficient_statistics": [{}, {"floor": 0.3, "weight": 0.7}],
 }
 BUDGETS = [
@@ -109,7 +109,7 @@ LINEAR = [  # whose release after one step, or one solve, moves by the noise of 
     name
     for name in ITERATIVE + SOLVED
     if privopt.ALGORITHMS[name].noise == "answers"
-    and privopt.ALGORITHMS[name].coins is None
+    and privopt.ALGORITHMS[name].public_randomness is None
     and "b1" not in privopt.ALGORITHMS[name].choices
 ]
 
@@ -208,7 +208,7 @@ def shape(static, params):
     return static, structure, [(np.shape(leaf), isinstance(leaf, int)) for leaf in leaves]
 
 
-NEW = {"step_size": (0.11, 0.37), "clip": (0.61, 0.87), "regularisation": (0.31, 0.77)}
+NEW = {"step_size": (0.11, 0.37), "clip_norm": (0.61, 0.87), "regularisation": (0.31, 0.77)}
 
 
 def test_new_hyperparameters_need_no_new_program(name):
@@ -246,9 +246,9 @@ def test_many_equals_loop_over_seeds_and_numbers(name):
     ]
     where, keys = problem(name), jax.random.split(jax.random.key(2), 100)[:3]
     privopt.run(plan(name), problem(name, 1), keys[0])
-    programs = run_one._cache_size()
+    programs = run_all._cache_size()
     runs = [[privopt.run(p, where, key, stream=i) for key in keys] for i, p in enumerate(plans)]
-    assert run_one._cache_size() == programs
+    assert run_all._cache_size() == programs
     many = many_runs(plans, where, 2)
     assert many.released.shape == (2, 100, DIM)
     for i, j in itertools.product(range(2), range(3)):
@@ -330,7 +330,13 @@ def test_within_budget_and_close_to_it(name):
             continue
         assert planned.guarantee.meets(budget)
         reading = 5e-4 if name in SAMPLED else 0.0
-        gap = 0.85 if algorithm.noise == "objective" else 0.998 if algorithm.coins is None else 0.98
+        gap = (
+            0.85
+            if algorithm.noise == "objective"
+            else 0.998
+            if algorithm.public_randomness is None
+            else 0.98
+        )
         assert 0.999 - 2.0 * reading <= spent.upper <= 1.0 + reading
         assert spent.lower >= gap * spent.upper
 
@@ -354,7 +360,7 @@ def test_more_records_than_a_guarantee_covers_are_refused(name):
         return
     planned = plan(name, dataclasses.replace(BUDGETS[0], relation=relation))
     assumed = f"at most {N} records" in planned.guarantee.assumptions
-    assert planned.premises.n == N or not assumed
+    assert planned.assumptions.n == N or not assumed
     if assumed:
         with pytest.raises(
             ValueError, match=f"at most {N}, an assumption of the plan, got {N + 1}"
@@ -367,9 +373,9 @@ def test_a_control_runs_the_program_of_its_plan(name):
     planned, where, key = plan(name), problem(name), jax.random.key(3)
     factors = (1.0, 0.5) if planned.algorithm.noise == "law" else (1.0, 0.5, 0.0)
     found = [privopt.run(planned, where, key)]
-    programs = run_one._cache_size()
+    programs = run_all._cache_size()
     found += [privopt.run(planned.with_noise(each), where, key) for each in factors]
-    assert run_one._cache_size() == programs
+    assert run_all._cache_size() == programs
     leaves_equal(found[0], found[1], rtol=0, atol=0)
     same = [np.array_equal(found[0].released, other.released) for other in found[2:]]
     assert same == [planned.algorithm.noise is None] * len(same)

@@ -65,7 +65,7 @@ def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
     mechanism, eta = planned.params.mechanism, planned.params.descent.step_sizes.scale
     draw = jax.jit(mechanism.batches.draws_of(stream(key, "batches"), len(labels)))
     steps, noise_key = mechanism.steps, stream(key, "noise")
-    one_pass, clip = steps // epochs, mechanism.query.clip
+    one_pass, clip_norm = steps // epochs, mechanism.query.clip_norm
     point, points, start = np.zeros(DIM), [np.zeros(DIM)], np.zeros(DIM)
     for t in range(steps):
         if t == 0 or (restart and t % one_pass == 0):
@@ -76,7 +76,7 @@ def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
         rows, taken = (np.asarray(each)[t % block] for each in draw(t // block))
         total = np.zeros(DIM)
         for row in rows[taken]:
-            total += logistic_slope(features[row], labels[row], point, clip)
+            total += logistic_slope(features[row], labels[row], point, clip_norm)
         gradients.append(total / batch_size)
         followed = momentum * followed + np.sum(gradients, axis=0) + mechanism.scale * next(tree)
         point = onto_ball(start - eta * followed, RADIUS)
@@ -90,7 +90,7 @@ def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
         {},
         {"batch_size": 4, "epochs": 3, "order": "stored"},
         {"batch_size": 4, "epochs": 3, "momentum": 0.8},
-        {"batch_size": 5, "epochs": 3, "restart": True, "momentum": 0.5, "clip": 0.2},
+        {"batch_size": 5, "epochs": 3, "restart": True, "momentum": 0.5, "clip_norm": 0.2},
     ],
 )
 def test_equals_the_textbook_loop(choices):
@@ -214,7 +214,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
         ({"epochs": 2}, "seen again"),
         ({"output": last_iterate()}, "average of all iterates"),
         ({"momentum": 0.5}, "momentum"),
-        ({"clip": 0.5}, "clipped below the Lipschitz constant"),
+        ({"clip_norm": 0.5}, "clipped below the Lipschitz constant"),
     ):
         rate = plan(**choices).rate
         assert rate.upper == math.inf
@@ -223,7 +223,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
         assert rate.lower[1].value == pytest.approx(lower, rel=1e-5)  # of the noise as rounded
     for choices in ({"epochs": 3}, {"epochs": 3, "restart": True}, {"output": last_iterate()}):
         assert plan(quantity="regret", **choices).rate.upper < math.inf
-    for choices in ({"momentum": 0.5}, {"clip": 0.5}):
+    for choices in ({"momentum": 0.5}, {"clip_norm": 0.5}):
         assert plan(quantity="regret", **choices).rate.upper == math.inf
     assert "E regret <= " in str(plan(quantity="regret"))
 
@@ -234,7 +234,7 @@ def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
 def test_the_default_regularisation_goes_as_far_with_momentum():
     still, fast = (plan(momentum=momentum).params.descent for momentum in (0.0, 0.75))
     assert fast.step_sizes.scale == pytest.approx(0.25 * still.step_sizes.scale, rel=1e-12)
-    short = plan(clip=0.5).params
+    short = plan(clip_norm=0.5).params
     assert short.descent.step_sizes.scale == pytest.approx(2.0 * still.step_sizes.scale, rel=1e-6)
 
 

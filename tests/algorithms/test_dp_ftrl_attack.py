@@ -147,7 +147,7 @@ def test_a_hostile_record_moves_its_own_steps_by_its_share_and_no_others(name, r
         moved = np.linalg.norm(found[1:] - found[0], axis=-1)
         rounding = 16.0 * float(jnp.finfo(dtype).eps) * np.abs(np.cumsum(found, axis=1)).max()
         assert moved[:, [0, 2, 3, 4, 6, 7]].max() <= rounding
-        assert moved.max() <= planned.params.mechanism.contribution * (1.0 + 1e-12) + rounding
+        assert moved.max() <= planned.params.mechanism.record_sensitivity * (1.0 + 1e-12) + rounding
 
 
 def test_more_and_fewer_records_than_are_public():

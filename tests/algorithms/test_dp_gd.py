@@ -16,23 +16,23 @@ from privopt.streams import stream
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 
 
-def textbook(features, labels, noise, *, steps, step_size, radius, clip):
+def textbook(features, labels, noise, *, steps, step_size, radius, clip_norm):
     """Bassily, Smith and Thakurta 2014, Algorithm 1 with full batches, one record at a time."""
     n, dim = features.shape
     point, total = np.zeros(dim), np.zeros(dim)
     for t in range(steps):
         total += point
         records = zip(features, labels, strict=True)
-        gradient = sum(logistic_slope(x, y, point, clip) for x, y in records)
+        gradient = sum(logistic_slope(x, y, point, clip_norm) for x, y in records)
         point = onto_ball(point - step_size * (gradient / n + noise[t]), radius)
     return (total + point) / (steps + 1)
 
 
-@pytest.mark.parametrize("clip", [0.2, 1.0])
-def test_equals_the_textbook_loop(clip):
+@pytest.mark.parametrize("clip_norm", [0.2, 1.0])
+def test_equals_the_textbook_loop(clip_norm):
     features, labels = classification(40, 6)
     facts = privopt.ProblemClass(n=40, dim=6, lipschitz=1.0, radius=0.7)
-    planned = privopt.dp_gd(facts, BUDGET, steps=25, clip=clip, step_size=0.5)
+    planned = privopt.dp_gd(facts, BUDGET, steps=25, clip_norm=clip_norm, step_size=0.5)
     key = jax.random.key(3)
     scale = planned.params.mechanism.scale
     noise_key = stream(key, "noise")
@@ -42,7 +42,7 @@ def test_equals_the_textbook_loop(clip):
     ]
     expected = textbook(
         features, labels, noise, steps=25, step_size=0.5, radius=0.7,
-        clip=planned.params.mechanism.query.clip,
+        clip_norm=planned.params.mechanism.query.clip_norm,
     )  # fmt: skip
     released = privopt.run(planned, problems.logistic(features, labels, problem_class=facts), key)
     np.testing.assert_allclose(released.released, expected, rtol=1e-10, atol=1e-12)

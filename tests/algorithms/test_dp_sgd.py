@@ -58,15 +58,15 @@ def noisy_gradients(planned, key, points):
         rows, taken = sample(batch_key, N)
         point, total = points[-1], np.zeros(DIM)
         for row in np.asarray(rows)[np.asarray(taken)]:
-            total += logistic_slope(features[row], labels[row], point, mechanism.query.clip)
+            total += logistic_slope(features[row], labels[row], point, mechanism.query.clip_norm)
         noise = mechanism.scale * np.asarray(draws.normal(noise_key, (DIM,), np.float64))
         yield total / batches.batch_size + noise
 
 
 @pytest.mark.parametrize("output", [Average(), average_after_step()])
-@pytest.mark.parametrize("clip", [0.1, 1.0])
-def test_dp_sgd_equals_the_textbook_loop(clip, output):
-    planned, key = plan(clip=clip, step_size=0.5, output=output), jax.random.key(3)
+@pytest.mark.parametrize("clip_norm", [0.1, 1.0])
+def test_dp_sgd_equals_the_textbook_loop(clip_norm, output):
+    planned, key = plan(clip_norm=clip_norm, step_size=0.5, output=output), jax.random.key(3)
     points = [np.zeros(DIM)]
     for gradient in noisy_gradients(planned, key, points):
         points.append(onto_ball(points[-1] - 0.5 * gradient, 0.7))
@@ -131,9 +131,9 @@ def test_the_second_moment_of_a_sampled_gradient_is_bounded():
     for rows, attained in ((gradients, False), (np.tile(gradients[:1], (6, 1)), True)):
         total = 0.0
         for code in range(64):
-            coins = (code >> np.arange(6)) & 1
-            chance = rate ** coins.sum() * (1.0 - rate) ** (6 - coins.sum())
-            total += chance * np.sum((coins @ rows / batch) ** 2)
+            public_randomness = (code >> np.arange(6)) & 1
+            chance = rate ** public_randomness.sum() * (1.0 - rate) ** (6 - public_randomness.sum())
+            total += chance * np.sum((public_randomness @ rows / batch) ** 2)
         assert total == pytest.approx(bound, rel=1e-12) if attained else total <= bound
 
 
@@ -193,7 +193,7 @@ def test_fewer_places_than_records_are_charged_as_truncated_batches():
         ),
         STEPS,
     )
-    multiplier = mechanism.scale / mechanism.contribution
+    multiplier = mechanism.scale / mechanism.record_sensitivity
     assert event.event.noise_multiplier == pytest.approx(multiplier, rel=1e-15)
     overflow = STEPS * stats.binom.sf(27, N - 1, 0.25)
     assert planned.guarantee.epsilon(0.9 * overflow).upper == math.inf

@@ -38,7 +38,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
         noise = np.asarray(draws.normal(jax.random.fold_in(noises, t), (dim,), np.float64))
         if t % mechanism.period == 0:
             records = zip(features, labels, strict=True)
-            each = [logistic_slope(x, y, point, mechanism.query.clip) for x, y in records]
+            each = [logistic_slope(x, y, point, mechanism.query.clip_norm) for x, y in records]
             anchor, direction = point, np.sum(each, axis=0) / n + mechanism.scale * noise
             at_anchor = direction
         else:
@@ -47,7 +47,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
             change = np.zeros(dim)
             for i in np.asarray(rows)[np.asarray(taken)]:
                 here, there = (logistic_slope(features[i], labels[i], w) for w in (point, anchor))
-                change += onto_ball(here - there, mechanism.difference_query.clip)
+                change += onto_ball(here - there, mechanism.difference_query.clip_norm)
             direction = at_anchor + change / batches.batch_size
             direction += mechanism.difference_scale * noise
         point = onto_ball(point - step_size * direction, radius)
@@ -58,7 +58,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
 @pytest.mark.parametrize("steps", [1, 8, 11])
 def test_equals_the_textbook_loop(steps, difference_clip):
     """Both sorts of clipping at work; periods that end with the run, and one cut short."""
-    planned = plan(steps=steps, clip=0.2, difference_clip=difference_clip)
+    planned = plan(steps=steps, clip_norm=0.2, difference_clip=difference_clip)
     features, labels = classification(40, 6)
     key = jax.random.key(3)
     where = problems.logistic(features, labels, problem_class=FACTS)
@@ -87,11 +87,11 @@ def test_the_ledger_holds_both_kinds(steps, anchors):
     (full, times), *rest = kinds(planned.guarantee.event)
     assert type(full) is dp.GaussianDpEvent
     assert times == anchors
-    contribution = mechanism.query.contribution / 40
-    assert full.noise_multiplier == pytest.approx(mechanism.scale / contribution, rel=1e-12)
+    record_sensitivity = mechanism.query.record_sensitivity / 40
+    assert full.noise_multiplier == pytest.approx(mechanism.scale / record_sensitivity, rel=1e-12)
     ((sampled, count),) = rest
     assert count == steps - anchors
-    expected = mechanism.difference_scale / mechanism.differences.contribution
+    expected = mechanism.difference_scale / mechanism.differences.record_sensitivity
     assert sampled.noise_multiplier == pytest.approx(expected, rel=1e-12)
     assert sampled.sampling_probability == pytest.approx(0.25, rel=1e-4)
     assert sampled.sampling_probability >= 0.25
@@ -105,7 +105,9 @@ def test_charging_one_kind_alone_breaks_the_budget(relation):
     mechanism = planned.params.mechanism
     unpaid = dataclasses.replace(
         mechanism,
-        scale=round_up(gaussian_noise_multiplier(budget, 3) * mechanism.query.contribution / 40),
+        scale=round_up(
+            gaussian_noise_multiplier(budget, 3) * mechanism.query.record_sensitivity / 40
+        ),
     )
     alone = PrivateGradient.calibrated(mechanism.difference_query, budget, 8, mechanism.batches)
     for broken in (unpaid, dataclasses.replace(mechanism, difference_scale=alone.scale)):
@@ -117,7 +119,7 @@ def test_charging_one_kind_alone_breaks_the_budget(relation):
 def test_shares_follow_the_clips():
     """``mu^2`` as ``C : C'``, where the noise of batches is large and the limit is close."""
     budget = privopt.Budget(epsilon=0.2, delta=1e-5, relation="add_or_remove_one")
-    mechanism = plan(budget=budget, steps=400, clip=1.0, difference_clip=0.25).params.mechanism
+    mechanism = plan(budget=budget, steps=400, clip_norm=1.0, difference_clip=0.25).params.mechanism
     (full, anchors), (sampled, count) = kinds(mechanism.event(budget.relation))
     of_anchors = anchors / full.noise_multiplier**2
     of_differences = count * 0.25**2 * math.expm1(1.0 / sampled.noise_multiplier**2)
@@ -189,8 +191,8 @@ def test_defaults_clip_nothing():
     assert 0 <= mechanism.steps - often.params.mechanism.steps < 4
     assert often.rate.upper < planned.rate.upper < 1.6 * often.rate.upper
     assert planned.params.descent.output == last_iterate()
-    assert mechanism.query.clip == 1.0
-    assert mechanism.difference_query.clip == round_up(2 * 0.25 * 0.7)
+    assert mechanism.query.clip_norm == 1.0
+    assert mechanism.difference_query.clip_norm == round_up(2 * 0.25 * 0.7)
     assert math.isfinite(planned.rate.upper)
     assert "A/(T + 1)" in planned.rate.theorem
 

@@ -53,7 +53,7 @@ def test_the_naive_twin_agrees(given):
     scale, mean = planned.params.mechanism.scale, np.asarray(where.data).mean(axis=0)
     for seed in range(3):
         key = jax.random.key(seed)
-        drawn = np.asarray(draws.normal(stream(key, "coins"), (12, 20), np.float64))
+        drawn = np.asarray(draws.normal(stream(key, "public"), (12, 20), np.float64))
         public = matrix if given else drawn / math.sqrt(12.0)
         noise = scale * np.asarray(draws.normal(stream(key, "noise"), (12,), np.float64))
         found = least_l1(public, public @ mean + noise)

@@ -49,7 +49,7 @@ def test_a_published_noise_is_kept_and_what_it_spends_is_that_of_an_outside_acco
     assert event.count == round(20 * 1437 / 64)
     assert event.event.noise_multiplier == pytest.approx(1.3, rel=1e-6)
     # over the clip norm and the *expected* size, whatever the size of a batch
-    assert mechanism.scale == pytest.approx(1.3 * row.clip / 64, rel=1e-3)
+    assert mechanism.scale == pytest.approx(1.3 * row.clip_norm / 64, rel=1e-3)
     outside = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
     outside.compose(dp.PoissonSampledDpEvent(64 / 1437, dp.GaussianDpEvent(1.3)), event.count)
     assert planned.budget.epsilon == pytest.approx(outside.get_epsilon(1e-5), abs=0.01)
@@ -112,8 +112,8 @@ def test_a_step_is_that_of_the_flattened_network(study, microbatch):
     """One record at a time, all parameters as one vector, over the expected size."""
     where = small(study)
     planned = privopt.dp_sgd(
-        where.problem_class, replace(study.BUDGET, epsilon=4.0), steps=2, batch_size=6, clip=0.5,
-        step_size=0.7, output=last_iterate(),
+        where.problem_class, replace(study.BUDGET, epsilon=4.0), steps=2, batch_size=6,
+        clip_norm=0.5, step_size=0.7, output=last_iterate(),
     )  # fmt: skip
     mechanism, key = planned.params.mechanism, jax.random.key(2)
     images, digits = where.data
@@ -156,8 +156,8 @@ def test_a_step_is_that_of_the_flattened_network(study, microbatch):
 def test_a_network_whose_records_are_read_ends_in_the_same_bits(study, microbatch):
     where, key = small(study), jax.random.key(2)
     planned = privopt.noisy_adam(
-        where.problem_class, study.BUDGET, steps=3, batch_size=6, clip=0.5, output=last_iterate(),
-        step_size=0.1,
+        where.problem_class, study.BUDGET, steps=3, batch_size=6, clip_norm=0.5,
+        output=last_iterate(), step_size=0.1,
     )  # fmt: skip
     execution = privopt.Execution(microbatch=microbatch)
     whole = privopt.run(planned, where, key, execution=execution).released

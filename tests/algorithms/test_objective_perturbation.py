@@ -113,7 +113,7 @@ def test_the_ledger_is_the_sum_of_its_parts():
     planned = plan_of(facts(), BUDGET)
     mechanism, finish = planned.params.mechanism.tilt, planned.params.mechanism.finish
     query, events = mechanism.query, planned.guarantee.event.events
-    moved = 2 * query.gradient.clip / query.gradient.size
+    moved = 2 * query.gradient.clip_norm / query.gradient.size
     assert isinstance(events[0], ObjectivePerturbationDpEvent)
     assert events[0].noise_multiplier == pytest.approx(2 * mechanism.scale / moved, rel=1e-5)
     assert events[0].noise_multiplier < 2 * mechanism.scale / moved

@@ -150,11 +150,11 @@ def test_the_default_noise_is_that_of_the_smaller_bound(body, n):
 
 
 def test_a_clip_below_the_records_costs_the_rate_and_no_privacy():
-    shorter = plan_of(CLASS, BUDGET, clip=0.5)
+    shorter = plan_of(CLASS, BUDGET, clip_norm=0.5)
     assert shorter.guarantee.meets(BUDGET)
     assert shorter.rate.upper == math.inf
     assert "clipped below" in shorter.rate.theorem
-    assert plan_of(CLASS, BUDGET, clip=1.0).rate.upper == plan_of(CLASS, BUDGET).rate.upper
+    assert plan_of(CLASS, BUDGET, clip_norm=1.0).rate.upper == plan_of(CLASS, BUDGET).rate.upper
 
 
 def test_without_a_declared_sparsity_the_body_is_that_of_any_record():

@@ -55,7 +55,7 @@ REFUSED = {
         ({"batch_size": None, "rate": 1.5}, r"rate must be at most 1, got 1\.5"),
         ({"rate": 0.5}, "rate must be left out with batch_size"),
         ({"sampler": "shuffled", "capacity": 20}, "capacity must be left out for shuffled"),
-        ({"lipschitz": INF}, "clip must be given where lipschitz is not declared"),
+        ({"lipschitz": INF}, "clip_norm must be given where lipschitz is not declared"),
         ({"sampler": "shuffled", "batch_size": 2.5}, "batch_size must be whole for shuffled"),
         ({"sampler": "cyclic_poisson"}, "cycle must be given for cyclic_poisson batches"),
         ({"cycle": 5}, "cycle must be left out .* poisson batches, got 5"),
@@ -73,7 +73,7 @@ REFUSED = {
         ({"anchor_every": 0}, "anchor_every must be an integer"),
         ({"difference_clip": -1.0}, "difference_clip must be positive and finite, got -1.0"),
         ({"batch_size": 21}, "batch_size must be positive and at most n = 20"),
-        ({"lipschitz": INF, "smoothness": None, "clip": 1.0}, "difference_clip must be given wher"),
+        ({"lipschitz": INF, "smoothness": None, "clip_norm": 1.0}, "difference_clip must be give"),
     ],
     "dp_ftrl": [
         ({"relation": "add_or_remove_one"}, "relation must be replace_one or zero_out"),
@@ -150,7 +150,7 @@ REFUSED = {
         ({"body": "cube"}, "body must be one of l1_l2, l1, l2, none, got 'cube'"),
         ({"sparsity": None}, "sparsity must be declared for body='l1_l2', got None"),
         ({"delta": 0.0, "noise": "gaussian"}, "delta must be positive for noise='gaussian'"),
-        ({"lipschitz": INF, "radius": INF, "strong_convexity": 0.0}, "clip must be given"),
+        ({"lipschitz": INF, "radius": INF, "strong_convexity": 0.0}, "clip_norm must be given"),
         ({"smoothness": 0.0, "strong_convexity": 0.0}, "smoothness must be positive or undeclar"),
         ({"epsilon": 1.01, "mode": "paper"}, "epsilon must not exceed 1 for mode='paper'"),
     ],
@@ -174,7 +174,7 @@ REFUSED = {
 VALUES = {
     "dp_sgd": {
         "batch_size": [0.0, -3, 21, NAN],
-        "clip": [0.0, -1.0, INF],
+        "clip_norm": [0.0, -1.0, INF],
         "clipping": ["none"],
         "sampler": ["uniform"],
         "capacity": [4, 0, 2.5],
@@ -202,13 +202,13 @@ VALUES = {
 NO_RATE = {
     "dp_sgd": [
         ({"update": optax.adagrad, "step_size": 0.1}, "the update is not plain descent"),
-        ({"clip": 0.5}, "clipped below the Lipschitz constant"),
+        ({"clip_norm": 0.5}, "clipped below the Lipschitz constant"),
         ({"clipping": "automatic"}, "clipped below the Lipschitz constant"),
         ({"output": "weighted_average", "step_size": 0.1},
          "no theorem for these step sizes with this output"),
     ],
     "dp_svrg": [
-        ({"clip": 0.5}, "clipped below"),
+        ({"clip_norm": 0.5}, "clipped below"),
         ({"difference_clip": 0.1}, "differences of gradients are clipped"),
         ({"step_size": convex.StepSizes.inverse_root(0.1)}, "step sizes"),
         ({"step_size": 0.5, "output": convex.last_iterate()}, "step sizes with this output"),
@@ -227,11 +227,11 @@ GAUSSIAN = [*USUAL, "phased_sgd", "l1_recovery"]
 RESTING_ON_CONVEXITY = [name for name in privopt.ALGORITHMS if name.endswith("perturbation")]
 RESTING_ON_CONVEXITY.append("exponential_mechanism")
 BY_GRADIENTS = {
-    "dp_gd": {"clip": 1.0, "steps": 3},
-    "dp_sgd": {"clip": 1.0, "batch_size": 5, "steps": 3},
-    "noisy_adam": {"clip": 1.0, "batch_size": 5, "steps": 3},
-    "dp_svrg": {"clip": 1.0, "difference_clip": 0.5, "batch_size": 5, "steps": 3},
-    "dp_ftrl": {"clip": 1.0, "batch_size": 5},
+    "dp_gd": {"clip_norm": 1.0, "steps": 3},
+    "dp_sgd": {"clip_norm": 1.0, "batch_size": 5, "steps": 3},
+    "noisy_adam": {"clip_norm": 1.0, "batch_size": 5, "steps": 3},
+    "dp_svrg": {"clip_norm": 1.0, "difference_clip": 0.5, "batch_size": 5, "steps": 3},
+    "dp_ftrl": {"clip_norm": 1.0, "batch_size": 5},
 }
 resting = pytest.mark.parametrize("name", RESTING_ON_CONVEXITY)
 by_gradients = pytest.mark.parametrize("name", BY_GRADIENTS)

@@ -68,7 +68,7 @@ LEAKS = {
 
 def planted(algorithm_run):
     pair = worst_pair("dp_gd", BUDGET)
-    algorithm = replace(pair.plan.algorithm, run=algorithm_run, coins=None, steps=None)
+    algorithm = replace(pair.plan.algorithm, run=algorithm_run, public_randomness=None, steps=None)
     return Pair(replace(pair.plan, algorithm=algorithm), pair.one, pair.two)
 
 

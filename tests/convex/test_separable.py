@@ -39,7 +39,7 @@ def test_value_and_gradient_are_those_of_the_formula(data, counts):
     assert float(risk.loss(jnp.asarray(POINT), one)) == pytest.approx(-DENSE[4] @ np.sin(POINT))
 
 
-def clipped(table, weights, clip, gamma, anchor):
+def clipped(table, weights, clip_norm, gamma, anchor):
     """The naive sum: every gradient whole."""
     total = np.zeros(DIM)
     for record, weight in zip(table, weights, strict=True):
@@ -49,27 +49,27 @@ def clipped(table, weights, clip, gamma, anchor):
         gradient = -record * slopes
         size = np.linalg.norm(gradient)
         if size > 0.0:
-            factor = min(1.0, clip / size) if gamma is None else clip / (size + gamma)
+            factor = min(1.0, clip_norm / size) if gamma is None else clip_norm / (size + gamma)
             total += weight * factor * gradient
     return total
 
 
 @pytest.mark.parametrize(
-    ("clip", "gamma"), [(0.4, None), (1.5, None), (np.inf, None), (0.4, 0.1)], ids=str
+    ("clip_norm", "gamma"), [(0.4, None), (1.5, None), (np.inf, None), (0.4, 0.1)], ids=str
 )
-def test_clipped_sums_are_those_of_the_naive_twin(clip, gamma):
+def test_clipped_sums_are_those_of_the_naive_twin(clip_norm, gamma):
     table = DENSE.copy()
     table[3, np.flatnonzero(table[3])] = np.nan
     table[4, np.flatnonzero(table[4])[0]] = np.inf
     data = SparseFeatures.of(scipy.sparse.csr_array(table))
     point = jnp.asarray(POINT)
-    whole = clipped_gradient_sum(risk_of(data, COUNTS), clip, gamma)(point)
-    np.testing.assert_allclose(whole, clipped(table, COUNTS, clip, gamma, None), atol=1e-14)
+    whole = clipped_gradient_sum(risk_of(data, COUNTS), clip_norm, gamma)(point)
+    np.testing.assert_allclose(whole, clipped(table, COUNTS, clip_norm, gamma, None), atol=1e-14)
     rows, weights = jnp.array([0, 3, 4, 9, 9]), jnp.array([1.0, 1.0, 1.0, 0.0, 1.0])
-    batch_sum = clipped_batch_sum(risk_of(data), clip, gamma)
+    batch_sum = clipped_batch_sum(risk_of(data), clip_norm, gamma)
     for anchor in (None, OTHER):
         found = batch_sum(point, rows, weights, None if anchor is None else jnp.asarray(anchor))
-        expected = clipped(table[np.asarray(rows)], weights, clip, gamma, anchor)
+        expected = clipped(table[np.asarray(rows)], weights, clip_norm, gamma, anchor)
         np.testing.assert_allclose(found, expected, atol=1e-14)
 
 

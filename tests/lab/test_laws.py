@@ -182,7 +182,7 @@ def test_what_is_closed_for_no_cell():
     for choices in (
         {"update": optax.adam, "step_size": 0.1},
         {"output": RandomIterate()},
-        {"clip": 0.5},
+        {"clip_norm": 0.5},
     ):
         assert DESCENT.law(DESCENT.plan(**choices)) is None
     louder = plan.with_noise(100.0)

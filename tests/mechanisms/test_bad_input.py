@@ -17,9 +17,9 @@ ASKED = {
     "GaussianMechanism": ("sensitivity", {}),
     "NormLaplaceMechanism": ("sensitivity", {}),
     "LaplaceMechanism": ("l1_sensitivity", {}),
-    "PrivateGradient": ("contribution", {"steps": 3, "batches": BATCHES}),
+    "PrivateGradient": ("record_sensitivity", {"steps": 3, "batches": BATCHES}),
     "VarianceReducedGradient": (
-        "contribution",
+        "record_sensitivity",
         {"difference_query": GRADIENT, "period": 2, "steps": 3, "batches": BATCHES},
     ),
     "ExponentialMechanism": ("score_range", {}),

@@ -103,10 +103,10 @@ def test_the_largest_record_follows_from_the_facts():
 
 def test_bad_input_is_refused_by_name():
     unknown = ProblemClass(n=2, dim=2, lipschitz=math.inf, radius=1.0)
-    with pytest.raises(ValueError, match="clip must be given where lipschitz is not declared"):
+    with pytest.raises(ValueError, match="clip_norm must be given where lipschitz is not declared"):
         ClippedMean.of(unknown)
     for bad in (0.0, -1.0, math.inf, math.nan, True, "1"):
-        with pytest.raises(ValueError, match="clip must be"):
+        with pytest.raises(ValueError, match="clip_norm must be"):
             ClippedMean.of(CLASS, bad)
     single = replace(objective(np.zeros((6, 5))), data=jnp.zeros((6, 5), jnp.float32))
     with pytest.raises(ValueError, match="must be float64 for a private mean, got float32"):

@@ -46,14 +46,14 @@ def records(n=23, dim=4, seed=0):
 
 
 @partial(jax.jit, static_argnames="path")
-def gradient_sum(path, loss, features, labels, counts, clip, point):
+def gradient_sum(path, loss, features, labels, counts, clip_norm, point):
     known = GeneralisedLinear(loss)
     if path == "sparse":
         features = scattered(features)
     unknown = path == "general"
     given = partial(lambda loss, w, record: loss(w, record), known) if unknown else known
     risk = EmpiricalRisk(given, (features, labels), counts, WholeSpace())
-    return clipped_gradient_sum(risk, clip)(point)
+    return clipped_gradient_sum(risk, clip_norm)(point)
 
 
 def scattered(features):
@@ -65,19 +65,19 @@ def scattered(features):
     return SparseFeatures(jnp.broadcast_to(places, values.shape), values, dim)
 
 
-def total(path, loss, features, labels, counts, clip, point):
+def total(path, loss, features, labels, counts, clip_norm, point):
     counts = None if counts is None else np.asarray(counts, features.dtype)
-    return np.asarray(gradient_sum(path, loss, features, labels, counts, clip, point))
+    return np.asarray(gradient_sum(path, loss, features, labels, counts, clip_norm, point))
 
 
-def naive(slope, features, labels, counts, clip, point):
+def naive(slope, features, labels, counts, clip_norm, point):
     """One record after the other, in NumPy."""
     result = np.zeros(features.shape[1])
     counts = np.ones(len(labels)) if counts is None else counts
     for x, y, m in zip(features, labels, counts, strict=True):
         gradient = slope(x @ point, y) * x
         norm = np.linalg.norm(gradient)
-        result += m * (gradient if norm <= clip else gradient * (clip / norm))
+        result += m * (gradient if norm <= clip_norm else gradient * (clip_norm / norm))
     return result
 
 
@@ -91,9 +91,9 @@ def test_sums_equal_the_naive_loop(path, name, counted):
     loss, slope = SLOPES[name]
     features, labels = records()
     counts = np.random.default_rng(1).integers(0, 6, len(labels)) if counted else None
-    for clip in (0.3, 5.0, np.inf):
-        expected = naive(slope, features, labels, counts, clip, POINT)
-        found = total(path, loss, features, labels, counts, clip, POINT)
+    for clip_norm in (0.3, 5.0, np.inf):
+        expected = naive(slope, features, labels, counts, clip_norm, POINT)
+        found = total(path, loss, features, labels, counts, clip_norm, POINT)
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
 
 
@@ -115,8 +115,8 @@ def test_a_gradient_below_the_clip_keeps_its_bits(path, dtype):
     for row in range(len(labels)):
         one = features[row : row + 1], labels[row : row + 1], None
         free = total(path, Huber(0.3), *one, np.inf, POINT.astype(dtype))
-        clip = max(1e-3, 1.001 * float(np.linalg.norm(free)))
-        found = total(path, Huber(0.3), *one, clip, POINT.astype(dtype))
+        clip_norm = max(1e-3, 1.001 * float(np.linalg.norm(free)))
+        found = total(path, Huber(0.3), *one, clip_norm, POINT.astype(dtype))
         np.testing.assert_array_equal(found, free)
 
 
@@ -127,11 +127,11 @@ def test_a_gradient_below_the_clip_keeps_its_bits(path, dtype):
 def test_no_record_exceeds_the_clip(name, path, dtype):
     features, labels = (a.astype(dtype) for a in records(60))
     unit, point = np.finfo(dtype).eps, POINT.astype(dtype)
-    for clip in (0.01, 0.5, 3.0):
+    for clip_norm in (0.01, 0.5, 3.0):
         rows = [(features[i : i + 1], labels[i : i + 1]) for i in range(60)]
-        sums = [total(path, SLOPES[name][0], *row, None, clip, point) for row in rows]
+        sums = [total(path, SLOPES[name][0], *row, None, clip_norm, point) for row in rows]
         norms = np.linalg.norm(np.asarray(sums, np.float64), axis=1)
-        assert clip * (1.0 - 12.0 * unit) <= norms.max() <= clip * (1.0 + 12.0 * unit)
+        assert clip_norm * (1.0 - 12.0 * unit) <= norms.max() <= clip_norm * (1.0 + 12.0 * unit)
 
 
 BAD = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0, 1e-30, 1e38]
@@ -143,20 +143,20 @@ BAD = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0, 1e-30, 1e38]
 @pytest.mark.parametrize("place", ["feature", "row", "label"])
 def test_no_record_poisons_the_sum(name, path, dtype, place):
     features, labels = (a.astype(dtype) for a in records())
-    clip = 0.5
+    clip_norm = 0.5
     point = POINT.astype(dtype)
     absent = np.r_[np.zeros((1, 4), dtype), features[1:]]
-    without = total(path, SLOPES[name][0], absent, labels, None, clip, point)
+    without = total(path, SLOPES[name][0], absent, labels, None, clip_norm, point)
     for bad in BAD:
         hostile, tags = features.copy(), labels.copy()
         if place == "label":
             tags[0] = bad
         else:
             hostile[0, 2 if place == "feature" else slice(None)] = bad
-        found = total(path, SLOPES[name][0], hostile, tags, None, clip, point)
+        found = total(path, SLOPES[name][0], hostile, tags, None, clip_norm, point)
         moved = np.linalg.norm((found - without).astype(np.float64))
         assert np.all(np.isfinite(found)), bad
-        assert moved <= clip * (1.0 + 1e-5), bad
+        assert moved <= clip_norm * (1.0 + 1e-5), bad
         if not np.isfinite(bad) and (place != "label" or path != "general"):
             np.testing.assert_allclose(found, without, rtol=1e-5 if dtype == np.float32 else 1e-12)
 
@@ -181,7 +181,7 @@ def test_a_prediction_that_is_not_a_number_does_not_poison_the_sum(name, path, d
 def test_norms_that_underflow_or_overflow_are_clipped_too(path, dtype):
     """A tiny row with a huge slope: its square vanishes, its gradient does not."""
     top = int(np.log10(np.finfo(dtype).max))
-    clip = 0.5
+    clip_norm = 0.5
     point = np.zeros(4, dtype)
     powers = [p for p in range(-top, top + 1) if p % (top // 19) == 0]
     shape = np.array([1.0, 0.98, 0.98, 0.98])  # norms just above and below the threshold
@@ -190,16 +190,16 @@ def test_norms_that_underflow_or_overflow_are_clipped_too(path, dtype):
             for nudge in (1.0, 1.09):
                 x = (shape * nudge * dtype(10.0) ** dtype(small)).astype(dtype)
                 y = np.full(1, dtype(10.0) ** dtype(large), dtype)
-                norm = np.linalg.norm(total(path, Squared(), x[None], y, None, clip, point))
-                assert norm <= clip * (1.0 + 1e-5), (small, large)
+                norm = np.linalg.norm(total(path, Squared(), x[None], y, None, clip_norm, point))
+                assert norm <= clip_norm * (1.0 + 1e-5), (small, large)
 
 
 @paths
 def test_new_numbers_are_no_new_program(path):
     features, labels = records(3)
     sums, programs = [], set()
-    for loss, clip in ((Huber(0.5), 0.5), (Huber(0.5), 0.25), (Huber(20.0), 0.25)):
-        sums.append(tuple(total(path, loss, features, labels, None, clip, POINT)))
+    for loss, clip_norm in ((Huber(0.5), 0.5), (Huber(0.5), 0.25), (Huber(20.0), 0.25)):
+        sums.append(tuple(total(path, loss, features, labels, None, clip_norm, POINT)))
         programs.add(gradient_sum._cache_size())
     assert len(programs) == 1
     assert len(set(sums)) == 3

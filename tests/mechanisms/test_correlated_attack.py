@@ -156,7 +156,7 @@ def test_no_record_reaches_beyond_its_steps_or_its_share(name, dtype):
     rest = [t for t in range(STEPS) if t not in own]
     assert moved[:, rest].max() == 0.0
     rounding = 4.0 * float(jnp.finfo(dtype).eps) * np.abs(answers).max()
-    assert moved.max() <= oracle_of.contribution * (1.0 + 1e-12) + rounding
+    assert moved.max() <= oracle_of.record_sensitivity * (1.0 + 1e-12) + rounding
     assert moved[SIZES.index(1.0) * 4, own].min() > 0.4
 
 

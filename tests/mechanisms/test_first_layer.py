@@ -185,7 +185,7 @@ def test_a_private_run_is_that_of_the_dense_path():
         n=len(labels), dim=DIM * WIDTH + WIDTH + 1, lipschitz=np.inf, radius=np.inf, convex=False
     )
     budget = privopt.Budget(epsilon=2.0, delta=1e-5, relation="add_or_remove_one")
-    plan = privopt.noisy_adam(facts, budget, steps=5, batch_size=6, clip=CLIP, step_size=0.1)
+    plan = privopt.noisy_adam(facts, budget, steps=5, batch_size=6, clip_norm=CLIP, step_size=0.1)
     ghost = FirstLayer(head)
     found = [
         privopt.run(

@@ -45,10 +45,10 @@ def problem(n=N, seed=0, **options):
     return problems.logistic(*data(n, seed), problem_class=facts(n), **options)
 
 
-def clipped_gradients(features, labels, point=POINT, clip=CLIP):
+def clipped_gradients(features, labels, point=POINT, clip_norm=CLIP):
     slopes = -labels / (1.0 + np.exp(labels * (features @ point)))
     gradients = slopes[:, None] * features
-    return gradients * np.minimum(1.0, clip / np.linalg.norm(gradients, axis=1))[:, None]
+    return gradients * np.minimum(1.0, clip_norm / np.linalg.norm(gradients, axis=1))[:, None]
 
 
 @partial(jax.jit, static_argnames="t")
@@ -139,7 +139,7 @@ def test_a_record_moves_the_answer_by_the_clip_at_most(name):
     changed = problems.logistic(other, labels, problem_class=facts())
     there = answers(still(ORACLES[name]), changed.objective, keys())
     moved = np.linalg.norm(here - there, axis=1)
-    assert moved.max() <= 2.0 * QUERY.contribution / divisor
+    assert moved.max() <= 2.0 * QUERY.record_sensitivity / divisor
     assert moved.max() >= 0.9 * CLIP / divisor  # some batch holds it
 
 
@@ -287,7 +287,7 @@ def test_noise_is_rounded_up_to_float32():
     for ratio in np.linspace(0.3, 5.0, 101):
         scale = oracle.with_noise_multiplier(ratio).scale
         assert scale == np.float32(scale)
-        assert 1.0 <= scale / (ratio * oracle.contribution) <= 1.0 + 2.0**-23
+        assert 1.0 <= scale / (ratio * oracle.record_sensitivity) <= 1.0 + 2.0**-23
 
 
 def test_the_rate_is_charged_and_no_less():

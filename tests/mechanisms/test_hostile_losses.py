@@ -143,8 +143,8 @@ def data(scale=1.0):
     return jnp.asarray(features), jnp.asarray(rng.choice([-1.0, 1.0], 20))
 
 
-def total_of(loss, features, labels, clip, counts=None):
-    return loss_difference_sum(risk(loss, features, labels, counts), clip, CENTRE, WIDE, FINE)
+def total_of(loss, features, labels, clip_norm, counts=None):
+    return loss_difference_sum(risk(loss, features, labels, counts), clip_norm, CENTRE, WIDE, FINE)
 
 
 def risk(loss, features, labels, counts):
@@ -171,19 +171,19 @@ def test_is_the_integral_of_the_clipped_gradient_and_convex(loss):
     share[0], share[-1] = 0.0, 1.0
 
     @jax.jit
-    def along(chord, clip):
-        return jax.vmap(total_of(loss, features, labels, clip, counts))(chord)
+    def along(chord, clip_norm):
+        return jax.vmap(total_of(loss, features, labels, clip_norm, counts))(chord)
 
-    for clip in (0.05, 0.7, 0.7):
+    for clip_norm in (0.05, 0.7, 0.7):
         start, end = rng.uniform(-1.4, 1.4, size=(2, 2))
         way = end - start
-        values, gradients = map(np.asarray, along(start + share[:, None] * way, clip))
-        whole = clip * float(counts.sum())
+        values, gradients = map(np.asarray, along(start + share[:, None] * way, clip_norm))
+        whole = clip_norm * float(counts.sum())
         rise, slopes = values[-1] - values[0], gradients @ way
         assert rise == pytest.approx(slopes[1:-1].mean(), abs=4e-3 * whole)
         assert rise >= slopes[0] - 1e-9
         assert abs(rise) <= whole * np.linalg.norm(way) * (1.0 + 1e-12)
-        gradient_sum = clipped_gradient_sum(risk(loss, features, labels, counts), clip)
+        gradient_sum = clipped_gradient_sum(risk(loss, features, labels, counts), clip_norm)
         np.testing.assert_allclose(gradients[0], gradient_sum(start), atol=1e-12)
 
 

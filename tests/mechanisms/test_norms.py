@@ -13,7 +13,7 @@ import privopt
 from privopt import convex, problems
 from privopt.algorithms import ALGORITHMS
 from privopt.mechanisms import AllRecords, ClippedGradient, LaplaceMechanism, PrivateGradient
-from privopt.spec import Budget, Norm, Premises, ProblemClass, Relation
+from privopt.spec import Assumptions, Budget, Norm, ProblemClass, Relation
 
 N, DIM = 40, 5
 FACTS = ProblemClass(n=N, dim=DIM, lipschitz=np.inf, radius=np.inf)
@@ -150,10 +150,10 @@ def test_a_norm_is_static_and_its_numbers_are_leaves():
     @jax.jit
     def asked(query):
         traced.append(query.norm)
-        return query.clip
+        return query.clip_norm
 
-    for clip, norm in ((0.75, "linf"), (0.8, "linf"), (0.8, "l1")):
-        asked(ClippedGradient.of(FACTS, clip, norm=norm))
+    for clip_norm, norm in ((0.75, "linf"), (0.8, "linf"), (0.8, "l1")):
+        asked(ClippedGradient.of(FACTS, clip_norm, norm=norm))
     assert traced == [Norm.LINF, Norm.L1]
 
 
@@ -169,7 +169,7 @@ def test_constants_follow_from_those_of_other_norms():
     assert facts(lipschitz=2.0).lipschitz_in(Norm.LINF) == 2.0
     with pytest.raises(ValueError, match=r"lipschitz_linf must be positive .*, got 0.0"):
         facts(lipschitz=1.0, lipschitz_linf=0.0)
-    declared = Premises.declared(coordinates)
+    declared = Assumptions.declared(coordinates)
     with pytest.raises(ValueError, match=r"lipschitz_linf must be at most 0.5"):
         declared.check(facts(lipschitz=np.inf, lipschitz_linf=0.6))
 
@@ -209,14 +209,14 @@ def test_a_plan_clips_in_its_norm(name):
         {} if name == "dp_gd" else {"batch_size": 10}
     )
     plan = partial(ALGORITHMS[name].plan, facts, budget, **chosen)
-    planned = plan(clip_norm="linf")
-    assert planned.params.mechanism.query.clip == 0.5  # the declared one
-    other = plan(clip=0.5)
+    planned = plan(norm="linf")
+    assert planned.params.mechanism.query.clip_norm == 0.5  # the declared one
+    other = plan(clip_norm=0.5)
     ratio = planned.params.mechanism.scale / other.params.mechanism.scale
     assert ratio == pytest.approx(DIM**0.5, rel=1e-6)
     assert planned.guarantee.meets(budget)
-    with pytest.raises(ValueError, match="clip_norm must be one of l1, l2, linf"):
-        plan(clip_norm="max")
+    with pytest.raises(ValueError, match="norm must be one of l1, l2, linf"):
+        plan(norm="max")
     if name == "dp_gd":
         rows = np.random.default_rng(0).normal(size=(N, DIM)) * 2.0
         where = problems.squared_distance(rows, problem_class=facts)

@@ -95,7 +95,9 @@ def test_noise_is_calibrated_in_closed_form(name, relation):
     batches, noise = OrderedBatches.of(3, N, epochs=3), noise_of(name, STEPS)
     made = PrivateGradient.calibrated(QUERY, budget, STEPS, batches, noise)
     sensitivity = brute_force(noise, batches, STEPS)
-    least = budget.relation.multiple * sensitivity * made.contribution / gaussian_mu(1.0, 1e-5)
+    least = (
+        budget.relation.multiple * sensitivity * made.record_sensitivity / gaussian_mu(1.0, 1e-5)
+    )
     assert least <= made.scale <= least * (1.0 + 1e-6)
     guarantee = privopt.Guarantee(made.event(budget.relation), budget.relation)
     assert guarantee.meets(budget)

@@ -60,15 +60,17 @@ def zeros(dtype=np.float64):
 
 
 @partial(jax.jit, static_argnames=("kind", "microbatch"))
-def summed(kind, data, clip, gamma=None, weights=None, microbatch=512):
+def summed(kind, data, clip_norm, gamma=None, weights=None, microbatch=512):
     """Of all records, by either sum."""
     if kind == "whole":
         risk = EmpiricalRisk(inner, data, weights, WholeSpace())
-        return clipped_gradient_sum(risk, clip, gamma, microbatch)(zeros())
+        return clipped_gradient_sum(risk, clip_norm, gamma, microbatch)(zeros())
     count = data["scale"].shape[0]
     weights = jnp.ones(count) if weights is None else weights
     risk = EmpiricalRisk(inner, data, None, WholeSpace())
-    return clipped_batch_sum(risk, clip, gamma, microbatch)(zeros(), jnp.arange(count), weights)
+    return clipped_batch_sum(risk, clip_norm, gamma, microbatch)(
+        zeros(), jnp.arange(count), weights
+    )
 
 
 def joint_norm(tree):
@@ -79,12 +81,12 @@ def record_at(data, i):
     return {name: leaf[i] for name, leaf in data.items()}
 
 
-def naive(gradients, clip, gamma=None):
+def naive(gradients, clip_norm, gamma=None):
     """One record after the other; the norm is that of all leaves together."""
     total = {name: np.zeros(shape) for name, shape in SHAPES.items()}
     for gradient in gradients:
         size = joint_norm(gradient)
-        factor = min(1.0, clip / size) if gamma is None else clip / (size + gamma)
+        factor = min(1.0, clip_norm / size) if gamma is None else clip_norm / (size + gamma)
         total = {name: total[name] + factor * gradient[name] for name in SHAPES}
     return total
 
@@ -98,16 +100,16 @@ def assert_trees_close(found, expected, **tolerance):
 
 
 @pytest.mark.parametrize("gamma", [None, 0.02])
-@pytest.mark.parametrize("clip", [0.3, 5.0])
-def test_the_norm_is_that_of_all_leaves_together(clip, gamma):
+@pytest.mark.parametrize("clip_norm", [0.3, 5.0])
+def test_the_norm_is_that_of_all_leaves_together(clip_norm, gamma):
     data = records()
-    expected = naive([record_at(data, i) for i in range(23)], clip, gamma)
+    expected = naive([record_at(data, i) for i in range(23)], clip_norm, gamma)
     for kind in ("whole", "batch"):
-        assert_trees_close(summed(kind, data, clip, gamma), expected, rtol=1e-11)
+        assert_trees_close(summed(kind, data, clip_norm, gamma), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("clip", [0.05, 100.0])
-def test_layers_of_every_shape_equal_one_gradient_at_a_time(clip):
+@pytest.mark.parametrize("clip_norm", [0.05, 100.0])
+def test_layers_of_every_shape_equal_one_gradient_at_a_time(clip_norm):
     rng = np.random.default_rng(1)
     point = {name: jnp.asarray(rng.normal(size=shape)) for name, shape in SHAPES.items()}
     pictures, targets = rng.normal(size=(9, 4, 4, 3)), 5.0 * rng.normal(size=9)
@@ -120,9 +122,9 @@ def test_layers_of_every_shape_equal_one_gradient_at_a_time(clip):
     assert min(norms) < 100.0
     assert max(norms) > 0.05
     risk = EmpiricalRisk(network, (pictures, targets), None, WholeSpace())
-    total = clipped_gradient_sum(risk, clip, microbatch=4)
+    total = clipped_gradient_sum(risk, clip_norm, microbatch=4)
     found = jax.jit(total)(point)
-    assert_trees_close(found, naive(each, clip), rtol=1e-10, atol=1e-13)
+    assert_trees_close(found, naive(each, clip_norm), rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.optimised

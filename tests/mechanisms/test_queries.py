@@ -122,11 +122,11 @@ def neighbours(rng, relation, sets):
 
 
 def test_clip_and_size_are_float32_numbers_not_below_what_was_asked():
-    for lipschitz, clip, n in [(0.1, None, 10), (1.0, 0.7, 2**24 + 1), (1 / 3, 1e-3, 3)]:
+    for lipschitz, clip_norm, n in [(0.1, None, 10), (1.0, 0.7, 2**24 + 1), (1 / 3, 1e-3, 3)]:
         declared = ProblemClass(n=n, dim=2, lipschitz=lipschitz, radius=1.0)
-        query = ClippedGradient.of(declared, clip)
-        asked = lipschitz if clip is None else clip
-        for found, wanted in ((query.clip, asked), (query.size, n)):
+        query = ClippedGradient.of(declared, clip_norm)
+        asked = lipschitz if clip_norm is None else clip_norm
+        for found, wanted in ((query.clip_norm, asked), (query.size, n)):
             assert float(np.float32(found)) == found
             assert wanted <= found <= wanted * (1.0 + 2.0**-23)
 
@@ -140,10 +140,10 @@ def test_no_clip_is_accepted_whose_sums_overflow():
     risk = EmpiricalRisk(lambda w, x: w @ x, jnp.asarray(records), None, WholeSpace())
     gradient = ClippedGradient.of(declared).gradient_of(risk)(jnp.zeros(2, np.float32))
     assert np.isfinite(gradient).all()
-    for clip in (1.1e33, 1e37, 1e308):
-        with pytest.raises(ValueError, match=r"clip must be at most 1e\+33 for 1000 records"):
-            ClippedGradient.of(declared, clip)
-    assert ClippedGradient.of(declared, math.inf).clip == math.inf
+    for clip_norm in (1.1e33, 1e37, 1e308):
+        with pytest.raises(ValueError, match=r"clip_norm must be at most 1e\+33 for 1000 records"):
+            ClippedGradient.of(declared, clip_norm)
+    assert ClippedGradient.of(declared, math.inf).clip_norm == math.inf
 
 
 @pytest.mark.optimised
@@ -151,9 +151,9 @@ def test_no_clip_is_accepted_whose_shares_underflow():
     """Sums moved by 1.46 times a clip of 1e-37: what ends below ``2^-126`` counts as 0."""
     n, dim, stacks = 24, 6, 40
     declared = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0)
-    for clip in (2e-24, 1e-37, 1e-45):
-        with pytest.raises(ValueError, match=r"clip must be at least 2\.4e-24 for 24 records"):
-            ClippedGradient.of(declared, clip)
+    for clip_norm in (2e-24, 1e-37, 1e-45):
+        with pytest.raises(ValueError, match=r"clip_norm must be at least 2\.4e-24 for 24 records"):
+            ClippedGradient.of(declared, clip_norm)
     places = jnp.broadcast_to(jnp.arange(dim), (n, dim))
     forms = {
         "dense": lambda x: (GeneralisedLinear(Linear()), (x, jnp.ones_like(x[:, 0]))),
@@ -172,22 +172,22 @@ def test_no_clip_is_accepted_whose_shares_underflow():
     for name, of in forms.items():
 
         @jax.jit
-        def moved(others, changed, clip, of=of):
+        def moved(others, changed, clip_norm, of=of):
             def total(x):
                 risk = EmpiricalRisk(*of(x), None, WholeSpace())
-                return clipped_gradient_sum(risk, clip)(jnp.full(dim, clip / 8.0))
+                return clipped_gradient_sum(risk, clip_norm)(jnp.full(dim, clip_norm / 8.0))
 
             found = [jax.vmap(total)(x).astype(jnp.float64) for x in (others, changed)]
             return jnp.linalg.norm(found[0] - found[1], axis=1).max()
 
         def furthest(query, moved=moved):
             found = []
-            for size in (1e-38, 1e-36, 1e-30, query.clip, 1.0, 1e30):
+            for size in (1e-38, 1e-36, 1e-30, query.clip_norm, 1.0, 1e30):
                 others = (size * records).astype(np.float32)
                 changed = others.copy()
                 changed[:, 3] = hostile
-                found.append(float(moved(others, changed, np.float32(query.clip))))
-            return max(found) / (2.0 * query.contribution)
+                found.append(float(moved(others, changed, np.float32(query.clip_norm))))
+            return max(found) / (2.0 * query.record_sensitivity)
 
         assert furthest(query) <= 1.0, name
         assert not 0.99 < furthest(too_small) < 1.01 or name == "distances"  # too far, or lost
@@ -200,8 +200,8 @@ def test_no_clip_is_accepted_whose_shares_underflow():
 @pytest.mark.parametrize("dim", [1, 40])
 def test_no_neighbours_move_the_clipped_gradient_further(relation, dtype, linear, dim):
     """As computed, float32 included: what the round-off term in the sensitivity is for."""
-    clip, pairs = 0.7, 4000
-    query = ClippedGradient.of(ProblemClass(n=2, dim=dim, lipschitz=clip, radius=1.0))
+    clip_norm, pairs = 0.7, 4000
+    query = ClippedGradient.of(ProblemClass(n=2, dim=dim, lipschitz=clip_norm, radius=1.0))
     rng = np.random.default_rng(dim)
     sizes = 10.0 ** rng.uniform(-1, 3, size=(pairs, 2, 1))
     before = (rng.normal(size=(pairs, 2, dim)) * sizes).astype(dtype)

@@ -90,15 +90,15 @@ def squares(points):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("clip", [1.0, 1e-30, 1e30])
-def test_no_hostile_record_moves_a_mean_further_than_is_charged(dtype, clip):
+@pytest.mark.parametrize("clip_norm", [1.0, 1e-30, 1e30])
+def test_no_hostile_record_moves_a_mean_further_than_is_charged(dtype, clip_norm):
     """All pairs of hostile records, beside ordinary ones of any size."""
-    query = ClippedMean(clip, clip * math.sqrt(2.0), float(N), DIM)
+    query = ClippedMean(clip_norm, clip_norm * math.sqrt(2.0), float(N), DIM)
     rng = np.random.default_rng(1)
     others = rng.normal(size=(N, DIM)) * 10.0 ** rng.uniform(-3, 3, size=(N, 1))
     given = hostile_rows()
     with np.errstate(over="ignore"):
-        given = np.concatenate([given, clip * given])
+        given = np.concatenate([given, clip_norm * given])
     stack = stacked(others, given, dtype).astype(np.float64)
     means = jax.jit(jax.vmap(lambda points: query.mean_of(squares(points))))(stack)
     l2, l1, null_l2, null_l1 = furthest(means)
@@ -172,8 +172,8 @@ def test_no_hostile_record_moves_a_sum_of_sparse_gradients_further(name, dtype):
     rounding = N * 8.0 * float(np.finfo(dtype).eps)
     for k in range(len(points)):
         l2, _, null_l2, _ = furthest(found[:, k])
-        assert l2 <= 2.0 * query.contribution + rounding
-        assert null_l2 <= query.contribution + rounding
+        assert l2 <= 2.0 * query.record_sensitivity + rounding
+        assert null_l2 <= query.record_sensitivity + rounding
 
 
 @pytest.mark.parametrize("offset", [1.0, 1e2, 1e4, 1e6])
@@ -211,7 +211,7 @@ def test_no_distance_is_rounded_down():
     found = np.asarray(alone((np.asarray(point) + away).astype(np.float32)), np.float64)
     sizes = np.linalg.norm(found, axis=1)
     assert sizes.min() > 0.99
-    assert sizes.max() <= ClippedGradient(1.0, 1.0, 2).contribution
+    assert sizes.max() <= ClippedGradient(1.0, 1.0, 2).record_sensitivity
 
 
 # --- gradients of reduced bias --------------------------------------------------------------------
@@ -300,4 +300,4 @@ def test_levels_and_noise_do_not_see_the_data(value):
     np.testing.assert_array_equal(levels, others)
     apart = np.abs(np.asarray(moved - noise))
     assert np.isfinite(apart).all()
-    assert apart.max() <= mechanism.query.contribution + 1e-5
+    assert apart.max() <= mechanism.query.record_sensitivity + 1e-5

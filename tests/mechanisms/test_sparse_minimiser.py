@@ -44,7 +44,7 @@ def test_sensitivities_are_those_of_the_theorem(relation, moved, glm, width):
     assert apart < euclidean <= 1.005 * apart
     assert apart * spread < l1 <= 1.0012 * apart * spread
     gradient, error = asked.minimiser.gradient, 3.0 / 0.1 * asked.minimiser.error
-    exact = moved * gradient.contribution / gradient.size / 0.1
+    exact = moved * gradient.record_sensitivity / gradient.size / 0.1
     assert error > 1e-4 * exact  # of the solver: charged to both neighbours, in both norms
     assert euclidean == pytest.approx(exact + 2.0 * error, rel=1e-12)
     assert l1 == pytest.approx(spread * exact + 2.0 * math.sqrt(width) * error, rel=1e-12)

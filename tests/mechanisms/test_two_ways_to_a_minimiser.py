@@ -53,7 +53,7 @@ together = jax.jit(jax.vmap(solved, (None, None, 0)))
 @jax.jit
 def descended(query, objective, tilt):
     """The other way, spelled out, with twenty times the steps that are enough."""
-    total = clipped_gradient_sum(objective, query.gradient.clip)
+    total = clipped_gradient_sum(objective, query.gradient.clip_norm)
     return accelerated_descent(
         lambda w: total(w) / N + tilt + query.regularisation * w,
         objective.constraint.project,

@@ -38,7 +38,7 @@ def exhibit(sound, *broken):
 def replayed(run):
     """What record and replay find in a run of one's own on the worst pair of linear losses."""
     pair = worst_pair("dp_gd", BUDGET)
-    algorithm = replace(pair.plan.algorithm, run=run, coins=None, steps=None)
+    algorithm = replace(pair.plan.algorithm, run=run, public_randomness=None, steps=None)
     planted = pair._replace(plan=replace(pair.plan, algorithm=algorithm))
     return replay(planted, key=jax.random.key(0))
 

@@ -154,7 +154,7 @@ def test_a_minimiser_moves_as_far_as_the_worst_quadratic(sensitivity):
 def scale_for(answers, budget):
     query = ClippedGradient.of(ProblemClass(n=100, dim=2, lipschitz=1.0, radius=1.0))
     found = PrivateGradient.calibrated(query, budget, answers, AllRecords())
-    return found.scale / found.contribution
+    return found.scale / found.record_sensitivity
 
 
 @exhibit(scale_for, lambda answers, budget: scale_for(1, budget))

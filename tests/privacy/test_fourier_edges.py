@@ -8,7 +8,7 @@ import pytest
 from events import ADD, REPLACE, Gaussian, Laplace, Poisson, Response, Times, Together, sgd
 
 from privopt.privacy import Fourier, GaussianDP, Guarantee, pure_event
-from privopt.privacy.fourier.search import AtDelta, AtEpsilon, Order, bounds
+from privopt.privacy.fourier.search import AtDelta, AtEpsilon, NeighbourOrder, bounds
 from privopt.privacy.numbers import Interval
 from privopt.privacy.pairs import PurePair
 from privopt.spec import Relation
@@ -216,6 +216,6 @@ def test_losses_that_are_known_up_to_a_blur_are_taken_at_its_worse_end(by):
         (AtDelta(0.01, 0.0), true.epsilon(0.01)),
         (AtEpsilon(2.0), true.delta(2.0)),
     ):
-        lower, upper, _ = bounds([Order(parts, parts)], query, 1e-3, two_sided=True)
+        lower, upper, _ = bounds([NeighbourOrder(parts, parts)], query, 1e-3, two_sided=True)
         assert lower <= exact.lower
         assert exact.upper <= upper

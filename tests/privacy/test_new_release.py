@@ -21,7 +21,7 @@ from privopt.privacy import (
     Renyi,
     renyi_divergence,
 )
-from privopt.privacy.mechanisms.base import Loss, Shift
+from privopt.privacy.mechanisms.base import LargestLoss, Shift
 from privopt.spec import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation=ADD)
@@ -41,7 +41,7 @@ class Stairs(Release, event=StairsDpEvent, parameters=("loss",)):
     largest: float
 
     def loss(self, relation):
-        return Loss(self.largest * relation.multiple)
+        return LargestLoss(self.largest * relation.multiple)
 
 
 @attr.s(frozen=True, auto_attribs=True)

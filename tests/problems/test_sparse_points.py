@@ -130,20 +130,20 @@ def test_check_tells_of_records_that_are_too_long_and_of_curvature():
         squared_distance(broken, problem_class=known).check()
 
 
-def clipped(points, weights, point, clip, gamma=None, modulus=2.0):
+def clipped(points, weights, point, clip_norm, gamma=None, modulus=2.0):
     """The sum of clipped gradients, one record after another."""
     total = np.zeros(DIM)
     for record, weight in zip(points, weights, strict=True):
         gradient = modulus * (point - record)
         size = np.linalg.norm(gradient)
         if np.isfinite(size) and size > 0.0:
-            factor = min(1.0, clip / size) if gamma is None else clip / (size + gamma)
+            factor = min(1.0, clip_norm / size) if gamma is None else clip_norm / (size + gamma)
             total += weight * factor * gradient
     return total
 
 
-@pytest.mark.parametrize(("clip", "gamma"), [(0.3, None), (1.2, 0.1), (np.inf, None)], ids=str)
-def test_clipped_sums_are_those_of_the_naive_twin(clip, gamma):
+@pytest.mark.parametrize(("clip_norm", "gamma"), [(0.3, None), (1.2, 0.1), (np.inf, None)], ids=str)
+def test_clipped_sums_are_those_of_the_naive_twin(clip_norm, gamma):
     """Whole and batch, with a record that is not finite and one that the point meets."""
     table = DENSE.copy()
     table[3, np.flatnonzero(table[3])[0]] = np.nan
@@ -154,20 +154,22 @@ def test_clipped_sums_are_those_of_the_naive_twin(clip, gamma):
     risk = problem.objective
     for point in (POINTS[0, 0], DENSE[0]):
         given = jnp.asarray(point)
-        expected = clipped(table, COUNTS, point, clip, gamma)
-        found = clipped_gradient_sum(risk, clip, gamma)(given)
+        expected = clipped(table, COUNTS, point, clip_norm, gamma)
+        found = clipped_gradient_sum(risk, clip_norm, gamma)(given)
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-7)
         rows = np.array([0, 5, 17, 30])  # numbers of records, each as often as it is counted
         owners = np.repeat(np.arange(N), COUNTS)[rows]
         weights = np.array([1.0, 0.0, 1.0, 1.0])
-        batch = clipped_batch_sum(risk, clip, gamma)(given, jnp.asarray(rows), jnp.asarray(weights))
-        expected = clipped(table[owners], weights, point, clip, gamma)
+        batch = clipped_batch_sum(risk, clip_norm, gamma)(
+            given, jnp.asarray(rows), jnp.asarray(weights)
+        )
+        expected = clipped(table[owners], weights, point, clip_norm, gamma)
         np.testing.assert_allclose(batch, expected, rtol=1e-12, atol=1e-7)
 
 
 @jax.jit
 def sums(risk, points, clips):
-    return jax.vmap(lambda w, clip: clipped_gradient_sum(risk, clip)(w))(points, clips)
+    return jax.vmap(lambda w, clip_norm: clipped_gradient_sum(risk, clip_norm)(w))(points, clips)
 
 
 def test_no_record_is_clipped_to_more_than_the_clip_in_float32():
@@ -184,9 +186,9 @@ def test_no_record_is_clipped_to_more_than_the_clip_in_float32():
     for size in (4.0, 1e-1, 1e-2, 4e-3, 2e-3, 1e-3):
         away = rng.normal(size=(100, dim)) / np.sqrt(dim)
         points = (record + size * away).astype(np.float32)
-        clip = 0.5 * size
-        found = sums(problem.objective, points, np.full(100, clip, np.float32))
-        worst = max(worst, np.linalg.norm(np.asarray(found, np.float64), axis=1).max() / clip)
+        clip_norm = 0.5 * size
+        found = sums(problem.objective, points, np.full(100, clip_norm, np.float32))
+        worst = max(worst, np.linalg.norm(np.asarray(found, np.float64), axis=1).max() / clip_norm)
     assert 0.9 < worst <= 1.0 + 1e-3
 
 

@@ -230,7 +230,7 @@ def test_the_answers_are_those_of_the_noise_on_the_tape():
             for seen, unseen in zip(training[:, :3], holdout, strict=True):
                 answer, state = mechanism.update(state, jnp.asarray(seen), jnp.asarray(unseen))
                 told.append(answer)
-                if state.left == 0:
+                if state.remaining == 0:
                     break
         limit, *noises = (float(each) for each in tape["noise"])
         scales = (mechanism.comparison.question_scale, mechanism.answer_scale) * len(told)
@@ -260,7 +260,7 @@ def test_one_question_is_asked_at_a_time_in_floats(answer):
     ):
         mechanism.update(state, jnp.zeros(()), jnp.zeros(2))
     with pytest.raises(ValueError, match="state must have an answer left, got 3 of the 2 paid"):
-        mechanism.update(state._replace(left=jnp.int32(3)), jnp.zeros(()), 0.0)
+        mechanism.update(state._replace(remaining=jnp.int32(3)), jnp.zeros(()), 0.0)
 
 
 def test_more_questions_than_paid_for_are_refused_on_the_host_and_tell_nothing_inside():
@@ -271,8 +271,8 @@ def test_more_questions_than_paid_for_are_refused_on_the_host_and_tell_nothing_i
         mechanism.update(state, jnp.asarray(9.0), 0.0)
     again, state = jax.jit(mechanism.update)(state, jnp.asarray(9.0), 0.0)
     assert not again
-    assert state.left == 0
-    spent = HOLDOUT.init(jax.random.key(0))._replace(left=jnp.int32(0))
+    assert state.remaining == 0
+    spent = HOLDOUT.init(jax.random.key(0))._replace(remaining=jnp.int32(0))
     with pytest.raises(ValueError, match="state must have an answer left"):
         HOLDOUT.update(spent, jnp.zeros(1), jnp.zeros(1))
     assert jnp.isnan(jax.jit(HOLDOUT.update)(spent, jnp.zeros(1), jnp.ones(1))[0])

@@ -17,7 +17,7 @@ from privopt.theory import (
     descent_rate,
     descent_steps,
 )
-from privopt.theory.descent import Descent, best_rate, last_iterate
+from privopt.theory.descent import DescentSetting, best_rate, last_iterate
 
 positive = st.floats(1e-3, 1e3)
 
@@ -28,13 +28,13 @@ def cls(dim=7, lipschitz=1.0, radius=1.0):
 
 def noisy_descent(facts, *, steps, step_size, noise_std, output="average"):
     """The bound for any convex losses, whatever the set allows."""
-    return best_rate(Descent(facts, steps, noise_std), StepRule(step_size), output).uncapped
+    return best_rate(DescentSetting(facts, steps, noise_std), StepRule(step_size), output).uncapped
 
 
 @given(positive, positive, positive, st.integers(1, 10**6), st.integers(1, 10**4))
 def test_optimal_step_size_gives_the_closed_form(lipschitz, radius, sigma, steps, dim):
     c = cls(dim, lipschitz, radius)
-    best = Descent(c, steps=steps, noise_std=sigma).convex_step
+    best = DescentSetting(c, steps=steps, noise_std=sigma).convex_step
     value = noisy_descent(c, steps=steps, step_size=best, noise_std=sigma)
     expected = radius * math.sqrt((lipschitz**2 + dim * sigma**2) / (steps + 1))
     assert value == pytest.approx(expected, rel=1e-12)
@@ -133,7 +133,7 @@ def test_rare_pushes_cost_what_the_bound_says(output, steps, runs, pull, factor,
     rng, std = np.random.default_rng(3), 1.0
     c = ProblemClass(n=10, dim=1, lipschitz=pull, radius=1.0)
     known = {"steps": steps, "noise_std": std}
-    size = factor * Descent(c, **known).convex_step
+    size = factor * DescentSetting(c, **known).convex_step
     points, mean = np.zeros(runs), np.zeros(runs)
     for t in range(1, steps + 1):
         left = (steps + 1 - t) / (steps + 1) if output == "last" else 1.0

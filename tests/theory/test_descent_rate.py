@@ -16,7 +16,7 @@ from privopt.theory import (
     descent_numbers,
     descent_rate,
 )
-from privopt.theory.descent import Descent, last_iterate
+from privopt.theory.descent import DescentSetting, last_iterate
 from privopt.theory.rate import largest_excess
 
 FACTS = ProblemClass(n=400, dim=9, lipschitz=2.0, radius=0.7, smoothness=1.5)
@@ -36,8 +36,8 @@ MOMENTS = {
 def test_terms_add_up_to_the_theorem(sampler, tuned):
     """All theorems, as sums at given step sizes and as roots of squares at the best."""
     known = NUMBERS | {"moments": MOMENTS[sampler]}
-    before = Descent(FACTS, **known).convex_step if tuned else 0.11
-    after = Descent(FACTS, **known).smooth_step if tuned else 0.13
+    before = DescentSetting(FACTS, **known).convex_step if tuned else 0.11
+    after = DescentSetting(FACTS, **known).smooth_step if tuned else 0.13
     moments, varied = known["moments"], 9 * 0.09
     square, variance = 4.0 * moments.second_moment + varied, 4.0 * moments.variance + varied
     rough = 0.49 / (2 * before * 51) + before * square / 2

@@ -277,7 +277,7 @@ def test_plans_have_lower_below_upper(n, dim, relation):
             {"steps": 1},
             {"steps": 500},
             {"steps": 50, "step_size": 3.0},
-            {"steps": 9, "clip": 0.1},
+            {"steps": 9, "clip_norm": 0.1},
         ],
         "output_perturbation": [{}, {"regularisation": 1e-3}, {"noise": "norm_laplace"}],
     }

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
+    BatchMoments,
     Exponents,
-    Moments,
     OutputRule,
     RadialLoss,
     StepRule,
@@ -23,7 +23,7 @@ from privopt.theory import (
     descent_steps,
     noisy_descent_on_squares,
 )
-from privopt.theory.descent import Descent, best_rate, last_iterate, log_factor
+from privopt.theory.descent import DescentSetting, best_rate, last_iterate, log_factor
 
 positive = st.floats(1e-3, 1e3)
 steps_of = st.integers(1, 10**6)
@@ -33,9 +33,9 @@ def cls(dim=1, lipschitz=1.0, radius=1.0, smoothness=1.0):
     return ProblemClass(n=10, dim=dim, lipschitz=lipschitz, radius=radius, smoothness=smoothness)
 
 
-def smooth_descent(facts, *, steps, step_size, noise_std, moments=Moments(1.0, 0.0)):  # noqa: B008
+def smooth_descent(facts, *, steps, step_size, noise_std, moments=BatchMoments(1.0, 0.0)):  # noqa: B008
     """The bound of the average after each step, whatever the set allows."""
-    known = Descent(facts, steps, noise_std, moments)
+    known = DescentSetting(facts, steps, noise_std, moments)
     rate = best_rate(known, StepRule(step_size), "average_after_step")
     return math.inf if rate is None else rate.uncapped
 
@@ -43,9 +43,9 @@ def smooth_descent(facts, *, steps, step_size, noise_std, moments=Moments(1.0, 0
 @given(positive, positive, st.floats(0.0, 1e3), positive, steps_of, st.integers(1, 10**4))
 def test_optimal_step_size_gives_the_closed_form(lipschitz, radius, smoothness, sigma, steps, dim):
     """``H R^2/(2T) + R sqrt(V/T)``, and more at any other step size."""
-    facts, moments = cls(dim, lipschitz, radius, smoothness), Moments(1.1, 0.1)
+    facts, moments = cls(dim, lipschitz, radius, smoothness), BatchMoments(1.1, 0.1)
     numbers = {"steps": steps, "noise_std": sigma, "moments": moments}
-    best = Descent(facts, **numbers).smooth_step
+    best = DescentSetting(facts, **numbers).smooth_step
     least = smooth_descent(facts, step_size=best, **numbers)
     variance = 0.1 * lipschitz**2 + dim * sigma**2
     closed = smoothness * radius**2 / (2 * steps) + radius * math.sqrt(variance / steps)
@@ -63,13 +63,13 @@ def test_nothing_is_claimed_without_smoothness_or_with_long_steps():
     assert smooth_descent(cls(smoothness=4.0), step_size=0.25, **silent) < math.inf
     assert smooth_descent(cls(smoothness=4.0), step_size=0.251, **silent) == math.inf
     with pytest.raises(ValueError, match="smoothness must be declared for this step size"):
-        assert Descent(cls(smoothness=None), **numbers).smooth_step
+        assert DescentSetting(cls(smoothness=None), **numbers).smooth_step
 
 
 def test_linear_losses_without_variance_have_no_longest_step():
-    assert Descent(cls(smoothness=0.0), steps=9, noise_std=0.0).smooth_step == math.inf
+    assert DescentSetting(cls(smoothness=0.0), steps=9, noise_std=0.0).smooth_step == math.inf
     numbers = descent_numbers(cls(smoothness=0.0), steps=9, noise_std=0.0)
-    size = Descent(cls(), steps=9, noise_std=0.0).convex_step
+    size = DescentSetting(cls(), steps=9, noise_std=0.0).convex_step
     assert numbers == (StepRule(0.9 * size, decay=1.0), "last")
 
 
@@ -165,7 +165,7 @@ def test_the_strongly_convex_step_is_near_the_best(modulus, ratio, times):
         start, variance, _ = last_iterate(decay, modulus=modulus, smoothness=1.0)
         return start + variance * known["noise_std"] ** 2
 
-    ours = bound(Descent(facts, **known).strongly_convex_step)
+    ours = bound(DescentSetting(facts, **known).strongly_convex_step)
     assert ours <= 1.1 * min(map(bound, np.geomspace(0.01, 0.97, 40)))
 
 
@@ -198,7 +198,7 @@ def test_linear_losses_obey_the_bound_at_the_best_step_and_attain_a_third(steps)
     """``-v w`` on ``[-1, 1]``, the pull ``v`` swept. One step is as good as many."""
     facts, worst = cls(smoothness=0.0), 0.0
     for noise in (0.3, 3.0):
-        best = Descent(facts, steps=steps, noise_std=noise).smooth_step
+        best = DescentSetting(facts, steps=steps, noise_std=noise).smooth_step
         bound = smooth_descent(facts, steps=steps, step_size=best, noise_std=noise)
         for pull in np.geomspace(0.05, 5.0, 25) * noise / math.sqrt(steps):
             found = two_point(
@@ -234,16 +234,16 @@ def test_moments_without_replacement_over_all_batches(n, b):
 @given(positive, positive, st.floats(1e-5, 1e-1), st.floats(0.0, 0.1))
 def test_default_steps_come_within_half_of_the_limit(smoothness, radius, noise, variance):
     """``B(T) <= 1.5 R sqrt(d) sigma_1``, noise ``sigma_1 sqrt(T)``, unless there are 10,000."""
-    facts, moments = cls(9, 1.0, radius, smoothness), Moments(1.0 + variance, variance)
+    facts, moments = cls(9, 1.0, radius, smoothness), BatchMoments(1.0 + variance, variance)
     steps = descent_steps(facts, one_step_noise=noise, moments=moments).steps
     known = {"steps": steps, "noise_std": noise * math.sqrt(steps), "moments": moments}
-    bound = best_rate(Descent(facts, **known), *descent_numbers(facts, **known)).uncapped
+    bound = best_rate(DescentSetting(facts, **known), *descent_numbers(facts, **known)).uncapped
     assert bound <= 1.5 * radius * 3.0 * noise * (1 + 1e-9) or steps == 10**4
 
 
 @given(st.floats(1e-4, 1e4), positive, st.floats(1e-4, 1e-1), st.floats(0.0, 0.1))
 def test_smoothness_never_costs_steps(smooth, radius, noise, variance):
-    facts, moments = cls(9, 1.0, radius, smooth), Moments(1.0 + variance, variance)
+    facts, moments = cls(9, 1.0, radius, smooth), BatchMoments(1.0 + variance, variance)
     rough = dataclasses.replace(facts, smoothness=None)
     ours, theirs = (
         descent_steps(of, one_step_noise=noise, moments=moments).steps for of in (facts, rough)
@@ -263,7 +263,7 @@ def test_steps_grow_like_the_root_of_what_they_were():
     whole = dataclasses.replace(facts, radius=math.inf)
     assert descent_steps(whole, one_step_noise=one) == rough
     batch = descent_batch(facts, one_step_noise=one)
-    found = descent_steps(facts, one_step_noise=one, moments=Moments(1 + 1 / batch, 1 / batch))
+    found = descent_steps(facts, one_step_noise=one, moments=BatchMoments(1 + 1 / batch, 1 / batch))
     assert found.steps == math.ceil(2.0 * curved)
     assert found.powers.n == pytest.approx(0.5 * 1.0 + 0.5 * 1.0)
     assert descent_batch(dataclasses.replace(facts, smoothness=None), one_step_noise=one) == 0.0
@@ -277,11 +277,11 @@ def test_a_given_step_or_output_is_kept_and_decides_the_other():
     assert (long.output, short.output) == ("average", "average_after_step")
     assert (long.step_rule.scale, short.step_rule.scale) == (1.5, 0.5)
     before = descent_numbers(facts, **known, output=OutputRule.AVERAGE)
-    assert before.step_rule.scale == Descent(facts, **known).convex_step
+    assert before.step_rule.scale == DescentSetting(facts, **known).convex_step
     decaying = StepRule(0.1, power=0.5)
     assert descent_numbers(facts, **known, step_rule=decaying) == (decaying, "last")
     last = descent_numbers(facts, **known, output=OutputRule.LAST)
-    size = Descent(facts, **known).smooth_step
+    size = DescentSetting(facts, **known).smooth_step
     assert last == descent_numbers(facts, **known) == (StepRule(size, decay=1.0), "last")
     after = descent_numbers(facts, **known, output=OutputRule.AVERAGE_AFTER_STEP)
     assert after.step_rule == StepRule(size)

@@ -13,7 +13,7 @@ from privopt.theory import (
     SPARSE_ORDERS,
     ApproximateAdvantage,
     GaussianAdvantage,
-    Setting,
+    LawSetting,
     lower_bound,
 )
 from privopt.theory.laws import Order
@@ -27,7 +27,7 @@ def setting(n=1024, dim=D, sparsity=S, epsilon=1.0, delta=1e-6):
     facts = ProblemClass(n=n, dim=dim, lipschitz=2.0, radius=1.0, smoothness=1.0,
                          strong_convexity=1.0, sparsity=sparsity)  # fmt: skip
     budget = Budget(epsilon=epsilon, delta=delta, relation="replace_one")
-    return Setting(problem_class=facts, budget=budget, mu=MU * epsilon)
+    return LawSetting(problem_class=facts, budget=budget, mu=MU * epsilon)
 
 
 def least(here, pure=False):

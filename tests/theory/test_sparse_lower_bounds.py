@@ -71,7 +71,9 @@ def test_lower_is_never_above_upper(relation, epsilon, dim, sparsity):
             ("gaussian", moved / mu, GaussianAdvantage(mu, relation)),
             ("laplace", moved * root / epsilon, pure),
         ):
-            rate = projection_mechanism_rate(facts, noise=kind, scale=scale, body="l1_l2", clip=1.0)
+            rate = projection_mechanism_rate(
+                facts, noise=kind, scale=scale, body="l1_l2", clip_norm=1.0
+            )
             assert 0.0 < lower_bound(facts, own).value <= rate.upper
 
 
@@ -86,7 +88,7 @@ def test_gaussian_rates_meet_within_a_factor_of_ten():
         facts = means(n, dim, 4)
         least = lower_bound(facts, GaussianAdvantage(mu, budget().relation)).value
         noise = {"noise": "gaussian", "scale": 2.0 / (n * mu)}
-        rate = projection_mechanism_rate(facts, **noise, body="l1_l2", clip=1.0)
+        rate = projection_mechanism_rate(facts, **noise, body="l1_l2", clip_norm=1.0)
         assert rate.leading.name == "sparse"
         assert least <= rate.upper <= 10.0 * least
 

@@ -43,7 +43,7 @@ def test_no_error_is_above_its_bound(kind, body, sparsity, scale):
     """At four standard errors: false alarm below 1e-4 in each of 288 comparisons."""
     rng, dim, runs = np.random.default_rng(7), 64, 40
     bound = min(t.value for t in projected_error(NoiseVector(kind, scale, dim), body=body,
-                                                 clip=1.0, sparsity=sparsity))  # fmt: skip
+                                                 clip_norm=1.0, sparsity=sparsity))  # fmt: skip
     for mean in means(rng, dim, sparsity, scale):
         noisy = mean + drawn(rng, kind, scale, (runs, dim))
         told = np.array([nearest(y, body, sparsity) for y in noisy])
@@ -101,7 +101,7 @@ def test_declared_exponents_are_local_ones(kind, body, size):
     def values(n=size, dim=8192.0, sparsity=4.0, epsilon=1.0):
         root = 1.0 if kind == "gaussian" else math.sqrt(sparsity)
         noise = NoiseVector(kind, 8.0 * root / (n * epsilon), dim)
-        terms = projected_error(noise, body=body, clip=1.0, sparsity=sparsity)
+        terms = projected_error(noise, body=body, clip_norm=1.0, sparsity=sparsity)
         return {term.name: term for term in terms}
 
     here = {"n": size, "dim": 8192.0, "sparsity": 4.0, "epsilon": 1.0}
@@ -120,7 +120,9 @@ def facts(n, **more):
 
 def rate(n, kind="gaussian", body="l1_l2", **more):
     scale = (1.0 if kind == "gaussian" else math.sqrt(more.get("sparsity") or 4)) * 8.0 / n
-    return projection_mechanism_rate(facts(n, **more), noise=kind, scale=scale, body=body, clip=1.0)
+    return projection_mechanism_rate(
+        facts(n, **more), noise=kind, scale=scale, body=body, clip_norm=1.0
+    )
 
 
 def test_the_curvature_is_at_most_the_smoothness():
@@ -132,7 +134,7 @@ def test_the_curvature_is_at_most_the_smoothness():
     wide = facts(2048, smoothness=None, strong_convexity=2.0)
     for found in (
         rate(2048, smoothness=None, strong_convexity=2.0),
-        l1_recovery_rate(wide, clip=1.0),
+        l1_recovery_rate(wide, clip_norm=1.0),
     ):
         assert found.upper == math.inf
         assert "no smoothness is declared" in found.theorem
@@ -177,8 +179,8 @@ def test_bad_arguments():
         NoiseVector("cauchy", 1.0, 2)
     noise = NoiseVector("gaussian", 1.0, 2)
     with pytest.raises(ValueError, match="body must be one of none, l2, l1, l1_l2, got 'cube'"):
-        projected_error(noise, body="cube", clip=1.0, sparsity=1)
+        projected_error(noise, body="cube", clip_norm=1.0, sparsity=1)
 
 
 def test_a_recovered_mean_is_promised_what_the_body_allows():
-    assert l1_recovery_rate(facts(64), clip=1.0).upper == rate(2).upper == 2.0
+    assert l1_recovery_rate(facts(64), clip_norm=1.0).upper == rate(2).upper == 2.0

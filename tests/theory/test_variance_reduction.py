@@ -24,7 +24,7 @@ FACTS = ProblemClass(n=10, dim=4, lipschitz=1.0, radius=2.0, smoothness=0.25)
 def variance_reduced_descent(facts, *, step_size, **numbers):
     """The bound, whatever the set allows."""
     rate = variance_reduced_rate(
-        facts, step_rule=StepRule(step_size), output="average", clip=math.inf,
+        facts, step_rule=StepRule(step_size), output="average", clip_norm=math.inf,
         difference_clip=math.inf, **numbers,
     )  # fmt: skip
     return rate.uncapped
@@ -85,7 +85,7 @@ def test_no_risk_on_the_line_exceeds_it_over_all_signs(period, last):
         released = point if last else (total + point) / 9
         risk = np.where(released < kink, fall * (kink - released), rise * (released - kink))
         rate = variance_reduced_rate(
-            facts, steps=8, step_rule=rule, output="last" if last else "average", clip=1.0,
+            facts, steps=8, step_rule=rule, output="last" if last else "average", clip_norm=1.0,
             difference_clip=2.0, **noise,
         )  # fmt: skip
         worst = max(worst, risk.mean() / rate.uncapped)
@@ -100,7 +100,7 @@ def test_the_terms_of_the_rate_add_up_to_the_bound(factor, last):
     best = variance_reduced_step_size(FACTS, last=last, **known)
     assert last is (best < variance_reduced_step_size(FACTS, **known))
     rule = StepRule(factor * best * 40 / 41, decay=1.0) if last else StepRule(factor * best)
-    told = {"clip": 1.0, "difference_clip": 1.0, "output": "last" if last else "average"}
+    told = {"clip_norm": 1.0, "difference_clip": 1.0, "output": "last" if last else "average"}
     rate = variance_reduced_rate(FACTS, step_rule=rule, **told, **known)
     least = FACTS.radius**2 / (41 * best)
     bound = 0.5 * least * (factor + 1.0 / factor)
@@ -117,8 +117,8 @@ def test_the_terms_of_the_rate_move_as_declared():
         eta = variance_reduced_step_size(FACTS, **known)
         rates.append(
             variance_reduced_rate(
-                FACTS, step_rule=StepRule(eta), output="average", clip=1.0, difference_clip=1.0,
-                **known,
+                FACTS, step_rule=StepRule(eta), output="average", clip_norm=1.0,
+                difference_clip=1.0, **known,
             )
         )  # fmt: skip
     for one, other in zip(*(rate.terms for rate in rates), strict=True):

@@ -46,7 +46,7 @@ class CellResult:
     relation: str
     mu: float | None  # of the budget
     quantity: str
-    values: npt.NDArray[np.float64]  # by replicate, or means of groups that share coins
+    values: npt.NDArray[np.float64]  # by replicate, or means of groups that share public randomness
     optimum: float  # F at the reference minimum, which risks are measured from
     gap: float  # the true value lies in [value, value + gap]
     upper: float  # bounds of the rate on the expected value

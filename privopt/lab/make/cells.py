@@ -37,7 +37,7 @@ class Cell:
     replicates: int
     axes: tuple[str, ...]  # and grids that it serves; no part of what it computes
     block: int  # so many replicates run at a time
-    group: int = 1  # so many of them share coins
+    group: int = 1  # so many of them share public randomness
     sparsity: int | None = None
     swept: tuple[str, ...] = ()  # choices that an axis has changed
     search: tuple[tuple[str, tuple[Choice, ...]], ...] = ()  # values that are tried

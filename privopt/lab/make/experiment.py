@@ -184,7 +184,7 @@ class Experiment:
         return block_of(replicates) if "slope" in self.checks else replicates
 
     def group(self, method: Method, profile: str) -> int:
-        """So many of them share coins: one, but for algorithms that have coins."""
+        """So many of them share public randomness: one, but for algorithms that have it."""
         if not method.has_coins:
             return 1
         return group_of(self.replicates[profile], self.block(profile))

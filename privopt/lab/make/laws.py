@@ -66,7 +66,7 @@ def _dp_gd(plan: Plan, loss: RadialLoss) -> float | None:
         and isinstance(mechanism.batches, AllRecords)
         and mechanism.post is None
         and query.gamma is None
-        and query.clip >= loss.curvature * loss.radius
+        and query.clip_norm >= loss.curvature * loss.radius
         and is_plain(method.update)
     )
     steps = int(mechanism.steps)

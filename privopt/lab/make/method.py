@@ -117,7 +117,7 @@ class Method:
     @property
     def has_coins(self) -> bool:
         """Whether the algorithm has public randomness, which groups of replicates share."""
-        return ALGORITHMS[self.algorithm].coins is not None
+        return ALGORITHMS[self.algorithm].public_randomness is not None
 
     def _tried(self, choice: str, values: object) -> tuple[Choice, ...]:
         """The values of a choice that is searched for: at least two, distinct."""

@@ -77,7 +77,7 @@ def block_of(replicates: int) -> int:
 
 
 def group_of(replicates: int, block: int) -> int:
-    """So many replicates share the coins of an algorithm that has any.
+    """So many replicates share public randomness of an algorithm that has any.
 
     As many as leave 16 whole groups in a block, which are what intervals resample.
     """

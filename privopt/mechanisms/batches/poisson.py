@@ -31,7 +31,7 @@ from privopt.mechanisms.batches.batches import (
 )
 from privopt.mechanisms.batches.passes import require_places
 from privopt.privacy import round_up
-from privopt.spec import Budget, Premises, Relation
+from privopt.spec import Assumptions, Budget, Relation
 
 _ARITHMETIC = 2.0**-14  # relative; exceeds the float32 error of an inclusion rate
 _OVERFLOW_SHARE = 1e-3  # fraction of delta that pays for full batches
@@ -60,9 +60,9 @@ class PoissonBatches(FreshBatches):
     batch, which is equally likely for both neighbours, the capacity does not affect the record.
     The rate is accounted ``2^-14`` higher, for the arithmetic of the sampler.
 
-    Neighbours are data sets of at most ``n`` records, a public maximum (``Premises.n``). Beyond it
-    there is no guarantee under ``add_or_remove_one``: removing a record would bring in the ``(n +
-    1)``-th.
+    Neighbours are data sets of at most ``n`` records, a public maximum (``Assumptions.n``). Beyond
+    it there is no guarantee under ``add_or_remove_one``: removing a record would bring in the
+    ``(n + 1)``-th.
 
     Examples
     --------
@@ -152,10 +152,10 @@ class PoissonBatches(FreshBatches):
             )
         return SelfComposedDpEvent(one, step_count(steps))
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: a public maximum of the number of records."""
         del relation
-        return Premises(n=self.most)
+        return Assumptions(n=self.most)
 
 
 def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
@@ -379,11 +379,11 @@ class CyclicPoissonBatches:
             )
         return self.sample.composed(noise_multiplier, -(-step_count(steps) // self.cycle), relation)
 
-    def premises(self, relation: Relation) -> Premises:
+    def assumptions(self, relation: Relation) -> Assumptions:
         """Return the assumptions: fixed blocks of a public maximum size."""
         del relation
         blocks = f"records are in {self.cycle} blocks by their numbers"
-        return Premises(n=self.n, besides=(blocks,))
+        return Assumptions(n=self.n, besides=(blocks,))
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         raise ValueError(

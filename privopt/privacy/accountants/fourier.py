@@ -26,7 +26,7 @@ from privopt.privacy.flatten import bounding_events, combine_bounds
 from privopt.privacy.fourier.search import (
     AtDelta,
     AtEpsilon,
-    Order,
+    NeighbourOrder,
     Parts,
     bounds,
     estimate,
@@ -167,7 +167,7 @@ class Fourier:
             max(0.0, _estimated(orders, AtDelta(delta, infinite))) if delta > infinite else math.inf
         )
 
-    def _attained(self, orders: tuple[Order, ...], delta: float) -> float:
+    def _attained(self, orders: tuple[NeighbourOrder, ...], delta: float) -> float:
         """Return a lower bound from attained pairs, if the dominating pairs give no upper bound."""
         lower = 0.0
         for parts in (order.attained for order in orders if order.attained is not None):
@@ -175,35 +175,35 @@ class Fourier:
             if delta < infinite * (1.0 - _ROUNDING):
                 return math.inf
             if self.two_sided and delta > infinite * (1.0 + _ROUNDING):
-                attained_order = (Order(parts, parts),)
+                attained_order = (NeighbourOrder(parts, parts),)
                 lower = max(lower, self._interval(attained_order, AtDelta(delta, infinite)).lower)
         return lower
 
-    def _may_be_zero(self, orders: tuple[Order, ...], delta: float) -> bool:
+    def _may_be_zero(self, orders: tuple[NeighbourOrder, ...], delta: float) -> bool:
         """Return True if ``delta`` may exceed the total variation distance.
 
         The criterion is a lower end of zero or, without lower ends, an estimate.
         """
         return self.two_sided or _estimated(orders, AtEpsilon(0.0)) <= 2.0 * delta
 
-    def _interval(self, orders: tuple[Order, ...], query: AtDelta | AtEpsilon) -> Interval:
+    def _interval(self, orders: tuple[NeighbourOrder, ...], query: AtDelta | AtEpsilon) -> Interval:
         return _bounded(orders, query, self.accuracy, self.two_sided)
 
 
 @lru_cache(maxsize=1024)
 def _bounded(
-    orders: tuple[Order, ...], query: AtDelta | AtEpsilon, accuracy: float, two_sided: bool
+    orders: tuple[NeighbourOrder, ...], query: AtDelta | AtEpsilon, accuracy: float, two_sided: bool
 ) -> Interval:
     """Return cached bounds, which are shared by plans with the same noise."""
     return Interval(*bounds(orders, query, accuracy, two_sided))
 
 
 @lru_cache(maxsize=1024)
-def _estimated(orders: tuple[Order, ...], query: AtDelta | AtEpsilon) -> float:
+def _estimated(orders: tuple[NeighbourOrder, ...], query: AtDelta | AtEpsilon) -> float:
     return estimate(orders, query)
 
 
-def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
+def _orders(event: dp.DpEvent, relation: Relation) -> tuple[NeighbourOrder, ...]:
     """Return the composition with a record removed and, if different, with a record added."""
     removed: Counter[Pair] = Counter()
     added: Counter[Pair] = Counter()
@@ -220,13 +220,13 @@ def _orders(event: dp.DpEvent, relation: Relation) -> tuple[Order, ...]:
     return tuple(_order(parts) for parts in ((removed,) if same else (removed, added)))
 
 
-def _order(parts: Counter[Pair]) -> Order:
+def _order(parts: Counter[Pair]) -> NeighbourOrder:
     dominating = _merged(parts.items(), 1.0 + _LAST_PLACES)
     attained = [(pair.attained, count) for pair, count in parts.items()]
     available = [(pair, count) for pair, count in attained if pair is not None]
     if len(available) < len(attained):
-        return Order(dominating, None)
-    return Order(dominating, _merged(available, 1.0 - _LAST_PLACES))
+        return NeighbourOrder(dominating, None)
+    return NeighbourOrder(dominating, _merged(available, 1.0 - _LAST_PLACES))
 
 
 def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
@@ -245,7 +245,7 @@ def _merged(parts: Iterable[tuple[Pair, int]], rounding: float) -> Parts:
     return tuple(sorted(bag.items(), key=repr))
 
 
-def _largest_loss(orders: tuple[Order, ...]) -> Interval:
+def _largest_loss(orders: tuple[NeighbourOrder, ...]) -> Interval:
     """Return bounds of the essential supremum of the composed loss, in the worse order."""
     attained = (largest_loss(order.attained or ()) for order in orders)
     dominating = (largest_loss(order.dominating) for order in orders)

@@ -184,7 +184,7 @@ def single_release_curve(pair: Pair, epsilons: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Order:
+class NeighbourOrder:
     """A composition in one order of neighbours: dominating pairs and attained pairs.
 
     ``attained`` is ``None`` if no lower bound is known. It is often equal to ``dominating``.
@@ -202,13 +202,13 @@ def infinite_mass(parts: Parts) -> float:
     return -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses))
 
 
-def estimate(orders: Sequence[Order], query: Query) -> float:
+def estimate(orders: Sequence[NeighbourOrder], query: Query) -> float:
     """Return the saddle-point approximation, typically within a few percent."""
     return max(_Search(order.dominating, query, 1e-2).estimate for order in orders)
 
 
 def bounds(
-    orders: Sequence[Order], query: Query, accuracy: float, two_sided: bool
+    orders: Sequence[NeighbourOrder], query: Query, accuracy: float, two_sided: bool
 ) -> tuple[float, float, str]:
     """Return bounds of the largest result of all orders, and the reason if they are not close.
 
@@ -238,7 +238,7 @@ def bounds(
     return min(lower, upper), upper, reason if two_sided else ""
 
 
-def _bound_order(search: _Search, order: Order) -> tuple[float, float, str]:
+def _bound_order(search: _Search, order: NeighbourOrder) -> tuple[float, float, str]:
     """Return bounds for one order, and the reason if they are not as close as requested."""
     if order.attained == order.dominating:
         lower, upper = search.bound_both_sides()
@@ -249,7 +249,7 @@ def _bound_order(search: _Search, order: Order) -> tuple[float, float, str]:
     return lower, upper, "" if search.is_close(lower, upper) else _UNATTAINED
 
 
-def _single(order: Order, query: Query) -> tuple[float, float]:
+def _single(order: NeighbourOrder, query: Query) -> tuple[float, float]:
     """Return bounds for a single release, or trivial bounds for several."""
     if sum(count for _, count in order.dominating) > 1:
         return 0.0, query.worst
@@ -257,7 +257,7 @@ def _single(order: Order, query: Query) -> tuple[float, float]:
     return min(_attained(order, query), upper), upper
 
 
-def _attained(order: Order, query: Query) -> float:
+def _attained(order: NeighbourOrder, query: Query) -> float:
     """Return the largest lower bound of one release among the first few kinds."""
     parts = order.attained or ()
     return max(
@@ -265,7 +265,7 @@ def _attained(order: Order, query: Query) -> float:
     )
 
 
-def upper_curve(orders: Sequence[Order], epsilons: Array, accuracy: float) -> Array:
+def upper_curve(orders: Sequence[NeighbourOrder], epsilons: Array, accuracy: float) -> Array:
     """Return upper bounds of the largest delta of all orders, at all increasing epsilons.
 
     They have a relative ``accuracy`` in the bulk, and an absolute one of 1e-13 in the tails. A

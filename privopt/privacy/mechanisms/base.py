@@ -75,7 +75,7 @@ class Shift(NamedTuple):
         return self.times * (Fraction(self.multiple) / Fraction(self.noise)) ** 2
 
 
-class Loss(NamedTuple):
+class LargestLoss(NamedTuple):
     """The largest loss of a release, and the probability of its most typical outcomes.
 
     Attributes
@@ -147,7 +147,7 @@ class Release:
         """Return the Gaussian releases that are exactly equivalent for the worst data."""
         return None
 
-    def loss(self, relation: Relation) -> Loss | None:
+    def loss(self, relation: Relation) -> LargestLoss | None:
         """Return the largest privacy loss of a pure release."""
         return None
 

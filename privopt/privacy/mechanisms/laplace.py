@@ -16,7 +16,7 @@ from privopt.privacy.mechanisms.base import (
     UP,
     Concentration,
     Curve,
-    Loss,
+    LargestLoss,
     Release,
     round_up_cost,
 )
@@ -42,14 +42,16 @@ class Laplace(Release, event=dp.LaplaceDpEvent, parameters=("noise_multiplier",)
     noise: float
     additive = True
 
-    def loss(self, relation: Relation) -> Loss:
+    def loss(self, relation: Relation) -> LargestLoss:
         # m / b; with probability 1/2 the noise is on the side of the true value
         if math.isinf(self.noise):
-            return Loss(0.0, 0.0, 0.5)
+            return LargestLoss(0.0, 0.0, 0.5)
         if self.noise == 0.0:
-            return Loss(math.inf, math.inf, 1.0)
+            return LargestLoss(math.inf, math.inf, 1.0)
         most = Fraction(relation.multiple) / Fraction(self.noise)
-        return Loss(most, min(relation.multiple / self.noise, math.nextafter(math.inf, 0.0)), 0.5)
+        return LargestLoss(
+            most, min(relation.multiple / self.noise, math.nextafter(math.inf, 0.0)), 0.5
+        )
 
     def pair(self, relation: Relation) -> Pair | None:
         mu = relation.multiple / self.noise if self.noise > 0.0 else math.inf

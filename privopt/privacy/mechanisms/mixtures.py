@@ -25,7 +25,7 @@ from privopt.privacy.mechanisms.base import (
     Concentration,
     Cost,
     Curve,
-    Loss,
+    LargestLoss,
     Release,
     all_or_none,
     collect,
@@ -58,14 +58,14 @@ _MIN_SHIFT = 1e-12  # smaller shifts are below the resolution of a mesh
 
 
 @dataclass(frozen=True)
-class Mixture(Release, event=MixtureOfGaussiansDpEvent):
+class GaussianMixture(Release, event=MixtureOfGaussiansDpEvent):
     """Gaussian noise for records with a norm of public law."""
 
     event: MixtureOfGaussiansDpEvent
     law: Norms
 
     @classmethod
-    def read(cls, event: MixtureOfGaussiansDpEvent) -> Mixture | None:
+    def read(cls, event: MixtureOfGaussiansDpEvent) -> GaussianMixture | None:
         law = norm_distribution(event.sensitivities, event.sampling_probs)
         return cls(event, law) if law is not None and is_noise(event.standard_deviation) else None
 
@@ -278,7 +278,7 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
 
         return Concentration(largest(lambda each: each.rho), largest(lambda each: each.xi))
 
-    def loss(self, relation: Relation) -> Loss | None:
+    def loss(self, relation: Relation) -> LargestLoss | None:
         sides = all_or_none(compose_losses(each, relation) for each in self.events)
         if sides is None:
             return None
@@ -286,7 +286,7 @@ class PublicMixture(Release, event=PublicMixtureDpEvent):
             zip(sides, self.weights, strict=True), key=lambda each: each[0][0].lower
         )
         typical = share * math.exp(log_typical) * (1.0 - _ROUNDING)
-        return Loss(max(side.upper for side, _ in sides), worst.lower, typical)
+        return LargestLoss(max(side.upper for side, _ in sides), worst.lower, typical)
 
 
 def _reveals(event: dp.DpEvent) -> bool:

@@ -23,7 +23,7 @@ from privopt.privacy.mechanisms.base import (
     UP,
     Concentration,
     Curve,
-    Loss,
+    LargestLoss,
     Release,
     pure_pair,
 )
@@ -51,10 +51,10 @@ class Concentrated(Release, event=dp.ZCDpEvent, parameters=("rho", "xi")):
     xi: float
     neutral = True
 
-    def loss(self, relation: Relation) -> Loss | None:
+    def loss(self, relation: Relation) -> LargestLoss | None:
         if self.rho > 0.0:
             return None
-        return Loss(self.xi, self.xi, 1.0 / (1.0 + math.exp(-self.xi)))
+        return LargestLoss(self.xi, self.xi, 1.0 / (1.0 + math.exp(-self.xi)))
 
     def pair(self, relation: Relation) -> Pair | None:
         return None if self.rho > 0.0 else pure_pair(self.xi)
@@ -85,12 +85,12 @@ class NoRelease(Release, event=dp.NoOpDpEvent):
 
     neutral = True
 
-    def loss(self, relation: Relation) -> Loss:
-        return Loss(0.0)
+    def loss(self, relation: Relation) -> LargestLoss:
+        return LargestLoss(0.0)
 
 
 @dataclass(frozen=True)
-class NonPrivate(Release, event=dp.NonPrivateDpEvent):
+class NonPrivateRelease(Release, event=dp.NonPrivateDpEvent):
     """A release that reveals everything."""
 
     neutral = True
@@ -142,11 +142,11 @@ class RandomisedResponse(Release, event=dp.RandomizedResponseDpEvent):
         valid = is_rate(noise) and is_count(buckets) and buckets >= 2
         return cls(float(noise), int(buckets)) if valid else None
 
-    def loss(self, relation: Relation) -> Loss:
+    def loss(self, relation: Relation) -> LargestLoss:
         # ln(1 + (1 - p) k / p), of the true bucket
         loss = response_loss(self.noise, self.buckets)
         typical = (1.0 - self.noise) + self.noise / self.buckets
-        return Loss(loss * (1.0 + 2.0**-50), loss, typical)
+        return LargestLoss(loss * (1.0 + 2.0**-50), loss, typical)
 
     def pair(self, relation: Relation) -> Pair:
         if self.buckets == 2 and MIN_DISTANCE < self.noise < 1.0:
@@ -205,10 +205,10 @@ class BoundedRange(Release, event=BoundedRangeDpEvent, parameters=("epsilon",)):
     span: float
     neutral = True
 
-    def loss(self, relation: Relation) -> Loss:
+    def loss(self, relation: Relation) -> LargestLoss:
         # At most the span; two outcomes with the losses +-span / 2 have half of it
         half = 0.5 * self.span
-        return Loss(self.span, half, 1.0 / (1.0 + math.exp(-half)))
+        return LargestLoss(self.span, half, 1.0 / (1.0 + math.exp(-half)))
 
     def pair(self, relation: Relation) -> Pair:
         if self.span > MAX_DISTANCE:

@@ -24,7 +24,7 @@ from scipy.special import gammaln
 from privopt.arguments import checked, shown
 from privopt.privacy.mechanisms.base import (
     Curve,
-    Loss,
+    LargestLoss,
     Release,
     compose_losses,
     renyi_curve,
@@ -253,13 +253,13 @@ class Selected(Release, event=RepeatAndSelectDpEvent):
             return cls(event.event, Repetitions(event.mean, event.shape))
         return None
 
-    def loss(self, relation: Relation) -> Loss | None:
+    def loss(self, relation: Relation) -> LargestLoss | None:
         # selection_epsilon of one run, known from above alone
         run = compose_losses(self.inner, relation)
         if run is None or math.isinf(self.repetitions.shape):
             return None
         most = run[0].upper
-        return Loss(selection_epsilon(most, self.repetitions) if most < math.inf else most)
+        return LargestLoss(selection_epsilon(most, self.repetitions) if most < math.inf else most)
 
     def orders(self) -> tuple[float, ...]:
         return renyi_orders(self.inner)
