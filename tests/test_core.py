@@ -512,7 +512,7 @@ def test_a_plan_prints_one_screen():
         "n = 20, dim = 3, lipschitz = 1, radius = 2, smoothness = 0.25",
         "at delta 1e-05 under replace_one",
         "mechanism.scale = ",
-        "clip = 1, steps = 50, step_size = ",
+        "clip_norm = 1, steps = 50, step_size = ",
         "E F(w) - F* <= ",
         "noise leading, sqrt(d T) sigma >= 25 H R, at fixed steps",
         "F(c) - F* <= L R = 2",

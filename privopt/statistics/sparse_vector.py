@@ -29,7 +29,7 @@ class SparseVectorState(NamedTuple):
 
     ``remaining`` is the public number of large answers that may follow. ``threshold_noise``, of
     scale 1, and ``key``, from which all further noise is drawn, are secret. Use each state once and
-    continue with the state that ``update`` returns: two queries with the same noise are not private.
+    continue with the state that ``update`` returns: two queries with one noise are not private.
     """
 
     key: Array
