@@ -13,12 +13,12 @@ import jax.numpy as jnp
 from jax import Array
 from timing import interleaved, ratio
 
-from privopt import draws
+from privopt import random
 
 LAWS: dict[str, tuple[Callable, Callable]] = {
-    "normal": (draws.normal, jax.random.normal),
-    "laplace": (draws.laplace, jax.random.laplace),
-    "gumbel": (draws.gumbel, partial(jax.random.gumbel, mode="high")),
+    "normal": (random.normal, jax.random.normal),
+    "laplace": (random.laplace, jax.random.laplace),
+    "gumbel": (random.gumbel, partial(jax.random.gumbel, mode="high")),
 }
 SIZES = (20, 100, 1_000, 100_000)
 NUMBERS = 1_000_000  # of a call, about; and no more than 20,000 draws

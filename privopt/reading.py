@@ -18,8 +18,8 @@ from privopt.core.fitting import check_problem
 from privopt.core.parameters import plan_digest
 from privopt.core.stepping import check_state, check_steps, count_steps, planned_rows
 from privopt.problems import Problem
+from privopt.random import as_key
 from privopt.records import as_array
-from privopt.streams import as_key
 
 __all__ = ["run_stream"]
 

@@ -18,8 +18,8 @@ from privopt.core import Plan, run, run_many
 from privopt.core.parameters import scaled
 from privopt.core.replicates import run_all
 from privopt.problems import Problem
+from privopt.random import as_key
 from privopt.spec import Budget
-from privopt.streams import as_key
 
 __all__ = ["Check", "Report", "check_algorithm"]
 

@@ -24,9 +24,9 @@ from privopt.core.parameters import Mechanism, Parameters, scaled
 from privopt.mechanisms import ClippedGradient
 from privopt.mechanisms.best_of_runs import PointScore
 from privopt.privacy import calibrate
+from privopt.random import stream
 from privopt.spec import Assumptions, Budget, ProblemClass, Relation
 from privopt.statistics import ExponentialMechanism
-from privopt.streams import stream
 from privopt.theory import Exponents, Quantity, Rate, Term, no_rate
 
 __all__ = ["tuned"]

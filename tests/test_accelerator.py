@@ -16,7 +16,7 @@ import scipy.sparse
 from builders import CHOICES, DIM, N, classification, operations
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.convex import (
     EmpiricalRisk,
     L1L2Ball,
@@ -238,7 +238,7 @@ def test_an_accelerator_draws_and_searches_the_same(request):
         for platform in ("cpu", "cuda", "tpu")
     }
     assert loops["cuda"] == loops["tpu"] < loops["cpu"]
-    draw = draws.normal.__wrapped__
+    draw = random.normal.__wrapped__
     drawn, found = draw(key, (7,), np.float32), jax.vmap(ball.project)(rows)
     request.getfixturevalue("at_once")
     np.testing.assert_array_equal(draw(key, (7,), np.float32), drawn)

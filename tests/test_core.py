@@ -15,7 +15,7 @@ import pytest
 from dp_accounting import NonPrivateDpEvent
 
 import privopt
-from privopt import core, draws, problems
+from privopt import core, problems, random
 from privopt.convex import last_iterate
 from privopt.core import Algorithm, Execution, Plan, Run, replicates
 from privopt.core.parameters import device_numbers
@@ -197,7 +197,7 @@ def test_the_first_stream_is_the_key_itself():
     np.testing.assert_array_equal(common[0], common[2])
 
 
-DRAWS = [(draws, name) for name in ("normal", "laplace", "exponential", "gumbel")]
+DRAWS = [(random, name) for name in ("normal", "laplace", "exponential", "gumbel")]
 DRAWS += [(jax.random, name) for name in ("bits", "uniform", "randint", "permutation")]
 STOCHASTIC = [
     ("dp_sgd", "zero_out", {"steps": 4, "batch_size": 7, "sampler": "shuffled"}),

@@ -16,7 +16,7 @@ from refusals import refused
 import privopt
 from privopt import problems
 from privopt.core import Algorithm, Execution, Plan, Run, replicates
-from privopt.streams import stream
+from privopt.random import stream
 
 N, DIM = 20, 3
 CLASS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)

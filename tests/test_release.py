@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import privopt
-from privopt import algorithms, core, draws, mechanisms, problems, statistics
+from privopt import algorithms, core, mechanisms, problems, random, statistics
 from privopt.release import Released, Replay, Tape, release
 
 N, DIM = 12, 3  # few records are few steps of what runs through them once
@@ -179,7 +179,7 @@ def test_every_random_value_of_a_mechanism_is_recorded(monkeypatch):
 
         with monkeypatch.context() as patched:
             for law in ("normal", "laplace"):
-                patched.setattr(draws, law, partial(counted, draw=getattr(draws, law)))
+                patched.setattr(random, law, partial(counted, draw=getattr(random, law)))
             planned = plan(name)
             where = problem()
             if "mean" in planned.requires:

@@ -30,7 +30,7 @@ HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
 SHELL = "rich typer"
 ENGINES = "dask distributed submitit"
-ROOTS = "arguments draws streams release"
+ROOTS = "arguments random release"
 GROUND = f"{ROOTS} spec convex records"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
@@ -69,10 +69,9 @@ ROOMS = {
     "convex":     Room(3, ROOTS, DEVICE),
     "spec":       Room(3, "arguments", ""),
     "bibliography": Room(3, "arguments", ""),
-    "draws":      Room(2, "arguments streams", "jax numpy"),
     "release":    Room(1, "arguments", "jax numpy"),
     "shipped":    Room(0, "", ""),
-    "streams":    Room(1, "arguments", "jax numpy"),
+    "random":     Room(1, "arguments", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }
 # fmt: on

@@ -11,7 +11,7 @@ from scipy import special, stats
 
 import privopt
 from privopt.core.parameters import scaled
-from privopt.streams import stream
+from privopt.random import stream
 from privopt.tuning import candidates_of, tuned
 
 N, DIM = 60, 3

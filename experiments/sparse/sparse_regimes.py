@@ -48,7 +48,7 @@ def setting(noise, dim, n):
     )
     delta = DELTA if noise == "gaussian" else 0.0
     budget = privopt.Budget(epsilon=EPSILON, delta=delta, relation="replace_one")
-    return theory.Setting(problem_class=facts, budget=budget, mu=MU)
+    return theory.LawSetting(problem_class=facts, budget=budget, mu=MU)
 
 
 def law(noise, body="projection_mechanism"):

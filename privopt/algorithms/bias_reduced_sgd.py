@@ -34,8 +34,8 @@ from privopt.core import Algorithm, Execution, Plan, Run, Steps, planner, whole
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient
 from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.mechanisms.means import body_of
+from privopt.random import stream
 from privopt.spec import Budget, ProblemClass, Relation
-from privopt.streams import stream
 from privopt.theory import (
     GIVEN_STEPS,
     BiasedMoments,

@@ -17,9 +17,9 @@ from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, CompressedMean, ProjectedMean
 from privopt.privacy.calibration import CALIBRATIONS
+from privopt.random import stream
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass
-from privopt.streams import stream
 from privopt.theory import Rate, l1_recovery_rate
 
 _MIN_MEASUREMENTS = 8

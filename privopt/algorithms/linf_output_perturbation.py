@@ -29,8 +29,8 @@ from privopt.mechanisms import (
     published_laplace_scale,
 )
 from privopt.mechanisms.additive import classic_gaussian_scale
+from privopt.random import stream
 from privopt.spec import Budget, ProblemClass
-from privopt.streams import stream
 from privopt.theory import (
     BalancedMinimiser,
     Exponents,

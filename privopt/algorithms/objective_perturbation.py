@@ -29,8 +29,8 @@ from privopt.mechanisms.objective_perturbation import (
     PerturbedMinimiser,
 )
 from privopt.privacy import Fourier, calibrate, round_up
+from privopt.random import stream
 from privopt.spec import Budget, ProblemClass, Relation
-from privopt.streams import stream
 from privopt.theory import (
     Rate,
     no_rate,

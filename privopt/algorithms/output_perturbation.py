@@ -27,8 +27,8 @@ from privopt.mechanisms import (
     NormLaplaceMechanism,
     RegularisedMinimiser,
 )
+from privopt.random import stream
 from privopt.spec import Budget, ProblemClass, Relation
-from privopt.streams import stream
 from privopt.theory import (
     Rate,
     no_rate,

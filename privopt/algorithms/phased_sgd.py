@@ -12,7 +12,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from privopt import convex, draws
+from privopt import convex, random
 from privopt.algorithms.shared import OneShotParams, require_delta
 from privopt.arguments import positive_number
 from privopt.convex import Average, EmpiricalRisk, FirstOrder, Iteration, StepSizes, Update
@@ -20,9 +20,9 @@ from privopt.core import Algorithm, Execution, Plan, Run, Steps, planner, whole
 from privopt.mechanisms import GaussianMechanism, OnePass
 from privopt.mechanisms.batches.batches import present
 from privopt.privacy import gaussian_mu
+from privopt.random import stream
 from privopt.release import Pytree
 from privopt.spec import Budget, ProblemClass, Relation
-from privopt.streams import stream
 from privopt.theory import (
     Quantity,
     Rate,
@@ -155,7 +155,7 @@ def steps(
     del execution  # a step reads one record
     mechanism, constraint = params.mechanism, objective.constraint
     query, noise_key = mechanism.query, stream(key, "noise")
-    answers = query.oracle(objective, draws.order(stream(key, "batches"), static.n))
+    answers = query.oracle(objective, random.order(stream(key, "batches"), static.n))
     sizes = phase_sizes(static.n)
     lengths, firsts = jnp.array(sizes), jnp.cumsum(jnp.array((0, *sizes)))[:-1]
     shrinks = jnp.array([4.0**-i for i in range(len(sizes))], objective.dtype)
@@ -198,7 +198,7 @@ def rows(
 ) -> tuple[Array, Array]:
     """Return index and mask of the single record of step ``t``."""
     del params
-    order = draws.order(stream(key, "batches"), static.n)
+    order = random.order(stream(key, "batches"), static.n)
     return present(jax.lax.dynamic_slice(order, (t,), (1,)), records)
 
 

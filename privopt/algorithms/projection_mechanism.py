@@ -14,8 +14,8 @@ from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMean, GaussianMechanism, ProjectedMean
 from privopt.mechanisms.means import body_of
+from privopt.random import stream
 from privopt.spec import Budget, ProblemClass
-from privopt.streams import stream
 from privopt.theory import Body, Rate, no_rate, projection_mechanism_rate
 
 

@@ -14,8 +14,8 @@ from privopt.convex import EmpiricalRisk
 from privopt.convex.quadratic import FLATTEST, eigenbasis, minimise_quadratic
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import ClippedMoments, GaussianMechanism, NormLaplaceMechanism
+from privopt.random import stream
 from privopt.spec import Budget, ProblemClass
-from privopt.streams import stream
 from privopt.theory import Rate, no_rate, sufficient_statistics_rate, sufficient_statistics_weight
 
 Mechanism = GaussianMechanism[ClippedMoments] | NormLaplaceMechanism[ClippedMoments]

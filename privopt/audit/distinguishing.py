@@ -18,8 +18,8 @@ from privopt.arguments import answering, described, instance, positive_integer
 from privopt.audit.rules import LEAST_RUNS, check_failure, check_samples
 from privopt.audit.scores import SCORES, FloatArray, Score
 from privopt.privacy import Guarantee
+from privopt.random import as_key
 from privopt.statistics import clopper_pearson
-from privopt.streams import as_key
 
 _SHARES = ndtr(np.linspace(-3.3, 3.3, 200))  # of the scores below a threshold
 _FORGOTTEN = 0.95  # share of the runs whose noise is omitted in the second defect

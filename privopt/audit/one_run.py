@@ -21,8 +21,8 @@ from privopt.audit.pairs import attackable, choices_of, class_of
 from privopt.audit.rules import check_failure
 from privopt.core import run
 from privopt.privacy.numbers import check_count, check_delta
+from privopt.random import as_key
 from privopt.spec import Budget, Relation
-from privopt.streams import as_key
 
 _ENDS = (0.0, *(2.0**power for power in range(-10, 8)))  # of intervals that are searched
 

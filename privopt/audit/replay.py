@@ -12,8 +12,8 @@ from jax import Array
 from privopt.arguments import instance
 from privopt.audit.pairs import Pair
 from privopt.core import Plan, Run, run
+from privopt.random import as_key
 from privopt.release import Pytree, Released, Replay, Tape
-from privopt.streams import as_key
 
 _COVERED = ("answer", "selection")  # by the guarantee; batches and noise are only compared
 

@@ -26,8 +26,8 @@ from privopt.lab.make.records import read_provenance
 from privopt.lab.make.resume import Progress, print_notes
 from privopt.lab.make.run import run
 from privopt.problems import Family, Problem
+from privopt.random import as_key
 from privopt.spec import Budget
-from privopt.streams import as_key
 
 MAX_STEPS = 1000
 """Of a default plan: those that ask for more are held to it, and told."""

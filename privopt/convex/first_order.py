@@ -38,8 +38,8 @@ from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.sets import ConstraintSet, WholeSpace
 from privopt.convex.updates import StepSizes, Update
 from privopt.convex.vectors import Number, norm
+from privopt.random import stream
 from privopt.release import Pytree
-from privopt.streams import stream
 
 
 class Oracle:

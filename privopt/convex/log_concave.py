@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from privopt import draws
+from privopt import random
 from privopt.arguments import checked
 from privopt.convex.sets import ConstraintSet, WholeSpace
 from privopt.convex.solver import ROUND_OFF
@@ -127,9 +127,9 @@ def sample_log_concave(
 
     def attempt(trial: _Trial) -> _Trial:
         keys = jax.random.split(jax.random.fold_in(key, trial.proposals), 3)
-        normals = draws.normal(keys[0], (dim + 2,), start.dtype)
+        normals = random.normal(keys[0], (dim + 2,), start.dtype)
         uniforms = jax.random.uniform(keys[1], (2,), start.dtype)
-        exponentials = draws.exponential(keys[2], (dim + 1,), start.dtype)
+        exponentials = random.exponential(keys[2], (dim + 1,), start.dtype)
         point, gauge = _propose(normals, uniforms, exponentials[1:], ellipsoid, inverse)
         member = constraint.contains(point, 0.0)
         value, _ = potential(jnp.where(member, point, ellipsoid.anchor))

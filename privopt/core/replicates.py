@@ -18,8 +18,8 @@ from jax.typing import ArrayLike
 from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
 from privopt.core.runs import Execution, Run, Source
+from privopt.random import stream
 from privopt.release import Pytree
-from privopt.streams import stream
 
 MOST_BYTES = 2**30  # largest array of a program for many keys, unless a chunk is given
 

@@ -22,7 +22,7 @@ from privopt.core.parameters import Parameters, device_numbers, padded_alike
 from privopt.core.plan import Plan
 from privopt.core.replicates import run_chunks
 from privopt.core.runs import Execution, Run
-from privopt.streams import as_key
+from privopt.random import as_key
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
         Must have the plan's ``n`` and ``dim``, and constants no larger than the plan's. Under
         ``add_or_remove_one``, ``n`` may be any number up to ``plan.assumptions.n``.
     key : Array
-        Typed key, ``jax.random.key(seed)``, see :func:`privopt.streams.as_key`: the source of all
+        Typed key, ``jax.random.key(seed)``, see :func:`privopt.random.as_key`: the source of all
         randomness, including the records of a population. Keep it secret.
     stream : int
         Index of the noise stream, from 0 to ``2^31 - 1``. Streams of one key are independent. The

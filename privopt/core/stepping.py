@@ -22,10 +22,10 @@ from privopt.core.plan import Algorithm, Plan
 from privopt.core.replicates import cast_back, run_arguments
 from privopt.core.running import check_stream, in_shape, precision, precision_dtype
 from privopt.core.runs import Execution, Run, Source, Steps
+from privopt.random import as_key
 from privopt.records import prepare
 from privopt.release import Pytree
 from privopt.spec import ProblemClass
-from privopt.streams import as_key
 
 
 @pytree_dataclass

@@ -15,7 +15,7 @@ from jax import Array
 
 from privopt.core import Plan
 from privopt.privacy import Guarantee
-from privopt.streams import as_key, stream
+from privopt.random import as_key, stream
 
 
 class SpendableKey:

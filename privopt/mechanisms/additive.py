@@ -14,7 +14,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
-from privopt import draws
+from privopt import random
 from privopt.arguments import answering, check_fields, shown
 from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.queries import BoundedQuery, L1BoundedQuery
@@ -90,7 +90,7 @@ class GaussianNoise(_AdditiveNoise[Query]):
 
     @staticmethod
     def _sample(key: Array, dim: int, dtype: DTypeLike) -> Array:
-        return draws.normal(key, (dim,), dtype)
+        return random.normal(key, (dim,), dtype)
 
 
 class NormLaplaceNoise(_AdditiveNoise[Query]):
@@ -111,7 +111,7 @@ class NormLaplaceNoise(_AdditiveNoise[Query]):
 
     @staticmethod
     def _sample(key: Array, dim: int, dtype: DTypeLike) -> Array:
-        return draws.norm_laplace(key, dim, dtype)
+        return random.norm_laplace(key, dim, dtype)
 
 
 class GaussianMechanism(GaussianNoise[Query]):
@@ -205,7 +205,7 @@ class LaplaceMechanism(_AdditiveNoise[Query]):
 
     @staticmethod
     def _sample(key: Array, dim: int, dtype: DTypeLike) -> Array:
-        return draws.laplace(key, (dim,), dtype)
+        return random.laplace(key, (dim,), dtype)
 
 
 class NormLaplaceMechanism(NormLaplaceNoise[Query]):

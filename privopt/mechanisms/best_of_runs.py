@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent
 from jax import Array
 
-from privopt import draws
+from privopt import random
 from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
@@ -154,7 +154,7 @@ class BestOfRuns:
     def scored(self, terms: tuple[Array, Array], key: Array) -> Array:
         """Return the noisy score, with noise from child 0 of the key, plus the public term."""
         value, public_term = terms
-        noise = draws.normal(jax.random.fold_in(key, 0), (1,), value.dtype)[0]
+        noise = random.normal(jax.random.fold_in(key, 0), (1,), value.dtype)[0]
         return release("answer", value + release("noise", self.scale * noise)) + public_term
 
     def is_last(self, key: Array) -> Array:

@@ -38,9 +38,9 @@ from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import PublicMixtureDpEvent, approximate_event, calibrate, round_up
+from privopt.random import stream
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
-from privopt.streams import stream
 
 _NAME = "gradients of reduced bias"
 _UNITS = 10**9  # shares of a limit

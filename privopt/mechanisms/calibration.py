@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from privopt.arguments import described, instance, shown
-from privopt.draws import end_cost
 from privopt.privacy import round_down
+from privopt.random import end_cost
 from privopt.spec import Budget, Relation
 
 
@@ -29,7 +29,7 @@ def drawable(budget: Budget, numbers: float = 2.0**40) -> Budget:
     """Reduce ``budget`` by the cost of the truncated noise tails.
 
     With ``numbers`` sampled numbers in a run, the truncation costs ``e^epsilon`` times its
-    probability (:func:`privopt.draws.end_cost`), which is subtracted from ``delta``. If the cost
+    probability (:func:`privopt.random.end_cost`), which is subtracted from ``delta``. If the cost
     exceeds a quarter of ``delta``, ``epsilon`` is lowered until the cost is a quarter. With
     ``delta = 0`` the budget is unchanged, and the guarantee fails with the probability of the
     truncation. ValueError if ``delta`` is positive and at most the cost at every ``epsilon``.

@@ -12,7 +12,7 @@ from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from jax import Array
 from numpy.typing import NDArray
 
-from privopt import draws
+from privopt import random
 from privopt.arguments import count, instance, member, positive_number, shown
 from privopt.convex import (
     ConstraintSet,
@@ -361,7 +361,7 @@ class CompressedMean:
         """Return ``A`` of a run, ``d = dim``: sampled, or given."""
         if self.matrix is not None:
             return jnp.asarray(self.matrix)
-        sample = draws.normal(key, (self.measurements, dim), jnp.float64)
+        sample = random.normal(key, (self.measurements, dim), jnp.float64)
         return sample / math.sqrt(self.measurements)
 
     def measure(self, key: Array, matrix: Array, mean: Array) -> Array:

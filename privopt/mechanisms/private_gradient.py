@@ -20,9 +20,9 @@ from privopt.mechanisms.clipping import MICROBATCH
 from privopt.mechanisms.noise import IndependentNoise, Noise, noise_of
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import calibrate, gaussian_noise_multiplier, round_down, round_up
+from privopt.random import stream
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
-from privopt.streams import stream
 
 _Batch: TypeAlias = tuple[Array, Array]
 

@@ -19,7 +19,7 @@ from jax import Array
 from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, ndtri
 
-from privopt import draws
+from privopt import random
 from privopt.arguments import checked, count, positive_number, real, shown
 from privopt.privacy import gaussian_mu
 from privopt.privacy.numbers import real_array
@@ -110,7 +110,7 @@ def noisy_votes(
     classes, sigma = jax.eval_shape(scores, x).size, jnp.asarray(sigma, x.dtype)
 
     def vote(number: Array) -> Array:
-        noise = draws.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
+        noise = random.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
         values = scores(x + sigma * noise)
         return jnp.where(jnp.isnan(values).any(), classes, jnp.argmax(values))
 

@@ -17,16 +17,16 @@ from dp_accounting import DpEvent
 from jax import Array
 from jax.typing import DTypeLike
 
-from privopt import draws
+from privopt import random
 from privopt.arguments import check_fields, positive_number, shown
 from privopt.mechanisms.calibration import check_calibration, drawable, require_public_size
 from privopt.mechanisms.round_off import two_sum
 from privopt.privacy import approximate_event, round_down, round_up
+from privopt.random import as_key
 from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.queries import Bounds, countable, numbers
 from privopt.statistics.selection import pure_release, resolvable
-from privopt.streams import as_key
 
 _MARGIN = 1.0 + 2.0**-40  # relative error of a few elementary functions
 _SLACK = 2.0**-18  # change of ``ln S_beta`` beyond ``beta`` due to round-off
@@ -120,7 +120,7 @@ class SmoothLaplaceMechanism(NamedTuple):
         """Return the noisy answer, shape ``()``, in the floating dtype of ``records``."""
         spread = self.query.smooth_sensitivity(records, self.smoothness)
         answer = self.query.answer(records)
-        noise = release("noise", draws.laplace(key, (), answer.dtype))
+        noise = release("noise", random.laplace(key, (), answer.dtype))
         return release("answer", answer + self.scale * spread * noise)
 
 
@@ -214,8 +214,8 @@ class ProposeTestRelease(NamedTuple):
         distance = self.query.distance_to_instability(records, self.bound)
         answer = self.query.answer(records)
         dtype = answer.dtype
-        distance += release("noise", self.distance_scale * draws.laplace(distance_key, (), dtype))
-        answer += release("noise", self.answer_scale * draws.laplace(answer_key, (), dtype))
+        distance += release("noise", self.distance_scale * random.laplace(distance_key, (), dtype))
+        answer += release("noise", self.answer_scale * random.laplace(answer_key, (), dtype))
         accepted = distance > self.threshold
         return release("answer", Proposal(accepted, jnp.where(accepted, answer, jnp.nan)))
 

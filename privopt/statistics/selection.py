@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from jax import Array
 
-from privopt import draws
+from privopt import random
 from privopt.arguments import check_fields, checked, real, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.privacy import BoundedRangeDpEvent, pure_event, round_up
@@ -151,7 +151,7 @@ class ExponentialMechanism(NamedTuple):
             raise ValueError("scores must hold at least one, got none")
         # Relative to the best score, so that large common scores do not absorb the noise.
         gaps = scores - scores.max()
-        noise = release("noise", self.scale * draws.gumbel(key, scores.shape, scores.dtype))
+        noise = release("noise", self.scale * random.gumbel(key, scores.shape, scores.dtype))
         return release("selection", jnp.argmax(gaps + noise))
 
     def bounded_range_event(self, relation: Relation) -> DpEvent:

@@ -10,18 +10,18 @@ import jax.numpy as jnp
 from dp_accounting import DpEvent
 from jax import Array
 
-from privopt import draws
+from privopt import random
 from privopt.arguments import check_fields, checked, count, instance, positive_number, shown
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
 from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_up
+from privopt.random import as_key
 from privopt.records import as_floats, check_answer
 from privopt.release import release
 from privopt.spec import Budget, Relation
 from privopt.statistics.queries import BoundedMean
 from privopt.statistics.selection import pure_release, resolvable
-from privopt.streams import as_key
 
 
 class SparseVectorState(NamedTuple):
@@ -118,7 +118,7 @@ class SparseVector(NamedTuple):
     def init(self, key: Array) -> SparseVectorState:
         """Return the initial state."""
         key, threshold_key = jax.random.split(as_key(key))
-        noise = draws.laplace(threshold_key, (), jnp.result_type(float))
+        noise = random.laplace(threshold_key, (), jnp.result_type(float))
         return SparseVectorState(
             key, release("noise", noise), jnp.asarray(self.answers).astype(jnp.int32)
         )
@@ -141,7 +141,7 @@ class SparseVector(NamedTuple):
             raise ValueError(f"threshold must be one real number, got {shown(threshold)}")
         key, question_key = jax.random.split(state.key)
         noise = release(
-            "noise", self.question_scale * draws.laplace(question_key, (), answer.dtype)
+            "noise", self.question_scale * random.laplace(question_key, (), answer.dtype)
         )
         threshold_noise = self.threshold_scale * state.threshold_noise.astype(answer.dtype)
         limit = jnp.asarray(threshold, answer.dtype) + threshold_noise
@@ -286,6 +286,6 @@ class Thresholdout(NamedTuple):
         gap = self.gap.answer(training, holdout)
         differs, after = self.comparison.update(state._replace(key=key), gap, self.threshold)
         training_mean, unseen = self.gap.mean_of(training), self.query.answer(holdout)
-        noise = release("noise", self.answer_scale * draws.laplace(answer_key, (), unseen.dtype))
+        noise = release("noise", self.answer_scale * random.laplace(answer_key, (), unseen.dtype))
         result = self.query.restore(jnp.where(differs, unseen + noise, training_mean))
         return release("answer", jnp.where(state.remaining > 0, result, jnp.nan)), after

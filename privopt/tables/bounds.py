@@ -14,10 +14,10 @@ from jax import Array
 
 from privopt.arguments import count, described, instance, positive_number, shown, suggestion
 from privopt.mechanisms import LaplaceMechanism
+from privopt.random import as_key
 from privopt.records import as_column
 from privopt.spec import Budget
 from privopt.statistics import Histogram
-from privopt.streams import as_key
 from privopt.tables.columns import Number
 from privopt.tables.table import column_of, names_of
 

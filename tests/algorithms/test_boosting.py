@@ -11,14 +11,14 @@ from builders import sparse_rows
 from scipy import stats
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.convex import EmpiricalRisk, GeneralisedLinear, L2Ball, Linear
 from privopt.core.parameters import scaled
 from privopt.mechanisms import ClippedGradient
 from privopt.mechanisms.best_of_runs import PointScore
 from privopt.privacy import Repetitions
+from privopt.random import stream
 from privopt.spec import Relation
-from privopt.streams import stream
 
 N, DIM = 40, 4
 FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=1.0, smoothness=0.25, sparsity=2)
@@ -99,7 +99,7 @@ def test_the_run_of_the_least_score_is_released(problem):
         oracle = mechanism.run.oracle(risk, own, stream(own, "public"))
         point = descent.of(oracle, risk.constraint, jnp.zeros(DIM), own).run().output
         coin = stream(own, "selection")
-        noise = mechanism.scale * draws.normal(jax.random.fold_in(coin, 0), (1,), point.dtype)[0]
+        noise = mechanism.scale * random.normal(jax.random.fold_in(coin, 0), (1,), point.dtype)[0]
         return point, risk.value(point) + noise, mechanism.is_last(coin)
 
     for seed in range(4):

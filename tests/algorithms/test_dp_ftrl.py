@@ -11,12 +11,12 @@ from builders import classification, logistic_slope, onto_ball
 from dp_accounting import GaussianDpEvent
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.convex import last_iterate
 from privopt.factorisations import FACTORISATIONS, factorise
 from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
 from privopt.privacy import gaussian_mu
-from privopt.streams import stream
+from privopt.random import stream
 from privopt.theory import GaussianAdvantage, PrefixError, ftrl_rate
 from privopt.theory.lower_bounds import population_lower_bound
 
@@ -42,7 +42,7 @@ def problem(seed=0, n=N, facts=FACTS):
 
 @jax.jit
 def drawn(key, t):
-    return draws.normal(jax.random.fold_in(key, t), (DIM,), np.float64)
+    return random.normal(jax.random.fold_in(key, t), (DIM,), np.float64)
 
 
 def tree_of(key, steps):

@@ -9,9 +9,9 @@ import pytest
 from builders import classification, logistic_slope, onto_ball
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.privacy import gaussian_mu
-from privopt.streams import stream
+from privopt.random import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 
@@ -37,7 +37,7 @@ def test_equals_the_textbook_loop(clip_norm):
     scale = planned.params.mechanism.scale
     noise_key = stream(key, "noise")
     noise = [
-        scale * np.asarray(draws.normal(jax.random.fold_in(noise_key, t), (6,), np.float64))
+        scale * np.asarray(random.normal(jax.random.fold_in(noise_key, t), (6,), np.float64))
         for t in range(25)
     ]
     expected = textbook(

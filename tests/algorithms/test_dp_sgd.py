@@ -16,7 +16,7 @@ from dp_accounting import (
 from scipy import stats
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.convex import (
     Average,
     RandomIterate,
@@ -27,7 +27,7 @@ from privopt.convex import (
 )
 from privopt.mechanisms import AllRecords, ClippedGradient, PoissonBatches, PrivateGradient
 from privopt.mechanisms.batches import poisson_sampler
-from privopt.streams import stream
+from privopt.random import stream
 from privopt.theory import Exponents, batch_moments
 
 N, DIM, STEPS = 40, 4, 15
@@ -59,7 +59,7 @@ def noisy_gradients(planned, key, points):
         point, total = points[-1], np.zeros(DIM)
         for row in np.asarray(rows)[np.asarray(taken)]:
             total += logistic_slope(features[row], labels[row], point, mechanism.query.clip_norm)
-        noise = mechanism.scale * np.asarray(draws.normal(noise_key, (DIM,), np.float64))
+        noise = mechanism.scale * np.asarray(random.normal(noise_key, (DIM,), np.float64))
         yield total / batches.batch_size + noise
 
 

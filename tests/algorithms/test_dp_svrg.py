@@ -10,13 +10,13 @@ import pytest
 from builders import classification, logistic_slope, onto_ball, operations
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.convex import last_iterate
 from privopt.core import Execution
 from privopt.mechanisms import PrivateGradient
 from privopt.mechanisms.batches import poisson_sampler
 from privopt.privacy import Guarantee, gaussian_mu, gaussian_noise_multiplier, round_up
-from privopt.streams import stream
+from privopt.random import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="add_or_remove_one")
 FACTS = privopt.ProblemClass(n=40, dim=6, lipschitz=1.0, radius=0.7, smoothness=0.25)
@@ -35,7 +35,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
     point, total = np.zeros(dim), np.zeros(dim)
     for t in range(steps):
         total += point
-        noise = np.asarray(draws.normal(jax.random.fold_in(noises, t), (dim,), np.float64))
+        noise = np.asarray(random.normal(jax.random.fold_in(noises, t), (dim,), np.float64))
         if t % mechanism.period == 0:
             records = zip(features, labels, strict=True)
             each = [logistic_slope(x, y, point, mechanism.query.clip_norm) for x, y in records]

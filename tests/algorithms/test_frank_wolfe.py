@@ -25,8 +25,8 @@ from privopt.convex import FirstOrder, L1Ball, Oracle, StepSizes, Update, last_i
 from privopt.core import Algorithm, Plan, planner, whole
 from privopt.mechanisms import ClippedGradient
 from privopt.privacy import calibrate, round_up
+from privopt.random import stream
 from privopt.statistics import BoundedScores, ExponentialMechanism
-from privopt.streams import stream
 
 
 class PrivateVertex(NamedTuple):

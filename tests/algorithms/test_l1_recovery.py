@@ -12,11 +12,11 @@ from builders import onto_both_balls
 from scipy.optimize import linprog
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.mechanisms import CompressedMean, ProjectedMean
 from privopt.mechanisms.means import largest_gain
 from privopt.privacy import gaussian_mu
-from privopt.streams import stream
+from privopt.random import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 CLASS = privopt.ProblemClass(
@@ -53,9 +53,9 @@ def test_the_naive_twin_agrees(given):
     scale, mean = planned.params.mechanism.scale, np.asarray(where.data).mean(axis=0)
     for seed in range(3):
         key = jax.random.key(seed)
-        drawn = np.asarray(draws.normal(stream(key, "public"), (12, 20), np.float64))
+        drawn = np.asarray(random.normal(stream(key, "public"), (12, 20), np.float64))
         public = matrix if given else drawn / math.sqrt(12.0)
-        noise = scale * np.asarray(draws.normal(stream(key, "noise"), (12,), np.float64))
+        noise = scale * np.asarray(random.normal(stream(key, "noise"), (12,), np.float64))
         found = least_l1(public, public @ mean + noise)
         expected = onto_both_balls(found, math.sqrt(2.0), 1.0)
         found = privopt.run(planned, where, key)

@@ -13,9 +13,9 @@ from builders import sparse_rows
 from scipy import optimize, stats
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.privacy import gaussian_epsilon, gaussian_mu
-from privopt.streams import stream
+from privopt.random import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
@@ -65,7 +65,7 @@ def test_it_is_its_naive_twin(facts, budget, choices):
     found = privopt.run(planned, problems.logistic(features, labels, problem_class=facts), key)
     exact = logistic_minimiser(features, labels, 0.4)
     assert np.abs(found.secret.minimiser - exact).max() <= mechanism.query.error
-    draw = draws.normal if budget.delta else draws.laplace
+    draw = random.normal if budget.delta else random.laplace
     noisy = found.secret.minimiser + mechanism.scale * draw(stream(key, "noise"), (8,), jnp.float64)
     expected = thresholded(np.asarray(noisy), facts.radius)
     np.testing.assert_allclose(found.released, expected, rtol=0, atol=1e-10)

@@ -14,10 +14,10 @@ from dp_accounting import pld
 from flax import linen
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.convex import last_iterate
 from privopt.mechanisms.batches import poisson_sampler
-from privopt.streams import stream
+from privopt.random import stream
 
 PATH = Path(__file__).parents[2] / "experiments" / "compared" / "networks.py"
 
@@ -132,7 +132,7 @@ def test_a_step_is_that_of_the_flattened_network(study, microbatch):
             each = gradient(point, (images[i], digits[i]))
             flat = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(each)])
             total += flat * min(1.0, 0.5 / np.linalg.norm(flat.astype(float)))
-        noise = draws.normal(noise_key, total.shape, np.float32)
+        noise = random.normal(noise_key, total.shape, np.float32)
         flat = np.concatenate([np.asarray(leaf).ravel() for leaf in leaves])
         flat = flat - 0.7 * (total / 6.0 + mechanism.scale * np.asarray(noise))
         ends = np.cumsum([leaf.size for leaf in leaves])[:-1]

@@ -12,9 +12,9 @@ from builders import classification, one_scale_passes
 from scipy import optimize, special, stats
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.privacy import ObjectivePerturbationDpEvent, gaussian_delta, gaussian_mu
-from privopt.streams import stream
+from privopt.random import stream
 from privopt.theory import Exponents
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -43,7 +43,7 @@ def test_equals_naive_minimisation_of_the_tilted_objective():
     run = privopt.run(planned, where, key)
     tilt_key, finish_key = stream(key, "noise"), stream(key, "solver")
     tilt = planned.params.mechanism.tilt.scale * np.asarray(
-        draws.normal(tilt_key, (4,), jnp.float64)
+        random.normal(tilt_key, (4,), jnp.float64)
     )
     np.testing.assert_allclose(run.secret.tilt, tilt, rtol=1e-14)
 
@@ -53,7 +53,7 @@ def test_equals_naive_minimisation_of_the_tilted_objective():
     exact = optimize.root(slope, np.zeros(4), tol=1e-14).x
     error = planned.params.mechanism.tilt.query.error
     assert np.linalg.norm(run.secret.minimiser - exact) <= error + 1e-11
-    noise = planned.params.mechanism.finish.scale * draws.normal(finish_key, (4,), jnp.float64)
+    noise = planned.params.mechanism.finish.scale * random.normal(finish_key, (4,), jnp.float64)
     np.testing.assert_allclose(run.released, run.secret.minimiser + noise, rtol=1e-12)
 
 

@@ -15,10 +15,10 @@ from builders import classification
 from scipy import optimize, stats
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.privacy import gaussian_mu
 from privopt.problems import family
-from privopt.streams import stream
+from privopt.random import stream
 from privopt.theory import Exponents
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -37,7 +37,7 @@ def test_minimiser_and_noise_equal_the_textbook():
     exact = optimize.minimize(objective, np.zeros(4), method="BFGS", options={"gtol": 1e-12}).x
     run = privopt.run(planned, problems.logistic(features, labels, problem_class=facts), key)
     assert np.linalg.norm(run.secret.minimiser - exact) <= query.error + 1e-7
-    noise = planned.params.mechanism.scale * draws.normal(stream(key, "noise"), (4,), jnp.float64)
+    noise = planned.params.mechanism.scale * random.normal(stream(key, "noise"), (4,), jnp.float64)
     expected = run.secret.minimiser + noise
     expected *= min(1.0, 5.0 / np.linalg.norm(expected))
     np.testing.assert_allclose(run.released, expected, rtol=1e-12)

@@ -11,11 +11,11 @@ import pytest
 from builders import classification, descend, logistic_slope, onto_ball
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.convex import Average, FirstOrder, StepSizes, Update
 from privopt.mechanisms import OnePass
 from privopt.privacy import gaussian_mu
-from privopt.streams import stream
+from privopt.random import stream
 from privopt.theory import phase_sizes
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
@@ -62,9 +62,9 @@ def pass_of(query, objective, order):
 
 def drawn(key, n, dim):
     """The order and the unit noise that a run draws from its key."""
-    order = np.asarray(draws.order(stream(key, "batches"), n))
+    order = np.asarray(random.order(stream(key, "batches"), n))
     keys = [jax.random.fold_in(stream(key, "noise"), i) for i in range(len(phase_sizes(n)))]
-    return order, [np.asarray(draws.normal(k, (dim,), np.float64)) for k in keys]
+    return order, [np.asarray(random.normal(k, (dim,), np.float64)) for k in keys]
 
 
 def test_places_that_no_record_has_move_nothing():
@@ -242,10 +242,10 @@ def test_what_is_assumed_is_said():
 def test_the_order_is_a_random_permutation_of_the_key_alone():
     """Chi-square of the 24 orders of 4 places at level 1e-6."""
     keys = jax.random.split(jax.random.key(2), 24_000)
-    orders = np.asarray(jax.vmap(lambda key: draws.order(key, 4))(keys))
+    orders = np.asarray(jax.vmap(lambda key: random.order(key, 4))(keys))
     assert np.array_equal(np.sort(orders, axis=1), np.broadcast_to(np.arange(4), orders.shape))
     _, counts = np.unique(orders, axis=0, return_counts=True)
     assert len(counts) == 24
     assert np.sum((counts - 1000.0) ** 2 / 1000.0) < 73.7  # chi-square with 23 degrees of freedom
-    long = np.asarray(draws.order(keys[0], 65_537))
+    long = np.asarray(random.order(keys[0], 65_537))
     assert np.array_equal(np.sort(long), np.arange(65_537))

@@ -25,7 +25,7 @@ from privopt.algorithms.shared import Static
 from privopt.convex import FirstOrder, Oracle, StepSizes, Update, last_iterate
 from privopt.core import Algorithm, Plan, planner, whole
 from privopt.mechanisms import ClippedGradient, GaussianMechanism
-from privopt.streams import stream
+from privopt.random import stream
 
 
 class ClippedHessian(NamedTuple):

@@ -12,8 +12,8 @@ import scipy.sparse
 from builders import onto_both_balls, sparse_rows
 
 import privopt
-from privopt import draws, problems, theory
-from privopt.streams import stream
+from privopt import problems, random, theory
+from privopt.random import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
@@ -46,7 +46,7 @@ def test_the_naive_twin_agrees(noise, body):
         ),
         "none": lambda y: y,
     }[body]
-    law = draws.normal if noise == "gaussian" else draws.laplace
+    law = random.normal if noise == "gaussian" else random.laplace
     for seed in range(6):
         key = jax.random.key(seed)
         found = privopt.run(planned, where(points), key)
@@ -126,7 +126,7 @@ def test_the_law_is_the_rate_of_the_default_plan(budget, strong_convexity):
     facts = dataclasses.replace(CLASS, n=1000, dim=50, strong_convexity=strong_convexity)
     mu = privopt.privacy.gaussian_mu(BUDGET.epsilon, BUDGET.delta)
     name = "projection_mechanism" if budget is BUDGET else "pure_projection_mechanism"
-    law = theory.SPARSE_LAWS[name](theory.Setting(problem_class=facts, budget=budget, mu=mu))
+    law = theory.SPARSE_LAWS[name](theory.LawSetting(problem_class=facts, budget=budget, mu=mu))
     noise = "gaussian" if budget is BUDGET else "laplace"
     rate = plan_of(facts, budget, noise=noise).rate
     assert law.upper == pytest.approx(rate.upper, rel=1e-6)

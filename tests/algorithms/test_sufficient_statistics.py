@@ -14,8 +14,8 @@ from boxes import Box, Simplex
 from scipy import optimize
 
 import privopt
-from privopt import convex, draws, problems
-from privopt.streams import stream
+from privopt import convex, problems, random
+from privopt.random import stream
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
@@ -70,9 +70,9 @@ def test_the_naive_twin_agrees(budget, choices, centre):
         matrix += np.outer(row, row) / 300
         linear += row * max(-1.0, min(1.0, residual)) / 300
     law = (
-        draws.normal
+        random.normal
         if budget.delta
-        else lambda key, shape, kind: draws.norm_laplace(key, shape[0], kind)
+        else lambda key, shape, kind: random.norm_laplace(key, shape[0], kind)
     )
     for seed in range(2):
         key = jax.random.key(seed)

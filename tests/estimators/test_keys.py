@@ -79,7 +79,7 @@ def test_each_fit_takes_the_next_key_and_the_first_takes_the_given_one():
         point = np.asarray(privopt.run(model.plan_, problem, key).released)
         np.testing.assert_array_equal(model.coef_, rows.coefficients(point)[0])
         following = privopt.run(model.plan_, problem, key, stream=1).released
-        key = jax.random.fold_in(privopt.streams.stream(key, "runs"), 1)
+        key = jax.random.fold_in(privopt.random.stream(key, "runs"), 1)
         np.testing.assert_array_equal(privopt.run(model.plan_, problem, key).released, following)
 
 

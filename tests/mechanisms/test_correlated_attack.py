@@ -12,7 +12,7 @@ import pytest
 from builders import claimed_mu, separation
 
 import privopt
-from privopt import draws
+from privopt import random
 from privopt.convex import EmpiricalRisk, WholeSpace
 from privopt.factorisations import FACTORISATIONS
 from privopt.mechanisms import (
@@ -171,7 +171,7 @@ def test_optimised_coefficients_stream_without_loss_over_long_runs(name):
     noise = noise_of(name, steps, band=band, optimise=True)
     key, times = jax.random.key(1), jnp.arange(steps, dtype=jnp.int32)
     sources = np.asarray(
-        jax.vmap(lambda t: draws.normal(jax.random.fold_in(key, t), (1,), jnp.float32))(times),
+        jax.vmap(lambda t: random.normal(jax.random.fold_in(key, t), (1,), jnp.float32))(times),
         np.float64,
     )[:, 0]
 

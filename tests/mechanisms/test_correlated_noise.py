@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from privopt import draws
+from privopt import random
 from privopt.factorisations import FACTORISATIONS, factorise
 from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
 from privopt.mechanisms.noise import (
@@ -75,7 +75,7 @@ def drawn(steps, period):
         own, place = KEY, t
         if period is not None:
             own, place = jax.random.fold_in(KEY, t // period), t % period
-        return draws.normal(jax.random.fold_in(own, place), (DIM,), np.float64)
+        return random.normal(jax.random.fold_in(own, place), (DIM,), np.float64)
 
     return np.asarray(jax.jit(partial(jax.lax.map, one))(jnp.arange(steps)))
 
@@ -272,7 +272,7 @@ def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
         carry = jnp.zeros((), jnp.int32), noise.init(start), start
         return jax.lax.while_loop(lambda carry: carry[0] < steps, step, carry)[2]
 
-    last = draws.normal(jax.random.fold_in(KEY, steps - 1), (1,), np.float64)
+    last = random.normal(jax.random.fold_in(KEY, steps - 1), (1,), np.float64)
     np.testing.assert_allclose(total(KEY, 1), last, atol=1e-9)
     memory = total.lower(KEY, 100).compile().memory_analysis()
     assert memory.temp_size_in_bytes + memory.output_size_in_bytes < 64 * 1024

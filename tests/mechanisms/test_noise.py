@@ -67,7 +67,7 @@ def test_the_loop_carries_the_state_of_the_noise():
     assert planned.rate.upper == math.inf
     with Tape() as tape:
         found = privopt.run(planned, problem(), jax.random.key(1))
-    noise_key = privopt.streams.stream(jax.random.key(1), "noise")
+    noise_key = privopt.random.stream(jax.random.key(1), "noise")
     fresh = np.array(
         [jax.random.normal(jax.random.fold_in(noise_key, t), (DIM,)) for t in range(STEPS)]
     )

@@ -17,8 +17,8 @@ from privopt.mechanisms import (
     TreeNoise,
 )
 from privopt.mechanisms.noise import HonakerNoise
+from privopt.random import stream
 from privopt.spec import Relation
-from privopt.streams import stream
 
 N = 11
 BATCHES = {

@@ -12,7 +12,7 @@ from museum.exhibits import descent, exhibit, noisy_step, replayed
 from scipy import special, stats
 
 import privopt
-from privopt import draws, problems
+from privopt import problems, random
 from privopt.mechanisms import (
     ClippedGradient,
     IndependentNoise,
@@ -30,7 +30,7 @@ FACTS = privopt.ProblemClass(n=100, dim=400, lipschitz=1.0, radius=1.0)
 
 
 def number(key):
-    return draws.normal(key, (), jnp.float64)
+    return random.normal(key, (), jnp.float64)
 
 
 def of_one_byte(key):
@@ -66,7 +66,7 @@ def independent(t, key, like):
 
 def leaf_by_leaf(t, key, like):
     key = jax.random.fold_in(key, t)
-    return jax.tree.map(lambda leaf: draws.normal(key, leaf.shape, leaf.dtype), like)
+    return jax.tree.map(lambda leaf: random.normal(key, leaf.shape, leaf.dtype), like)
 
 
 def step_by_step(t, key, like):
@@ -123,7 +123,7 @@ def test_no_path_leaves_the_noise_out(run):
 def of_96_bits():
     """The largest of all normals in float32: every word is as extreme as words are."""
     words = [jnp.zeros(1, jnp.uint32)] * 3
-    return math.sqrt(2.0 * float(draws._exponential(words, jnp.float32)[0]))
+    return math.sqrt(2.0 * float(random._exponential(words, jnp.float32)[0]))
 
 
 def of_one_word():

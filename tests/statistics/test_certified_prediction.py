@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
-from privopt import Budget, draws
+from privopt import Budget, random
 from privopt.privacy import gaussian_delta
 from privopt.statistics import Certificate, Votes, clopper_pearson, noisy_votes
 
@@ -32,7 +32,7 @@ def test_votes_are_those_of_a_loop_over_copies_whatever_the_chunk():
     weights = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4)))
     x, sigma, called = np.array([0.3, -0.2, 0.1]), 0.7, []
     for number in range(60):
-        noise = np.asarray(draws.normal(jax.random.fold_in(KEY, number), (3,), np.float64))
+        noise = np.asarray(random.normal(jax.random.fold_in(KEY, number), (3,), np.float64))
         found = (x + sigma * noise) @ np.asarray(weights)
         called.append(4 if found[0] > 1.0 else int(np.argmax(found)))
     choosing, fresh = (np.bincount(part, minlength=5) for part in (called[:10], called[10:]))

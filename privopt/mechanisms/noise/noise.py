@@ -15,7 +15,7 @@ from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from privopt import draws
+from privopt import random
 from privopt.convex import pytree_dataclass
 from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms.batches import Batches, CyclicPoissonBatches, Participation
@@ -74,7 +74,7 @@ class Noise(Protocol):
 def sample_normal(key: Array, t: Array, like: Pytree) -> Array:
     """Sample ``N(0, I)`` from ``fold_in(key, t)``, one number for each number of ``like``."""
     vector, _ = ravel_pytree(like)
-    return draws.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
+    return random.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
 
 
 def unravel_like(vector: Array, like: Pytree) -> Pytree:

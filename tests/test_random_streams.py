@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from privopt import draws
+from privopt import random
 from privopt.core import replicates
-from privopt.streams import STREAMS, as_key, stream
+from privopt.random import STREAMS, as_key, stream
 
 
 def words(keys):
@@ -19,7 +19,7 @@ def test_names_have_numbers_of_their_own_above_those_of_steps():
     numbers = list(STREAMS.values())
     assert len(set(numbers)) == len(numbers)
     assert all(2**31 <= number < 2**32 for number in numbers)
-    assert draws._STREAM not in numbers
+    assert random._STREAM not in numbers
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**31])
@@ -67,7 +67,7 @@ def test_the_children_of_unsafe_rbg_commute_and_are_refused():
     key, fold = jax.random.key(91827364, impl="unsafe_rbg"), jax.random.fold_in
     one, two = fold(fold(key, 1), 2), fold(fold(key, 2), 1)
     assert np.array_equal(*map(jax.random.key_data, (one, two)))
-    for use in (as_key, lambda key: stream(key, "noise"), lambda key: draws.normal(key, (), "f4")):
+    for use in (as_key, lambda key: stream(key, "noise"), lambda key: random.normal(key, (), "f4")):
         with pytest.raises(ValueError, match=r"key must be of the generator .* got unsafe_rbg"):
             use(key)
 
@@ -76,7 +76,7 @@ def test_the_children_of_unsafe_rbg_commute_and_are_refused():
     "key", [None, 0, 1.5, jax.random.PRNGKey(91827364), np.zeros(2, np.uint32), "key", object()]
 )
 def test_other_keys_are_refused_without_being_printed(key):
-    uses = [as_key, lambda key: stream(key, "noise"), lambda key: draws.normal(key, (), "f4")]
+    uses = [as_key, lambda key: stream(key, "noise"), lambda key: random.normal(key, (), "f4")]
     for use in uses[:2] if isinstance(key, str) or type(key) is object else uses:
         with pytest.raises(ValueError, match="key must be a single typed key made by ") as refusal:
             use(key)

@@ -17,7 +17,7 @@ from mpmath import mp
 from scipy import special, stats
 
 import privopt
-from privopt import draws
+from privopt import random
 from privopt.mechanisms import GaussianMechanism
 from privopt.mechanisms.calibration import drawable
 from privopt.privacy import gaussian_delta
@@ -39,9 +39,9 @@ dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def fed(monkeypatch, name, rows, dtype):
     """What the transform makes of given words; compiled, since compilers like to cancel."""
     words = [np.array(column, np.uint32) for column in zip(*rows, strict=True)]
-    monkeypatch.setattr(draws, "_words", lambda key, blocks, size: words[: 2 * blocks])
+    monkeypatch.setattr(random, "_words", lambda key, blocks, size: words[: 2 * blocks])
     size = 2 * len(rows) if name == "normal" else len(rows)
-    draw = getattr(draws, name).__wrapped__  # not what was compiled with other words
+    draw = getattr(random, name).__wrapped__  # not what was compiled with other words
     drawn = jax.jit(lambda key: draw(key, (size,), dtype))(jax.random.key(0))
     assert drawn.dtype == dtype
     return np.asarray(drawn)
@@ -111,7 +111,7 @@ def test_normals_are_exact_to_some_units_in_the_last_place_up_to_both_ends(monke
 @pytest.mark.optimised
 def test_polynomials_are_cosine_and_sine_to_a_unit_in_the_last_place():
     angles = np.linspace(1e-9, math.pi / 4.0, 100_001).astype(np.float32)
-    for found, exact in zip(jax.jit(draws._circle)(angles), (np.cos, np.sin), strict=True):
+    for found, exact in zip(jax.jit(random._circle)(angles), (np.cos, np.sin), strict=True):
         assert found.dtype == np.float32
         np.testing.assert_allclose(
             np.asarray(found, np.float64),
@@ -126,11 +126,11 @@ def test_support_ends_where_the_constants_say(monkeypatch, dtype):
     ends = [(0, 0, 0, sign, 0, 0) for sign in range(8)]
     for name in ("exponential", "laplace"):
         drawn = np.abs(fed(monkeypatch, name, ends, dtype))
-        np.testing.assert_allclose(drawn, draws.EXPONENTIAL_REACH, rtol=1e-6)
+        np.testing.assert_allclose(drawn, random.EXPONENTIAL_REACH, rtol=1e-6)
     drawn = fed(monkeypatch, "normal", ends, dtype)
-    np.testing.assert_allclose(np.abs(drawn).max(), draws.NORMAL_REACH, rtol=1e-6)
+    np.testing.assert_allclose(np.abs(drawn).max(), random.NORMAL_REACH, rtol=1e-6)
     assert np.abs(drawn).min() > 0.0
-    assert pytest.approx(11.597, abs=1e-3) == draws.NORMAL_REACH
+    assert pytest.approx(11.597, abs=1e-3) == random.NORMAL_REACH
     nothing = fed(monkeypatch, "exponential", [(ALL, ALL, ALL, 0)], dtype)
     assert nothing[0] >= 2.0**-97  # no draw is nothing at all
 
@@ -140,7 +140,7 @@ def test_support_ends_where_the_constants_say(monkeypatch, dtype):
 def test_law_is_the_stated_one_and_no_other(name, dtype):
     """Kolmogorov and Smirnov; three hundredths too wide or too narrow are rejected."""
     shape = (3, SIZE // 3)
-    drawn = jax.jit(lambda key: getattr(draws, name)(key, shape, dtype))(jax.random.key(5))
+    drawn = jax.jit(lambda key: getattr(random, name)(key, shape, dtype))(jax.random.key(5))
     assert drawn.shape == shape
     assert drawn.dtype == dtype
     sample = np.asarray(drawn, np.float64).ravel()
@@ -155,7 +155,7 @@ def test_law_is_the_stated_one_and_no_other(name, dtype):
 
 def test_normals_of_a_pair_are_independent():
     """Products, and products of squares: level 1e-6 each."""
-    first, second = np.asarray(draws.normal(jax.random.key(6), (2, SIZE), np.float64))
+    first, second = np.asarray(random.normal(jax.random.key(6), (2, SIZE), np.float64))
     for x, y in ((first, second), (first**2, second**2), (np.abs(first), second)):
         correlation = np.corrcoef(x, y)[0, 1]
         assert 2.0 * stats.norm.sf(abs(correlation) * math.sqrt(SIZE)) > LEVEL
@@ -164,7 +164,7 @@ def test_normals_of_a_pair_are_independent():
 @pytest.mark.parametrize("dim", [1, 2, 9])
 def test_norm_laplace_has_a_gamma_radius_and_a_uniform_direction(dim):
     keys = jax.random.split(jax.random.key(dim), 20_000)
-    draw = jax.jit(jax.vmap(lambda key: draws.norm_laplace(key, dim, np.float32)))
+    draw = jax.jit(jax.vmap(lambda key: random.norm_laplace(key, dim, np.float32)))
     drawn = np.asarray(draw(keys))
     radius = np.linalg.norm(drawn.astype(float), axis=1)
     assert stats.kstest(radius, stats.gamma(dim).cdf).pvalue > LEVEL
@@ -175,7 +175,7 @@ def test_norm_laplace_has_a_gamma_radius_and_a_uniform_direction(dim):
 @pytest.mark.parametrize("name", ["normal", "laplace"])
 def test_same_key_same_bits_however_it_is_run(name):
     """Compiled or not, one by one or together, any shape; another key, other bits."""
-    draw = getattr(draws, name)
+    draw = getattr(random, name)
     keys = jax.random.split(jax.random.key(1), 3)
     one_by_one = np.stack([draw(key, (2, 5), np.float32) for key in keys])
     together = jax.jit(jax.vmap(lambda key: draw(key, (10,), np.float32)))(keys)
@@ -189,29 +189,29 @@ def test_same_key_same_bits_however_it_is_run(name):
 def test_types_in_which_noise_would_be_rounded_to_zero_are_refused(name, dtype):
     """A Laplace variable of scale 1 rounded towards zero is 0 with probability .63."""
     with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got "):
-        getattr(draws, name)(jax.random.key(0), (3,), dtype)
+        getattr(random, name)(jax.random.key(0), (3,), dtype)
 
 
 @pytest.mark.optimised
 def test_draws_need_no_wide_integers():
     with jax.enable_x64(False):
-        narrow = draws.normal(jax.random.key(2), (7,), jnp.float32)
-    np.testing.assert_array_equal(narrow, draws.normal(jax.random.key(2), (7,), jnp.float32))
+        narrow = random.normal(jax.random.key(2), (7,), jnp.float32)
+    np.testing.assert_array_equal(narrow, random.normal(jax.random.key(2), (7,), jnp.float32))
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_words_are_those_of_the_generator_of_jax(size):
     """The keys into which it splits the key of the stream, bit by bit."""
     key = jax.random.key(4)
-    keys = jax.random.split(jax.random.fold_in(key, draws._STREAM), 3 * size)
+    keys = jax.random.split(jax.random.fold_in(key, random._STREAM), 3 * size)
     expected = np.asarray(jax.random.key_data(keys)).reshape(3, size, 2)
-    found = np.asarray(draws._words(key, 3, size)).reshape(3, 2, size)
+    found = np.asarray(random._words(key, 3, size)).reshape(3, 2, size)
     np.testing.assert_array_equal(found, np.moveaxis(expected, 2, 1))
 
 
 def test_keys_of_rbg_draw_the_same_law():
     keys = jax.random.split(jax.random.key(7, impl="rbg"), 2)
-    drawn = [np.asarray(draws.normal(key, (20_000,), np.float32), np.float64) for key in keys]
+    drawn = [np.asarray(random.normal(key, (20_000,), np.float32), np.float64) for key in keys]
     for sample in drawn:
         assert stats.kstest(sample, stats.norm.cdf).pvalue > LEVEL
     assert np.mean(np.isin(*drawn)) < 1e-2
@@ -221,16 +221,16 @@ def test_keys_of_rbg_draw_the_same_law():
 def test_an_order_is_a_permutation_with_or_without_float64(n):
     key = jax.random.key(5)
     with jax.enable_x64(True):
-        wide = np.asarray(draws.order(key, n))
+        wide = np.asarray(random.order(key, n))
     with jax.enable_x64(False):
-        narrow = np.asarray(draws.order(key, n))
+        narrow = np.asarray(random.order(key, n))
     np.testing.assert_array_equal(wide, narrow)
     np.testing.assert_array_equal(np.sort(wide), np.arange(n))
 
 
 def test_all_orders_are_equally_likely():
     keys = jax.random.split(jax.random.key(6), 24_000)
-    orders = np.asarray(jax.vmap(lambda key: draws.order(key, 4))(keys))
+    orders = np.asarray(jax.vmap(lambda key: random.order(key, 4))(keys))
     _, counts = np.unique(orders @ [64, 16, 4, 1], return_counts=True)
     assert counts.size == 24
     assert stats.chisquare(counts).pvalue > LEVEL
@@ -238,13 +238,13 @@ def test_all_orders_are_equally_likely():
 
 def test_no_draw_is_so_large_that_words_would_repeat():
     with pytest.raises(ValueError, match=r"shape must need at most 2\^32 pairs of words, got "):
-        draws.exponential(jax.random.key(0), (2**16, 2**15 + 1), np.float32)
+        random.exponential(jax.random.key(0), (2**16, 2**15 + 1), np.float32)
 
 
 def test_words_are_no_keys_that_a_loop_would_fold_in():
     """Else noise, seen through its law, would tell of the noise of other steps."""
     key = jax.random.key(3)
-    words = np.stack(draws._words(key, 1, 64), axis=-1)
+    words = np.stack(random._words(key, 1, 64), axis=-1)
     steps = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(64))
     assert not np.any(np.all(words == np.asarray(jax.random.key_data(steps)), axis=-1))
     assert len(np.unique(words)) == words.size
@@ -294,17 +294,17 @@ def test_the_end_of_the_tails_leaves_the_claim_of_dp_gd_true(epsilon, delta, ste
         return -math.expm1(steps * math.log1p(-alone))
 
     assert least(old_reach(np.float32)) > delta
-    assert least(draws.NORMAL_REACH) <= ideal + draws.end_cost(epsilon, 20.0 * steps) <= delta
+    assert least(random.NORMAL_REACH) <= ideal + random.end_cost(epsilon, 20.0 * steps) <= delta
     if steps == 1:
         assert finite_delta(old_reach(np.float32), shift, epsilon) > 10.0 * delta
-        assert finite_delta(draws.NORMAL_REACH, shift, epsilon) <= delta
+        assert finite_delta(random.NORMAL_REACH, shift, epsilon) <= delta
 
 
 def test_the_ends_are_paid_from_delta_or_the_budget_is_refused():
     for epsilon in (0.1, 1.0, 8.0, 20.0):
         budget = Budget(epsilon=epsilon, delta=1e-6, relation="zero_out")
         cost = (1.0 + math.exp(epsilon)) * 2.0**-56
-        assert draws.end_cost(epsilon) == pytest.approx(cost, rel=1e-14)
+        assert random.end_cost(epsilon) == pytest.approx(cost, rel=1e-14)
         assert drawable(budget).delta + cost <= 1e-6
         assert drawable(budget, 2).delta > 1e-6 * (1.0 - 1e-12)
         assert drawable(budget).delta >= 1e-6 - cost * (1.0 + 1e-9) - 1e-21
@@ -325,7 +325,7 @@ def test_noise_never_rises_with_epsilon_and_none_is_refused():
         lefts = [drawable(budget) for budget in budgets]
         for budget, left in zip(budgets, lefts, strict=True):
             assert left.epsilon <= budget.epsilon
-            assert left.delta + draws.end_cost(left.epsilon) <= delta
+            assert left.delta + random.end_cost(left.epsilon) <= delta
         scales = [GaussianMechanism.calibrated(query, budget).scale for budget in budgets]
         assert scales == sorted(scales, reverse=True)
 
