@@ -14,8 +14,8 @@ from jax import Array
 from privopt.arguments import count, described, instance
 from privopt.convex import BatchRisk, ConstraintSet, Loss, Pytree
 from privopt.core import Execution, Plan, Run, RunState, Stepper
-from privopt.core.fitting import check_problem
 from privopt.core.parameters import plan_digest
+from privopt.core.running import check_problem
 from privopt.core.stepping import check_state, check_steps, count_steps, planned_rows
 from privopt.problems import Problem
 from privopt.random import as_key

@@ -11,8 +11,8 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from privopt.convex import pytree_dataclass
+from privopt.convex.arrays import Number, broadcast, cast, one_hot
 from privopt.convex.projections import project_simplex
-from privopt.convex.vectors import Number, broadcast, cast, one_hot
 
 
 @pytree_dataclass

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
-from privopt.accounting import CLT, BatchMoments
+from privopt.accounting import CLT, Moments
 from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study
 from privopt.privacy import Fourier, epsilon, gaussian_epsilon
 from privopt.spec import Relation
@@ -67,7 +67,7 @@ def certified(noise, rate, steps, delta):
 def moments(run):
     """At a fraction of a step, between its neighbours: exact where these have one best order."""
     low, high = (
-        spent(run.noise, run.rate, steps, run.delta, BatchMoments()).upper
+        spent(run.noise, run.rate, steps, run.delta, Moments()).upper
         for steps in (floor(run.steps), ceil(run.steps))
     )
     return low + (run.steps - floor(run.steps)) * (high - low)

@@ -7,7 +7,7 @@ import numpy as np
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from privopt import privacy
-from privopt.accounting import CLT, BatchMoments
+from privopt.accounting import CLT, Moments
 from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study
 from privopt.privacy import Fourier, Interval
 from privopt.spec import Budget, Relation
@@ -42,7 +42,7 @@ def figure_2_delta(profile):
             "label": f"epsilon {x:g}",
             "epsilon": x,
             "clt": delta(event, x, accountant=CLT()).value,
-            "moments": delta(event, x, accountant=BatchMoments()).upper,
+            "moments": delta(event, x, accountant=Moments()).upper,
             "certified": delta(event, x, accountant=Fourier()),
         }
 
@@ -55,7 +55,7 @@ def figure_2_epochs(profile):
     """
     for epochs in (1, 2, 5, *range(10, 101, 10)) if profile == "quick" else range(1, 101):
         event = training(0.7, epochs)
-        claimed = epsilon(event, DELTA, accountant=BatchMoments()).upper
+        claimed = epsilon(event, DELTA, accountant=Moments()).upper
         budget = Budget(epsilon=claimed, delta=DELTA, relation=RELATION)
         excess = (privacy.gaussian_mu(claimed, DELTA) / RATE) ** 2 / event.count
         clt_noise = 1.0 / sqrt(log1p(excess))
@@ -83,9 +83,9 @@ def figure_3(profile):
     for noise, epochs in RUNS:
         event = training(noise, epochs)
         curves[f"clt_{epochs}"] = trade_off(event, alphas, accountant=CLT()).values
-        curves[f"all_{epochs}"] = trade_off(event, alphas, accountant=BatchMoments())
+        curves[f"all_{epochs}"] = trade_off(event, alphas, accountant=Moments())
         curves[f"one_{epochs}"] = one_pair(
-            alphas, epsilon(event, DELTA, accountant=BatchMoments()).upper
+            alphas, epsilon(event, DELTA, accountant=Moments()).upper
         )
         curves[f"certified_{epochs}"] = trade_off(event, alphas, accountant=Fourier())
     for values in zip(*curves.values(), strict=True):
@@ -104,11 +104,11 @@ def figure_3_errors(profile):
     for noise, epochs in RUNS:
         event = training(noise, epochs)
         proved = delta(event, 0.0, accountant=Fourier(accuracy=1e-4))
-        claimed = epsilon(event, DELTA, accountant=BatchMoments()).upper
+        claimed = epsilon(event, DELTA, accountant=Moments()).upper
         yield {
             "label": f"noise {noise}, {epochs} epochs",
             "one": 2.0 * (1.0 - DELTA) / (1.0 + exp(claimed)),
-            "all": float(np.min(alphas + trade_off(event, alphas, accountant=BatchMoments()))),
+            "all": float(np.min(alphas + trade_off(event, alphas, accountant=Moments()))),
             "clt": 1.0 - delta(event, 0.0, accountant=CLT()).value,
             "certified": Interval(1.0 - proved.upper, 1.0 - proved.lower),
         }

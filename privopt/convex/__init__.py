@@ -1,5 +1,6 @@
 """Losses, features, convex sets, first-order methods, certified solvers, exact samplers."""
 
+from privopt.convex.arrays import norm, pytree_dataclass
 from privopt.convex.basis_pursuit import basis_pursuit
 from privopt.convex.empirical_risk import (
     BatchRisk,
@@ -48,16 +49,6 @@ from privopt.convex.losses import (
     prepare_pair,
 )
 from privopt.convex.optimisers import corrected_adam, projected_leader
-from privopt.convex.outputs import (
-    Average,
-    Output,
-    RandomIterate,
-    average_after_step,
-    checked_output,
-    last_iterate,
-    polynomial_average,
-)
-from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.quadratic import accelerated_descent
 from privopt.convex.record_losses import (
     FirstLayer,
@@ -75,8 +66,17 @@ from privopt.convex.sets import (
     linf_projection,
 )
 from privopt.convex.solver import certify, minimise, minimise_nonsmooth
-from privopt.convex.updates import StepSizes, Update
-from privopt.convex.vectors import norm
+from privopt.convex.updates import (
+    Average,
+    Output,
+    RandomIterate,
+    StepSizes,
+    Update,
+    average_after_step,
+    checked_output,
+    last_iterate,
+    polynomial_average,
+)
 from privopt.release import Pytree
 
 __all__ = [

@@ -13,8 +13,8 @@ from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
 from jax.typing import ArrayLike
 
 from privopt.arguments import checked, described
+from privopt.convex.arrays import inner, norm, power_of_two
 from privopt.convex.solver import ROUND_OFF
-from privopt.convex.vectors import inner, norm, power_of_two
 
 MIN_PIVOT = 1e-12  # squared relative distance of a row from the span of the previous rows
 MAX_RESIDUAL = 1e-12  # relative to ||x||_1, for rows of norm about 1

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
+from privopt.convex.arrays import node_classes, pytree_dataclass
 from privopt.convex.features import Features, as_features, floats, is_features
 from privopt.convex.losses import GeneralisedLinear, Loss, ScalarLoss
-from privopt.convex.pytree_dataclass import node_classes, pytree_dataclass
 from privopt.convex.record_losses import CoordinateLoss, MeanAndSpread, Separable, SquaredDistance
 from privopt.convex.sets import ConstraintSet
 from privopt.release import Pytree

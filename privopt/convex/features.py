@@ -23,8 +23,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from privopt.arguments import check_type, checked, described, shown
-from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.vectors import norm, scaled_rows
+from privopt.convex.arrays import norm, pytree_dataclass, scaled_rows
 
 
 class Features(Protocol):

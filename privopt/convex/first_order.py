@@ -32,12 +32,10 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from privopt.arguments import shown
+from privopt.convex.arrays import Number, norm, pytree_dataclass
 from privopt.convex.loops import BLOCK
-from privopt.convex.outputs import Output
-from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.convex.sets import ConstraintSet, WholeSpace
-from privopt.convex.updates import StepSizes, Update
-from privopt.convex.vectors import Number, norm
+from privopt.convex.updates import Output, StepSizes, Update
 from privopt.random import stream
 from privopt.release import Pytree
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import checked
+from privopt.convex.arrays import Number, broadcast, inner, norm
 from privopt.convex.features import Features
 from privopt.convex.losses import ScalarSlope
 from privopt.convex.sets import ConstraintSet, L2Ball
-from privopt.convex.vectors import Number, broadcast, inner, norm
 
 MAX_ROUNDS = 30
 SAMPLE_STRIDE = 16

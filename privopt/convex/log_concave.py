@@ -19,9 +19,9 @@ from jax import Array
 
 from privopt import random
 from privopt.arguments import checked
+from privopt.convex.arrays import norm
 from privopt.convex.sets import ConstraintSet, WholeSpace
 from privopt.convex.solver import ROUND_OFF
-from privopt.convex.vectors import norm
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 

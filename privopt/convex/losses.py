@@ -26,8 +26,8 @@ import numpy as np
 from jax import Array
 
 from privopt.arguments import checked, described
+from privopt.convex.arrays import pytree_dataclass
 from privopt.convex.features import FeaturesLike, as_features, floats, shortened
-from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.release import Pytree
 
 

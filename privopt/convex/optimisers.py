@@ -10,7 +10,7 @@ import optax
 from jax import Array
 
 from privopt.arguments import checked
-from privopt.convex.vectors import Number, cast, two_sum
+from privopt.convex.arrays import Number, cast, two_sum
 from privopt.release import Pytree
 
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import checked
+from privopt.convex.arrays import Number
 from privopt.convex.loops import repeat, sequential_on_cpu
 from privopt.convex.sets import ConstraintSet, L2Ball, WholeSpace
-from privopt.convex.vectors import Number
 
 _HALVINGS = 128
 _ERROR = 1e-12  # relative error of accelerated descent

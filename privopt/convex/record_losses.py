@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import described
+from privopt.convex.arrays import pytree_dataclass
 from privopt.convex.features import Features, FeaturesLike, as_features, floats, is_features
-from privopt.convex.pytree_dataclass import pytree_dataclass
 from privopt.release import Pytree
 
 

@@ -22,6 +22,18 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from privopt.arguments import checked, positive_integer, positive_number, shown
+from privopt.convex.arrays import (
+    Number,
+    broadcast,
+    cast,
+    inner,
+    norm,
+    one_hot,
+    pytree_dataclass,
+    require_finite,
+    require_positive,
+    require_shape,
+)
 from privopt.convex.projections import (
     l1_threshold,
     l2_threshold,
@@ -29,18 +41,6 @@ from privopt.convex.projections import (
     range_factor,
     ratio_threshold,
     shift_maximum,
-)
-from privopt.convex.pytree_dataclass import pytree_dataclass
-from privopt.convex.vectors import (
-    Number,
-    broadcast,
-    cast,
-    inner,
-    norm,
-    one_hot,
-    require_finite,
-    require_positive,
-    require_shape,
 )
 
 

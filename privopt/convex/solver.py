@@ -26,8 +26,8 @@ import jax
 import jax.numpy as jnp
 
 from privopt.arguments import checked, positive_integer, positive_number, shown
+from privopt.convex.arrays import norm
 from privopt.convex.sets import ConstraintSet
-from privopt.convex.vectors import norm
 from privopt.release import Pytree
 
 ROUND_OFF = 64.0 * 2.0**-52

@@ -1,10 +1,9 @@
 """Algorithms, plans, problems and runs."""
 
 from privopt.convex import Observer
-from privopt.core.fitting import RunnableProblem
 from privopt.core.parameters import Mechanism
 from privopt.core.plan import Algorithm, Plan, planner
-from privopt.core.running import run, run_many
+from privopt.core.running import RunnableProblem, run, run_many
 from privopt.core.runs import Execution, Run, Source, Steps, whole
 from privopt.core.stepping import RunState, Stepper, stepper
 

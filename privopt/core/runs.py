@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 
 from privopt.arguments import checked, count, member, shown
 from privopt.convex import EmpiricalRisk, Observer, Path
-from privopt.convex.vectors import Number
+from privopt.convex.arrays import Number
 from privopt.release import Pytree
 
 Replicates = Literal["together", "in_turn"]

@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 
 from privopt.arguments import described, instance, shown
 from privopt.convex import BatchRisk, EmpiricalRisk, pytree_dataclass
-from privopt.core.fitting import RunnableProblem, check_problem
 from privopt.core.parameters import Parameters, device_numbers, plan_digest
 from privopt.core.plan import Algorithm, Plan
 from privopt.core.replicates import cast_back, run_arguments
-from privopt.core.running import check_stream, in_shape, precision, precision_dtype
+from privopt.core.running import (
+    RunnableProblem,
+    check_problem,
+    check_stream,
+    in_shape,
+    precision,
+    precision_dtype,
+)
 from privopt.core.runs import Execution, Run, Source, Steps
 from privopt.random import as_key
 from privopt.records import prepare

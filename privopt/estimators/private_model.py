@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privopt.arguments import instance, positive_integer, positive_number
 from privopt.core import Algorithm, Plan, run
-from privopt.core.fitting import check_problem
+from privopt.core.running import check_problem
 from privopt.estimators.recommended import planned
 from privopt.estimators.spendable_key import SpendableKey
 from privopt.estimators.unit_rows import UnitRows, features_of

@@ -16,9 +16,14 @@ from privopt import random
 from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, pytree_dataclass
 from privopt.mechanisms.bias_reduced import BiasReducedGradient
-from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
+from privopt.mechanisms.calibration import (
+    UNIT,
+    check_calibration,
+    compensated_sum,
+    drawable,
+    noise_multiplier,
+)
 from privopt.mechanisms.queries import ClippedGradient
-from privopt.mechanisms.round_off import UNIT, compensated_sum
 from privopt.privacy import Repetitions, calibrate, round_up, select_best
 from privopt.release import release
 from privopt.spec import Budget, Relation

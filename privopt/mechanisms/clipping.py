@@ -40,8 +40,8 @@ from privopt.convex import (
     difference,
     is_features,
 )
+from privopt.convex.arrays import Number, norm
 from privopt.convex.record_losses import products
-from privopt.convex.vectors import Number, norm
 from privopt.release import Pytree
 from privopt.spec import Norm
 

@@ -22,7 +22,7 @@ from privopt.convex import (
     norm,
     sample_log_concave,
 )
-from privopt.convex.vectors import Number
+from privopt.convex.arrays import Number
 from privopt.mechanisms.calibration import drawable
 from privopt.mechanisms.clipping import bounded_records, is_exact
 from privopt.mechanisms.queries import ClippedGradient

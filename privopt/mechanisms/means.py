@@ -26,9 +26,8 @@ from privopt.convex import (
     pytree_dataclass,
 )
 from privopt.mechanisms.additive import GaussianMechanism, LaplaceMechanism, classic_gaussian_scale
-from privopt.mechanisms.calibration import check_calibration, drawable, noise_multiplier
+from privopt.mechanisms.calibration import UNIT64, check_calibration, drawable, noise_multiplier
 from privopt.mechanisms.clipping import is_exact
-from privopt.mechanisms.round_off import UNIT64
 from privopt.privacy import (
     CompressedGaussianDpEvent,
     compressed_noise_multiplier,

@@ -20,7 +20,7 @@ from jax.tree_util import PyTreeDef
 
 from privopt.arguments import instance, positive_number, shown
 from privopt.convex import EmpiricalRisk, Oracle, accelerated_descent, newton_glm
-from privopt.convex.vectors import Number
+from privopt.convex.arrays import Number
 from privopt.mechanisms.batches.batches import present, require_numbered
 from privopt.mechanisms.clipping import BatchSum, without_null_records
 from privopt.mechanisms.queries import ClippedGradient

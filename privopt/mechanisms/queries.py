@@ -35,6 +35,7 @@ import jax.numpy as jnp
 
 from privopt.arguments import instance, positive_number, real, shown
 from privopt.convex import EmpiricalRisk, RegularisedGLM
+from privopt.mechanisms.calibration import UNIT, UNIT64
 from privopt.mechanisms.clipping import (
     MICROBATCH,
     BatchSum,
@@ -42,7 +43,6 @@ from privopt.mechanisms.clipping import (
     clipped_gradient_sum,
     clipped_linear_model,
 )
-from privopt.mechanisms.round_off import UNIT, UNIT64
 from privopt.privacy import round_down, round_up
 from privopt.release import Pytree
 from privopt.spec import Assumptions, Norm, ProblemClass, Relation

@@ -20,7 +20,7 @@ from privopt.convex import (
     as_features,
     pytree_dataclass,
 )
-from privopt.convex.vectors import Number
+from privopt.convex.arrays import Number
 from privopt.mechanisms.calibration import check_calibration
 from privopt.mechanisms.clipping import without_null_records
 from privopt.mechanisms.minimisers import RegularisedMinimiser

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from privopt.arguments import instance, positive_number, shown
 from privopt.convex import EmpiricalRisk, Features
-from privopt.convex.vectors import scaled_rows
+from privopt.convex.arrays import scaled_rows
+from privopt.mechanisms.calibration import UNIT64
 from privopt.mechanisms.clipping import is_exact
-from privopt.mechanisms.round_off import UNIT64
 from privopt.spec import Assumptions, ProblemClass, Relation
 
 _ROUND_OFF = 1e-6  # relative, of a clip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from privopt.algorithms import ALGORITHMS, gradient_descent
 from privopt.core import Plan
-from privopt.core.fitting import REMEDIES
+from privopt.core.running import REMEDIES
 from privopt.recommendation.cost import Cost
 from privopt.recommendation.plates import Plate
 from privopt.spec import Budget, ProblemClass

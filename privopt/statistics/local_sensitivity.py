@@ -19,8 +19,7 @@ from jax.typing import DTypeLike
 
 from privopt import random
 from privopt.arguments import check_fields, positive_number, shown
-from privopt.mechanisms.calibration import check_calibration, drawable, require_public_size
-from privopt.mechanisms.round_off import two_sum
+from privopt.mechanisms.calibration import check_calibration, drawable, require_public_size, two_sum
 from privopt.privacy import approximate_event, round_down, round_up
 from privopt.random import as_key
 from privopt.release import release

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from privopt.arguments import described, positive_integer, positive_number, real, shown
-from privopt.mechanisms.round_off import MAX_TERMS, UNIT, compensated_sum, max_terms, sum_error
+from privopt.mechanisms.calibration import MAX_TERMS, UNIT, compensated_sum, max_terms, sum_error
 from privopt.privacy import round_down, round_up
 from privopt.records import as_floats
 from privopt.spec import Relation

@@ -12,9 +12,8 @@ from jax import Array
 
 from privopt import random
 from privopt.arguments import check_fields, checked, count, instance, positive_number, shown
-from privopt.mechanisms.calibration import check_calibration
+from privopt.mechanisms.calibration import UNIT, check_calibration
 from privopt.mechanisms.queries import L1BoundedQuery
-from privopt.mechanisms.round_off import UNIT
 from privopt.privacy import round_up
 from privopt.random import as_key
 from privopt.records import as_floats, check_answer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privopt.convex import L1Ball, L1L2Ball, L2Ball
-from privopt.convex.vectors import norm
+from privopt.convex.arrays import norm
 
 DIM = 8
 SINGLE = pytest.param(jnp.float32, marks=pytest.mark.optimised)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privopt.mechanisms import LaplaceMechanism
-from privopt.mechanisms.round_off import MAX_TERMS, compensated_sum, max_terms, sum_error
+from privopt.mechanisms.calibration import MAX_TERMS, compensated_sum, max_terms, sum_error
 from privopt.spec import Budget, Relation
 from privopt.statistics import BoundedMean, BoundedSum, Count, Histogram
 

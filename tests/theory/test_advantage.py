@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.optimize import linprog
 
-from privopt.core.lower_bounds import advantage_of
+from privopt.core.plan import advantage_of
 from privopt.privacy import Guarantee
 from privopt.spec import Budget, Relation
 from privopt.theory import ApproximateAdvantage, GaussianAdvantage, RenyiAdvantage

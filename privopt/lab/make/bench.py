@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.core import Algorithm, Plan, run, run_many
-from privopt.core.fitting import check_problem
+from privopt.core.running import check_problem
 from privopt.lab.make.cells import Cell
 from privopt.lab.make.job import Candidate, Job, Search, digest, steps_of
 from privopt.lab.make.keys import replicate_keys, stream

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.convex import EmpiricalRisk, Observer
-from privopt.convex.vectors import two_sum
+from privopt.convex.arrays import two_sum
 from privopt.core import Plan, Run
 from privopt.mechanisms import BatchMean
 from privopt.problems import Problem

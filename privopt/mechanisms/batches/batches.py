@@ -59,7 +59,7 @@ class Batches(Protocol):
     divisor ``b`` is public and does not depend on the number of sampled records.
 
     An implementation is a frozen dataclass registered as a pytree
-    (:func:`privopt.convex.pytree_dataclass`). Every field that enters ``composed`` is used on the
+    (:func:`privopt.convex.arrays`). Every field that enters ``composed`` is used on the
     device.
     """
 

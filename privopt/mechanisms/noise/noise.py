@@ -43,7 +43,7 @@ class Noise(Protocol):
     most ``(\sum_{ij} |X_ij|)^{1/2}`` over its steps, ``X = C^T C``, for all directions.
 
     An implementation is a frozen dataclass registered as a pytree
-    (:func:`privopt.convex.pytree_dataclass`). Its factorisation consists of the numbers that the
+    (:func:`privopt.convex.arrays`). Its factorisation consists of the numbers that the
     device multiplies by. It may declare the ``variance`` of its ``xi_s`` (1 for normal noise);
     they are then independent with mean zero. Without a ``variance`` there is no rate.
     """
