@@ -155,7 +155,7 @@ def test_plans_are_values():
         ("dp_gd", {"steps": 5}, "steps must be two or more distinct values, got 5"),
         ("dp_gd", {"steps": (5, 5)}, "steps must be two or more distinct values"),
         ("gradient_descent", {"steps": (5, 6)}, "algorithm must be private.*got gradient_descent"),
-        ("bias_reduced_sgd", {"base": (1, 2)}, "without public coins"),
+        ("bias_reduced_sgd", {"base": (1, 2)}, "without public randomness"),
         ("exponential_mechanism", {"regularisation": (0.1, 1.0)}, "and add noise"),
     ],
 )

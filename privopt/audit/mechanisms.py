@@ -185,7 +185,7 @@ def _holdout(budget: Budget) -> tuple[Any, ...]:
         for sign, below in _QUESTIONS:
             training = jnp.full(_SIZE, -sign * (gap - below / _SIZE), records.dtype)
             answer, after = mechanism.update(state, training, records)
-            met.append(after.left < state.left)
+            met.append(after.remaining < state.remaining)
             value, state = jnp.where(met[-1], answer, value), after
         which = jnp.argmax(jnp.stack([*met, jnp.asarray(True)]))
         return jnp.stack([which.astype(value.dtype), value])

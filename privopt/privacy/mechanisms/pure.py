@@ -239,6 +239,8 @@ class BoundedRangePair(Pair):
     two outcomes with losses ``t`` and ``t - r``. The lower bound uses ``t = r / 2`` in every step,
     which is asymptotically the worst. Proof: :ref:`Accountants, Theorem 13
     <theory-accountants-13>`.
+
+    Source: Dong, Durfee and Rogers 2020 (arXiv:1909.13830), for the two outcomes.
     """
 
     span: float
