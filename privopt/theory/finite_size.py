@@ -56,9 +56,9 @@ def gaussian_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
 
 @checked
 def norm_laplace_perturbation(loss: RadialLoss, *, dim: int, scale: float) -> float:
-    """Return ``E F(Proj(z))`` for ``z`` with density proportional to ``exp(-|z|/beta)``::
+    """Return ``E F(Proj(z))`` for ``z`` with density proportional to ``exp(-|z|/beta)``.
 
-    E|w|^k = beta^k (Gamma(d + k)/Gamma(d)) P(d + k, R/beta) + R^k Q(d, R/beta).
+    ``E|w|^k = beta^k (Gamma(d + k)/Gamma(d)) P(d + k, R/beta) + R^k Q(d, R/beta)``.
     """
     if scale == 0.0:
         return 0.0
