@@ -216,6 +216,11 @@ def run_all(
     """Run every plan with every key of ``groups``; leaves have leading axes ``(plans, keys)``."""
     over = jax.vmap if execution.replicates == "together" else _mapped
     inner = replace(execution, replicates=None)
+    if groups.size == np.size(numbers[1]) == 1:  # a single run needs no loop and no batch axis
+        single = jax.tree.map(lambda leaf: leaf[0], numbers)
+        arguments = run_arguments(algorithm, static, inner, single, source, groups[0, 0])
+        result = cast_back(algorithm, source, algorithm.run(*arguments))
+        return jax.tree.map(lambda leaf: leaf[None, None], result)
 
     def device_runs(numbers: tuple[Parameters, ArrayLike], source: Source, groups: Array) -> Run:
         params, streams = numbers
@@ -263,11 +268,4 @@ def run_all(
 
 def _mapped(function: Callable[..., Run]) -> Callable[..., Run]:
     """Return ``function`` over leading axes, one element at a time."""
-
-    def mapped(*arguments: Pytree) -> Run:
-        if jax.tree.leaves(arguments)[0].shape[0] > 1:
-            return jax.lax.map(lambda each: function(*each), arguments)
-        single = function(*jax.tree.map(lambda leaf: leaf[0], arguments))  # without a loop
-        return jax.tree.map(lambda leaf: leaf[None], single)
-
-    return mapped
+    return lambda *arguments: jax.lax.map(lambda each: function(*each), arguments)
