@@ -15,7 +15,7 @@ from privopt import lab, problems
 from privopt.cli.commands import app
 from privopt.comparison.request import methods_of
 from privopt.comparison.winners import winners_of
-from privopt.lab.make.resume import Note, Started
+from privopt.lab.make.work import Note, Started
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 QUICK = ["output_perturbation", "phased_sgd"]

@@ -3,7 +3,7 @@
 The interpreter delivers ``KeyboardInterrupt`` wherever it happens to be: an import may swallow it,
 a compilation delays it, and its unwinding tears the runtime of XLA down under threads that still
 use it, which ends in a segmentation fault. So nothing is unwound. Files are whole or absent
-whenever a process ends (:func:`privopt.lab.make.folder.write_file`), and locks end with it.
+whenever a process ends (:func:`privopt.lab.make.store.write_file`), and locks end with it.
 
 The standard library's lightest modules alone, for the time before this is in place is unguarded.
 """

@@ -22,9 +22,9 @@ from privopt.comparison.request import (
 )
 from privopt.lab.draw.recorded import read
 from privopt.lab.make.method import Method
-from privopt.lab.make.records import read_provenance
-from privopt.lab.make.resume import Progress, print_notes
 from privopt.lab.make.run import run
+from privopt.lab.make.store import read_provenance
+from privopt.lab.make.work import Progress, print_notes
 from privopt.problems import Family, Problem
 from privopt.random import as_key
 from privopt.spec import Budget

@@ -14,7 +14,7 @@ from privopt.lab.draw.notation import number, symbol
 from privopt.lab.draw.recorded import Recorded
 from privopt.lab.judge.results import grouped, refusals
 from privopt.lab.judge.verdict import ORACLE_TUNED
-from privopt.lab.make.records import Provenance
+from privopt.lab.make.store import Provenance
 
 if TYPE_CHECKING:
     import pandas

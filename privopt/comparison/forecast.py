@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from privopt.lab.make.resume import Event, Note, Piece, Progress, Started
+from privopt.lab.make.work import Event, Note, Progress, Started, Task
 
 _PASS = 1e-9
 """Seconds a record, coordinate and step: coarse, of one core."""
@@ -28,7 +28,7 @@ def forecasting(progress: Progress, max_steps: int | None) -> Progress:
     return told
 
 
-def forecast(pieces: Sequence[Piece]) -> str:
+def forecast(pieces: Sequence[Task]) -> str:
     """Seconds of work: steps x records x coordinates x runs, and programs to compile."""
     work: Counter[str] = Counter()
     for piece in pieces:
@@ -44,7 +44,7 @@ def forecast(pieces: Sequence[Piece]) -> str:
     )
 
 
-def _held(pieces: Sequence[Piece], max_steps: int | None) -> str:
+def _held(pieces: Sequence[Task], max_steps: int | None) -> str:
     """Which methods take fewer steps than theory asks for."""
     found: dict[str, None] = {}
     for piece in pieces:

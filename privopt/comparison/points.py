@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privopt.lab.judge.estimates import Estimate, mean_interval
 from privopt.lab.judge.results import CellResult, cell_results, grouped
-from privopt.lab.make.records import Recorded
+from privopt.lab.make.store import Recorded
 
 _ALPHA = 0.025  # of each end of an interval
 

@@ -145,6 +145,9 @@ class Algorithm:
         Largest dimension that ``plan`` accepts.
     cites : tuple of str
         Sources: keys of ``references.bib``, or BibTeX entries.
+    version : int
+        Version of the numbers. Increase it if the algorithm releases other numbers for the same
+        key: cached results of experiments are then computed again.
     """
 
     name: str
@@ -166,6 +169,7 @@ class Algorithm:
     relations: frozenset[Relation] = frozenset(Relation)
     largest_dim: int | None = None
     cites: tuple[str, ...] = ()
+    version: int = 1
 
     @property
     def choices(self) -> frozenset[str]:

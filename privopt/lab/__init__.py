@@ -9,20 +9,16 @@ from privopt.lab.draw.recorded import Recorded, read
 from privopt.lab.judge.verdict import Outcome, Verdict, tally
 from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.axes import Axis, Grid, Setting
+from privopt.lab.make.cache_key import identity
 from privopt.lab.make.catalogue import algorithms, choose, discover, families, load
-from privopt.lab.make.cells import Cell, cells
+from privopt.lab.make.cells import Cell, Trial, cells, replicate_keys, stream
 from privopt.lab.make.experiment import Experiment
-from privopt.lab.make.fingerprint import identity
-from privopt.lab.make.folder import ResultsError, existing_results, open_results
-from privopt.lab.make.keys import replicate_keys, stream
 from privopt.lab.make.method import Method, ladder
-from privopt.lab.make.overwrite import OverwriteError
-from privopt.lab.make.presentation import Claim, Column, Line, Listing, Map, Panel, Plot
 from privopt.lab.make.quantities import Played, StreamLosses
-from privopt.lab.make.quick_tables import quick_difference, write_quick_table
+from privopt.lab.make.quick_tables import OverwriteError, quick_difference, write_quick_table
 from privopt.lab.make.run import RunResult, run, work
-from privopt.lab.make.study import Study
-from privopt.lab.make.trials import Trial
+from privopt.lab.make.store import ResultsError, existing_results, open_results
+from privopt.lab.make.study import Claim, Column, Line, Listing, Map, Panel, Plot, Study
 from privopt.lab.write.console import Display, verdict_table
 from privopt.lab.write.report import write_report
 

@@ -11,8 +11,9 @@ import pytest
 
 from privopt.lab import Recorded
 from privopt.lab.judge.results import CellResult
-from privopt.lab.make.records import CELLS, RUNS
-from privopt.lab.make.trials import BEND, Trial, bent, block_of
+from privopt.lab.make.cells import BEND, Trial, bent
+from privopt.lab.make.experiment import block_of
+from privopt.lab.make.store import CELLS, RUNS
 
 SWEPT = {
     "n": (500, 1000, 2000, 4000, 8000),

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from privopt.lab.make.folder import open_results
-from privopt.lab.make.records import write_provenance, write_recorded
+from privopt.lab.make.store import open_results, write_provenance, write_recorded
 from privopt.lab.write import report
 from privopt.lab.write.report import write_report
 

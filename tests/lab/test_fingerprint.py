@@ -9,7 +9,7 @@ import pytest
 
 from privopt.lab import Axis, Method, Setting
 from privopt.lab.make import fingerprint
-from privopt.lab.make.fingerprint import HOST, closure
+from privopt.lab.make.cache_key import HOST, closure
 from privopt.lab.make.run import _cells
 from privopt.privacy import calibration
 
@@ -113,7 +113,7 @@ def test_docstrings_and_comments_do_not_count(copy):
 
 
 def test_code_that_an_algorithm_reaches_counts_and_no_other(copy):
-    assert after(copy, "core.running", with_code, frozenset({"privopt.lab.make.bench"}))
+    assert after(copy, "core.running", with_code, frozenset({"privopt.lab.make.measure"}))
     others = "algorithms.output_perturbation lab.draw.figures cli.console"
     assert not after(copy, others, with_code)
 

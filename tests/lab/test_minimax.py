@@ -12,8 +12,8 @@ from privopt.lab.draw import plots, style
 from privopt.lab.draw.comparison import comparison
 from privopt.lab.draw.figures import _figure
 from privopt.lab.judge.results import along, cell_results, grouped, swept_axes, worst
-from privopt.lab.make.minimax import _HARD, is_minimax
-from privopt.lab.make.records import read, recorded_names
+from privopt.lab.make.quantities import _HARD, is_minimax
+from privopt.lab.make.store import read, recorded_names
 from privopt.problems import FAMILIES
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -11,9 +11,9 @@ import pytest
 
 from privopt import lab, problems
 from privopt.lab import Axis, Claim, Experiment, OverwriteError, Setting, Study
-from privopt.lab.make import cells, overwrite, study
+from privopt.lab.make import cells, quick_tables, study
 from privopt.lab.make.quick_tables import quick_difference, write_quick_table
-from privopt.lab.make.records import read, write_recorded
+from privopt.lab.make.store import read, write_recorded
 
 ROOT = Path(__file__).parents[2]
 MISSING = "its file is missing"
@@ -67,7 +67,7 @@ def lose(monkeypatch):
 
         monkeypatch.setattr(cells, "family", family)
         monkeypatch.setattr(cells, "available", tuple)
-        for module in (overwrite, study):
+        for module in (quick_tables, study):
             monkeypatch.setattr(module, "missing", {name: MISSING}.get)
 
     return lose
@@ -77,7 +77,7 @@ def lose(monkeypatch):
 def have(monkeypatch):
     """Every data set is there."""
     monkeypatch.setattr(cells, "available", tuple)
-    for module in (overwrite, study):
+    for module in (quick_tables, study):
         monkeypatch.setattr(module, "missing", lambda name: None)
 
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import ResultsError, existing_results
-from privopt.lab.make import records
-from privopt.lab.make.folder import FORMAT, MARKER, clear_partial, open_results, write_file
+from privopt.lab.make import store
+from privopt.lab.make.store import FORMAT, MARKER, clear_partial, open_results, write_file
 
 KEY = "0" * 64
 FACTS = {"reference_value": 0.25, "start_value": float("inf")}
 
 
-def kept(replicates: int = 4, seconds: float = 1.5) -> records.Kept:
+def kept(replicates: int = 4, seconds: float = 1.5) -> store.CachedResult:
     columns = {"replicate": range(replicates), "value": np.linspace(0.1, 0.7, replicates)}
-    return records.Kept(pa.table(columns), FACTS, seconds, 0.25)
+    return store.CachedResult(pa.table(columns), FACTS, seconds, 0.25)
 
 
 def has_four(values: pa.Table) -> bool:
@@ -28,8 +28,8 @@ def has_four(values: pa.Table) -> bool:
 
 @pytest.fixture
 def cell(tmp_path):
-    path = records.cell_path(tmp_path, KEY)
-    records.write_cell(path, kept())
+    path = store.cell_path(tmp_path, KEY)
+    store.write_cell(path, kept())
     return path
 
 
@@ -133,14 +133,14 @@ def test_what_a_killed_process_has_left_half_written_is_removed(tmp_path):
 
 
 def test_a_cell_comes_back_with_its_facts_and_its_timing(cell):
-    found = records.read_cell(cell, has_four)
+    found = store.read_cell(cell, has_four)
     assert found.values.equals(kept().values)
     assert found[1:] == (FACTS, 1.5, 0.25)
 
 
 def test_an_unfinished_cell_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
-        records.read_cell(tmp_path / "absent.parquet", has_four)
+        store.read_cell(tmp_path / "absent.parquet", has_four)
 
 
 def test_no_damage_goes_unseen(cell):
@@ -152,8 +152,8 @@ def test_no_damage_goes_unseen(cell):
         damaged[place] ^= 0x01
         cell.write_bytes(damaged)
         try:
-            found = records.read_cell(cell, has_four)
-        except records.DamagedCellError:
+            found = store.read_cell(cell, has_four)
+        except store.DamagedCellError:
             seen += 1
         else:
             same = found.values.equals(kept().values) and found[1:] == (FACTS, 1.5, 0.25)
@@ -165,18 +165,18 @@ def test_no_damage_goes_unseen(cell):
 def test_another_cells_file_is_damaged(cell):
     other = cell.with_name("1" * 64 + ".parquet")
     cell.rename(other)
-    with pytest.raises(records.DamagedCellError, match="not the cell that its name says"):
-        records.read_cell(other, has_four)
+    with pytest.raises(store.DamagedCellError, match="not the cell that its name says"):
+        store.read_cell(other, has_four)
 
 
 def test_a_cell_of_another_size_is_damaged(cell):
-    with pytest.raises(records.DamagedCellError, match="not the cell"):
-        records.read_cell(cell, lambda values: values.num_rows == 5)
+    with pytest.raises(store.DamagedCellError, match="not the cell"):
+        store.read_cell(cell, lambda values: values.num_rows == 5)
 
 
 def test_a_damaged_cell_is_moved_and_not_lost(cell):
     content = cell.read_bytes()
-    assert records.set_aside(cell).read_bytes() == content
+    assert store.set_aside(cell).read_bytes() == content
     assert not cell.exists()
 
 
@@ -184,30 +184,30 @@ def test_tables_come_back_and_are_the_same_bytes(tmp_path, synthetic):
     recorded = synthetic(axes={"n": (500, 1000)}, replicates=2)
     files = []
     for name in ("one", "other"):
-        assert records.write_recorded(tmp_path / name, recorded) is None  # nothing is committed
+        assert store.write_recorded(tmp_path / name, recorded) is None  # nothing is committed
         files.append([path.read_bytes() for path in sorted((tmp_path / name).glob("*.parquet"))])
     assert files[0] == files[1]
     assert len(files[0]) == 2
-    found = records.read(tmp_path / "one")
+    found = store.read(tmp_path / "one")
     assert found.about["title"] == recorded.about["title"]
-    assert found.cells.schema.equals(records.CELLS)
+    assert found.cells.schema.equals(store.CELLS)
     assert (found.cells.to_pylist(), found.runs.to_pylist()) == (
         recorded.cells.to_pylist(),
-        records.rounded(recorded.runs).to_pylist(),
+        store.rounded(recorded.runs).to_pylist(),
     )
-    assert records.recorded_names(tmp_path) == ["one", "other"]
+    assert store.recorded_names(tmp_path) == ["one", "other"]
 
 
 def test_recorded_numbers_are_kept_to_24_bits():
     values = [1.0, -0.1, 1e-300, 5e-324, 1.7e308, float("inf"), -float("inf"), float("nan"), None]
     table = pa.table({"cell": range(9), "value": pa.array(values, pa.float64())})
-    found = records.rounded(table)
+    found = store.rounded(table)
     assert found.schema.equals(table.schema)
     assert found["value"].to_pylist()[-1] is None
     before, after = (each["value"].to_numpy()[:8] for each in (table, found))
     np.testing.assert_allclose(after, before, rtol=2.0**-24, atol=1e-315)
     usual = np.random.default_rng(0).normal(size=1000)
-    kept = records.rounded(pa.table({"value": usual}))["value"].to_numpy()
+    kept = store.rounded(pa.table({"value": usual}))["value"].to_numpy()
     np.testing.assert_array_equal(kept, usual.astype(np.float32))
 
 
@@ -221,28 +221,28 @@ def test_the_table_of_all_runs_repeats_what_their_cell_is(synthetic):
 
 def test_tables_that_do_not_belong_together_are_refused(tmp_path, synthetic):
     for seed, name in enumerate(("one", "other")):
-        records.write_recorded(tmp_path / name, synthetic(replicates=2, seed=seed))
+        store.write_recorded(tmp_path / name, synthetic(replicates=2, seed=seed))
     runs = (tmp_path / "other" / "runs.parquet").read_bytes()
     (tmp_path / "one" / "runs.parquet").write_bytes(runs)
     with pytest.raises(ResultsError, match="are of two runs: run its experiment again"):
-        records.read(tmp_path / "one")
+        store.read(tmp_path / "one")
 
 
 def test_unusable_tables_say_what_to_do(tmp_path, synthetic):
     with pytest.raises(ResultsError, match="holds no tables: run its experiment first"):
-        records.read(tmp_path)
+        store.read(tmp_path)
     recorded = synthetic(replicates=2)
-    records.write_recorded(tmp_path, recorded._replace(runs=pa.table({"x": [1]})))
+    store.write_recorded(tmp_path, recorded._replace(runs=pa.table({"x": [1]})))
     with pytest.raises(ResultsError, match="has tables of other columns"):
-        records.read(tmp_path)
+        store.read(tmp_path)
     (tmp_path / "runs.parquet").write_bytes(b"PAR1 nonsense PAR1")
     with pytest.raises(ResultsError, match="run its experiment again"):
-        records.read(tmp_path)
+        store.read(tmp_path)
 
 
 def test_provenance_is_read_where_it_is(tmp_path):
-    assert records.read_provenance(tmp_path) == {}
-    records.write_provenance(tmp_path, {"run_seconds": 1.0})
-    assert records.read_provenance(tmp_path) == {"run_seconds": 1.0}
+    assert store.read_provenance(tmp_path) == {}
+    store.write_provenance(tmp_path, {"run_seconds": 1.0})
+    assert store.read_provenance(tmp_path) == {"run_seconds": 1.0}
     (tmp_path / "provenance.json").write_text("[")
-    assert records.read_provenance(tmp_path) == {}
+    assert store.read_provenance(tmp_path) == {}

@@ -12,7 +12,7 @@ import privopt
 from privopt import lab
 from privopt.core import Execution, run, run_many
 from privopt.lab import StreamLosses
-from privopt.lab.make.bench import Bench, measure
+from privopt.lab.make.measure import SweepCache, measure
 from privopt.lab.make.quantities import QUANTITIES, quantity_of
 from privopt.mechanisms import BatchMean, OrderedBatches, PrivateGradient, TreeNoise
 from privopt.problems import Problem, distance, family, linear
@@ -155,12 +155,12 @@ def test_a_cell_is_measured_with_the_observer():
         epsilon_over_mu=5.0,
     )
     (cell,) = lab.cells(given, "quick")
-    bench = Bench(0)
+    cache = SweepCache(0)
     with jax.enable_x64(True):
-        job = bench.prepare(cell, algorithm, family("far_distance"))
-        columns, facts = measure(job, bench)
-    assert job.promised["quantity"] == "regret"
-    assert job.promised["upper"] == 9.0
+        job = cache.prepare(cell, algorithm, family("far_distance"))
+        columns, facts = measure(job, cache)
+    assert job.facts["quantity"] == "regret"
+    assert job.facts["upper"] == 9.0
     assert isinstance(job.problem, Problem)
     assert facts["start_value"] == pytest.approx(4.0)
     assert facts["reference_value"] == pytest.approx(0.0, abs=1e-12)

@@ -15,9 +15,15 @@ from rich.console import Console
 from privopt.lab.draw.notation import number, signed
 from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
 from privopt.lab.judge.verdicts import verdicts
-from privopt.lab.make.folder import ResultsError, open_results
-from privopt.lab.make.records import read, recorded_names, write_provenance, write_recorded
-from privopt.lab.make.resume import Drawing
+from privopt.lab.make.store import (
+    ResultsError,
+    open_results,
+    read,
+    recorded_names,
+    write_provenance,
+    write_recorded,
+)
+from privopt.lab.make.work import Drawing
 from privopt.lab.write import report
 from privopt.lab.write.console import verdict_table
 from privopt.lab.write.document import in_words

@@ -16,10 +16,10 @@ from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.convex import StepSizes
 from privopt.lab import Axis, Method, Setting, Trial, cells, ladder, read, replicate_keys, stream
-from privopt.lab.make import bench, search
+from privopt.lab.make import measure
 from privopt.lab.make import experiment as experiment_module
-from privopt.lab.make.job import Candidate, Search
-from privopt.lab.make.run import _cells as pieces_of
+from privopt.lab.make.measure import Candidate, Search
+from privopt.lab.make.run import _cell_tasks as tasks_of
 from privopt.problems import family
 
 GRID = {"steps": (2, 3), "step_size": (0.3, 0.35, 0.4)}
@@ -47,15 +47,15 @@ def means():
 
 @pytest.fixture(scope="module")
 def finished(searched, means, tmp_path_factory):
-    real = search._means
+    real = measure._means
 
-    def recorded(number, job, *given):
-        cell, found = job.cell, real(number, job, *given)
+    def recorded(number, planned, *given):
+        cell, found = planned.cell, real(number, planned, *given)
         means[cell.n, cell.trial, cell.strength] = found
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "_means", recorded)
+        patch.setattr(measure, "_means", recorded)
         return run(searched, tmp_path_factory.mktemp("results") / "r")
 
 
@@ -68,7 +68,7 @@ def naive(cell, seed):
     problem = family("linear").build(
         n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength
     )
-    keys = replicate_keys(stream(seed, role="pilot", **cell.identity), search.PILOT)
+    keys = replicate_keys(stream(seed, role="pilot", **cell.identity), measure.PILOT)
     for point in product(*GRID.values()):
         told = dict(zip(GRID, point, strict=True))
         plan = ALGORITHMS["dp_gd"].plan(problem.problem_class, cell.budget, **told)
@@ -128,10 +128,11 @@ def test_one_search_serves_all_strengths_and_every_trial_has_its_own(
     asked = []
 
     def counted(given, seed):
-        asked.append((given.jobs[0].cell.n, given.jobs[0].cell.trial))
-        return search.choose(given, seed)
+        asked.append((given.planned[0].cell.n, given.planned[0].cell.trial))
+        return real(given, seed)
 
-    monkeypatch.setattr(bench, "choose", counted)
+    real = measure.choose
+    monkeypatch.setattr(measure, "choose", counted)
     run(replace(searched, algorithms=(BEST,)), tmp_path)
     assert sorted(asked) == sorted(product((500, 1000), Trial))
 
@@ -149,8 +150,8 @@ def test_what_is_left_of_a_setting_is_finished_to_the_same_bits(
 
 
 def keys_of(experiment):
-    pieces = pieces_of(experiment, "quick", 0, lambda event: None)
-    return {piece.label: piece.key for piece in pieces if piece.facts["method"] == "best"}
+    tasks = tasks_of(experiment, "quick", 0, lambda event: None)
+    return {task.label: task.key for task in tasks if task.facts["method"] == "best"}
 
 
 def test_all_that_is_tried_is_in_the_key(searched):
@@ -180,9 +181,9 @@ def test_the_data_of_every_strength_are_in_the_key(searched, monkeypatch):
 def chosen(monkeypatch, means, grid=(1, 2, 3), refused=()):
     """Of candidates with these means, by strength."""
     tried = tuple(Candidate({"steps": value}, ()) for value in grid if value not in refused)
-    monkeypatch.setattr(search, "_means", lambda i, *_: np.array(means[i], float))
+    monkeypatch.setattr(measure, "_means", lambda i, *_: np.array(means[i], float))
     job = SimpleNamespace(cell=SimpleNamespace(search=(("steps", grid),)))
-    return search.choose(Search(tried, (job,) * len(means)), 0)
+    return measure.choose(Search(tried, (job,) * len(means)), 0)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_the_least_worst_mean_is_taken(monkeypatch, means, steps, at_edge):
     found = chosen(monkeypatch, means)
     assert (found.candidate.choices["steps"], found.at_edge) == (steps, at_edge)
     told = {"chosen": {"steps": steps}, "at_edge": list(at_edge), "candidates": 3}
-    assert json.loads(found.told) == told
+    assert json.loads(found.json) == told
 
 
 def test_names_have_no_edge(monkeypatch):

@@ -13,8 +13,7 @@ import pytest
 
 from privopt import lab
 from privopt.lab.make import lease
-from privopt.lab.make.lease import leased
-from privopt.lab.make.resume import Finished, Note, Shared
+from privopt.lab.make.work import Finished, Note, Shared, leased
 
 CELLS = 2 * 5
 
@@ -22,7 +21,7 @@ CELLS = 2 * 5
 OTHER = """
 import sys
 from privopt import lab
-from privopt.lab.make.resume import Finished, Shared
+from privopt.lab.make.work import Finished, Shared
 module = sys.modules[lab.run.__module__]
 real = module.measure
 def measure(*arguments, **options):
@@ -39,7 +38,7 @@ print([sum(isinstance(event, kind) for event in seen) for kind in (Finished, Sha
 HANGING = """
 import sys
 from pathlib import Path
-from privopt.lab.make.lease import leased
+from privopt.lab.make.work import leased
 with leased(Path(sys.argv[1])):
     print("holding", flush=True)
     sys.stdin.read()

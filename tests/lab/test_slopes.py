@@ -14,7 +14,7 @@ from privopt.lab.judge.results import Refusal, along, worst
 from privopt.lab.judge.slopes import slope_verdict
 from privopt.lab.judge.verdict import Outcome, tally
 from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
-from privopt.lab.make.trials import Trial
+from privopt.lab.make.cells import Trial
 
 OFF, BENT, SECOND = Trial.NOISE_OFF, Trial.NOISE_BENT, Trial.SECOND_KEY
 OTHER = {"replicates": 20}

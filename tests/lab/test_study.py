@@ -35,10 +35,9 @@ from privopt.lab import (
 from privopt.lab.draw.plots import _figure
 from privopt.lab.judge.claims import outcome, presentation, rows_of
 from privopt.lab.make.catalogue import declared
-from privopt.lab.make.folder import open_results
-from privopt.lab.make.presentation import Presentation
-from privopt.lab.make.records import read_provenance, write_provenance, write_recorded
-from privopt.lab.make.resume import Note, Started
+from privopt.lab.make.store import open_results, read_provenance, write_provenance, write_recorded
+from privopt.lab.make.study import Presentation
+from privopt.lab.make.work import Note, Started
 from privopt.lab.write.captions import of_plot
 from privopt.lab.write.sections import listed
 from privopt.privacy import Interval

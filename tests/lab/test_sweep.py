@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from rich.console import Console
@@ -19,10 +20,10 @@ from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Display, Grid, Setting, read, replicate_keys, stream
 from privopt.lab.make import experiment as experiment_module
-from privopt.lab.make import fingerprint
-from privopt.lab.make.records import read_provenance
-from privopt.lab.make.resume import Drawing, Finished, Note, Shared, Started, compile_clock
-from privopt.lab.make.run import _cells as pieces_of
+from privopt.lab.make import cache_key
+from privopt.lab.make.run import _cell_tasks as tasks_of
+from privopt.lab.make.store import read_provenance
+from privopt.lab.make.work import Drawing, Finished, Note, Shared, Started, compile_clock
 from privopt.problems import family, linear
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import ProblemClass
@@ -117,11 +118,11 @@ def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing
     assert events[0] == Started("demo", total=2 * CELLS, reused=0)
     real, seen = RUN.measure, set()
 
-    def fatal(job, bench):
-        seen.add(job.cell.method)
-        if job.cell.method == "other" and job.cell.strength == 4.0:
+    def fatal(planned, cache):
+        seen.add(planned.cell.method)
+        if planned.cell.method == "other" and planned.cell.strength == 4.0:
             raise Killed
-        return real(job, bench)
+        return real(planned, cache)
 
     with monkeypatch.context() as patch:
         patch.setattr(RUN, "measure", fatal)
@@ -133,7 +134,7 @@ def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing
     assert tables(result) == tables(alone)
 
 
-def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatch, events_of, demo):
+def test_cells_of_other_code_seed_or_jax_are_left_alone(tmp_path, monkeypatch, events_of, demo):
     events_of(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "demo" / "cells").iterdir()}
     result, events = events_of(tmp_path, seed=1)
@@ -143,13 +144,13 @@ def test_cells_of_other_code_seed_or_machine_are_left_alone(tmp_path, monkeypatc
         "left alone, not used"
     ]
     code = read_provenance(result.folder)["code"]
-    monkeypatch.setattr(RUN, "fingerprint", lambda *_, **__: "other code")
+    monkeypatch.setattr(RUN, "user_code", lambda *functions: "other code")
     result, events = events_of(tmp_path)
     assert result.reused == 0
     assert notes(events)[0].startswith(f"{2 * CELLS} cells")
     assert read_provenance(result.folder)["code"] != code
     assert set(read(result.folder).cells["root_seed"].to_pylist()) == {0}
-    monkeypatch.setattr(RUN, "environment", lambda: {"machine": "another"})
+    monkeypatch.setattr(jax, "__version__", "another")
     assert events_of(tmp_path)[0].reused == 0
     assert all(path.read_bytes() == content for path, content in before.items())
 
@@ -222,7 +223,7 @@ def test_equal_shapes_compile_once(tmp_path, events_of, demo):
     with compile_clock() as clock:
         result, events = events_of(tmp_path, fresh)
     runs = [name for name in clock.programs if "run_all" in name]
-    assert len(runs) == 1, clock.programs
+    assert len(runs) == 2, clock.programs  # the measured runs, and the non-private twin
     first, *others = [event for event in events if isinstance(event, Finished)]
     assert first.compile_seconds > 0.0
     assert {event.compile_seconds for event in others} == {0.0}  # not even traced
@@ -233,7 +234,7 @@ def test_equal_shapes_compile_once(tmp_path, events_of, demo):
     assert len(timings["per_cell"]) == timings["cells"] == CELLS
 
 
-def test_data_that_break_their_class_are_refused(tmp_path, monkeypatch, events_of, demo):
+def test_a_cell_that_fails_is_a_row_with_its_error_and_stops_nothing(tmp_path, monkeypatch, events_of, demo):
     def broken(*, n, dim, noise_ratio, strength):
         features = np.full((1, dim), np.nan if strength > 4.0 else 0.1)
         facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0)
@@ -242,9 +243,15 @@ def test_data_that_break_their_class_are_refused(tmp_path, monkeypatch, events_o
     monkeypatch.setattr(
         experiment_module, "family", lambda name: replace(family(name), build=broken)
     )
-    with pytest.raises(ValueError, match="finite"):
-        events_of(tmp_path)
-    assert len(list((tmp_path / "demo" / "cells").glob("*.parquet"))) == 3
+    result, events = events_of(tmp_path)
+    assert (result.cells, result.refused) == (6, 4)
+    (note,) = notes(events)
+    assert re.match("4 of 10 cells failed: ValueError: .*finite", note)
+    assert len(list((tmp_path / "demo" / "cells").glob("*.parquet"))) == 6
+    for row in read(result.folder).cells.to_pylist():
+        failed = row["strength"] > 4.0
+        assert (row["refused"] is not None) == (row["plan"] is None) == failed
+        assert row["refused"] is None or f"4 of 10 cells {row['refused']}" == note
 
 
 def test_a_refused_plan_is_a_row_with_its_reason_and_stops_nothing(tmp_path, events_of, demo):
@@ -324,7 +331,7 @@ def test_sizes_beyond_the_data_are_said(demo):
         axes=(Axis("n", (500, 1000)),),
     )
     events = []
-    list(pieces_of(real, "quick", 0, events.append))
+    list(tasks_of(real, "quick", 0, events.append))
     assert notes(events) == [
         "n = 1000 is left out of breast_cancer_logistic, which has 569 records"
     ]
@@ -342,7 +349,7 @@ def test_the_packages_of_the_extra_lab_are_enough(tmp_path, monkeypatch, events_
             raise metadata.PackageNotFoundError(name)
         return real(name)
 
-    for module in (RUN, fingerprint):
+    for module in (RUN, cache_key):
         monkeypatch.setattr(module, "version", version)
     assert events_of(tmp_path)[0].cells == CELLS
 
@@ -350,7 +357,7 @@ def test_the_packages_of_the_extra_lab_are_enough(tmp_path, monkeypatch, events_
 def test_families_left_out_are_said(monkeypatch, demo):
     monkeypatch.delenv(VARIABLE, raising=False)
     events = []
-    list(pieces_of(replace(demo, if_present=("a9a_logistic",)), "quick", 0, events.append))
+    list(tasks_of(replace(demo, if_present=("a9a_logistic",)), "quick", 0, events.append))
     assert notes(events)[0].startswith("a9a_logistic is left out: a9a needs the environment var")
 
 

@@ -13,9 +13,10 @@ from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Grid, Setting, Trial, cells, read, replicate_keys, stream
 from privopt.lab.judge.results import cell_results
-from privopt.lab.make import bench, job
-from privopt.lab.make.resume import compile_clock
-from privopt.lab.make.trials import BEND, block_of, group_of
+from privopt.lab.make import measure
+from privopt.lab.make.cells import BEND
+from privopt.lab.make.experiment import block_of, group_of
+from privopt.lab.make.work import compile_clock
 from privopt.problems import family
 
 RUN = sys.modules[lab.run.__module__]
@@ -130,7 +131,7 @@ def test_noise_is_bent_in_proportion_to_the_rate(algorithm, choices, family_name
         **({"delta": 0.0} if pure else {"delta": None, "epsilon_over_mu": 5.0}),
     )
     cell = next(c for c in cells(given, "full") if c.trial is Trial.NOISE_BENT and c.n == 128)
-    made = bench.Bench(0).prepare(cell, ALGORITHMS[algorithm], family(family_name))
+    made = measure.SweepCache(0).prepare(cell, ALGORITHMS[algorithm], family(family_name))
     assert made.noise_factor == pytest.approx(2.0 ** (BEND / power))
     assert made.plan.noise_factor == made.noise_factor
 
@@ -224,7 +225,7 @@ def test_a_law_is_that_of_the_plan_and_of_no_control(sloped, tmp_path, monkeypat
         assert (plan.noise_factor, family) == (None, "linear")
         return None if strength > 4.0 else plan.problem_class.n + strength
 
-    monkeypatch.setattr(job, "law_of", law)
+    monkeypatch.setattr(measure, "law_of", law)
     few = replace(sloped, axes=sloped.axes[1:], grids=())
     for row in read(run(few, tmp_path).folder).cells.to_pylist():
         known = row["trial"] in ("measured", "second key") and row["strength"] <= 4.0
@@ -245,10 +246,10 @@ def test_all_trials_share_one_program(sloped, tmp_path):
 
 
 def test_a_refused_control_is_a_row_with_its_reason(sloped, tmp_path, monkeypatch):
-    def unmeasured(job, bench):
+    def unmeasured(planned, cache):
         return {
-            "replicate": np.arange(job.cell.replicates),
-            "value": np.zeros(job.cell.replicates),
+            "replicate": np.arange(planned.cell.replicates),
+            "value": np.zeros(planned.cell.replicates),
         }, {}
 
     monkeypatch.setattr(RUN, "measure", unmeasured)

@@ -9,7 +9,7 @@ import pytest
 from privopt import algorithms
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import load, read, run
-from privopt.lab.make.user_code import reached
+from privopt.lab.make.cache_key import reached
 from privopt.problems import FAMILIES
 
 EXPERIMENT = """
@@ -201,7 +201,7 @@ def test_another_process_tells_the_same(whole):
     """Whatever the order of sets and the addresses of objects: else nothing would be resumed."""
     code = f"""
 import sys
-from privopt.lab.make.user_code import reached
+from privopt.lab.make.cache_key import reached
 namespace = {{"__name__": "__main__"}}
 exec(compile({SOURCE!r}, "<cell>", "exec"), namespace)
 print(reached(namespace["f"]).code)

@@ -11,8 +11,8 @@ from privopt.lab import ResultsError, verdicts
 from privopt.lab.judge.results import along, cell_results, worst
 from privopt.lab.judge.verdict import Outcome, tally
 from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
-from privopt.lab.make.records import write_recorded
-from privopt.lab.make.trials import Trial
+from privopt.lab.make.cells import Trial
+from privopt.lab.make.store import write_recorded
 
 N_ONLY = {"n": (500, 1000, 2000, 4000, 8000)}
 ONE = {"strengths": (1.0,), "profile_of_strength": (1.0,)}

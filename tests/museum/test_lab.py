@@ -8,8 +8,8 @@ from museum.exhibits import exhibit
 from privopt.lab.judge.controls import controls
 from privopt.lab.judge.results import CellResult
 from privopt.lab.judge.sweeps import sweep
-from privopt.lab.make.trials import Trial
-from privopt.lab.make.user_code import reached
+from privopt.lab.make.cache_key import reached
+from privopt.lab.make.cells import Trial
 
 SOURCE = """
 SHRINK = 1.0

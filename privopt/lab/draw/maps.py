@@ -13,7 +13,7 @@ from privopt.lab.draw import style
 from privopt.lab.draw.notation import number
 from privopt.lab.draw.style import BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, Style
 from privopt.lab.judge.claims import Row
-from privopt.lab.make.presentation import Map
+from privopt.lab.make.study import Map
 
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#b58900", "#3fa0d8", "#7a4419", "#444444")
 _OPACITY = 0.3  # of a cell, so that its text is read

@@ -21,8 +21,8 @@ from privopt.lab.draw.maps import draw_map
 from privopt.lab.draw.sheet import LOOK, Sheet
 from privopt.lab.draw.style import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Origin, Style
 from privopt.lab.judge.claims import Row, presentation, rows_of, span
-from privopt.lab.make.presentation import Line, Map, Panel, Plot
-from privopt.lab.make.records import Recorded
+from privopt.lab.make.store import Recorded
+from privopt.lab.make.study import Line, Map, Panel, Plot
 
 _COLUMNS = 3
 _LETTERS = 72  # that labels of ticks may have side by side, in all panels of a row

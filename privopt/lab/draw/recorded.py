@@ -10,8 +10,8 @@ from privopt.arguments import member
 from privopt.lab.draw.comparison import comparison
 from privopt.lab.draw.plots import plot_of
 from privopt.lab.judge.results import cell_results, swept_axes
-from privopt.lab.make import records
-from privopt.lab.make.trials import Trial
+from privopt.lab.make import store
+from privopt.lab.make.cells import Trial
 
 if TYPE_CHECKING:
     import pandas
@@ -24,7 +24,7 @@ _NAMES = {
 _HIDDEN = ["cell", "choices", "exponents", "noise_factor", "plan", "refused", "searched", "trial"]
 
 
-class Recorded(records.Recorded):
+class Recorded(store.Recorded):
     """What is recorded of an experiment: its tables, as a data frame and as a picture.
 
     Attributes
@@ -82,4 +82,4 @@ class Recorded(records.Recorded):
 
 def read(folder: Path | str) -> Recorded:
     """What is recorded of an experiment in its folder, as ``results/dp_gd``."""
-    return Recorded(*records.read(folder))
+    return Recorded(*store.read(folder))

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from privopt.lab.make.folder import write_file
+from privopt.lab.make.store import write_file
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"  # after Okabe and Ito

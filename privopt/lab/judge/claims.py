@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from privopt.lab.judge.verdict import Outcome, Verdict
-from privopt.lab.make.folder import ResultsError
-from privopt.lab.make.presentation import Check, Claim, Presentation
-from privopt.lab.make.records import Recorded, Value
+from privopt.lab.make.store import Recorded, ResultsError, Value
+from privopt.lab.make.study import Check, Claim, Presentation
 
 _PLACES = 4
 

@@ -21,7 +21,7 @@ from privopt.lab.judge.estimates import Estimate, Exponent, difference, exponent
 from privopt.lab.judge.results import CellResult, Refusal
 from privopt.lab.judge.sweeps import MIN_VALUES, SHARE, Sweep, sweep
 from privopt.lab.judge.verdict import Control, ControlOutcome
-from privopt.lab.make.trials import Trial
+from privopt.lab.make.cells import Trial
 
 
 def controls(

@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from privopt.lab.judge.verdict import ORACLE_TUNED
 from privopt.lab.make.axes import format_value, in_order
-from privopt.lab.make.minimax import is_minimax
-from privopt.lab.make.quantities import QUANTITIES
-from privopt.lab.make.records import Recorded
-from privopt.lab.make.trials import Trial
+from privopt.lab.make.cells import Trial
+from privopt.lab.make.quantities import QUANTITIES, is_minimax
+from privopt.lab.make.store import Recorded
 
 _SETTING = ("n", "dim", "sparsity", "epsilon")
 _PLAIN = (

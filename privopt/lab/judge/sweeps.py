@@ -15,7 +15,7 @@ import numpy.typing as npt
 from privopt.lab.judge.equivalence import MARGIN, margin_of
 from privopt.lab.judge.estimates import Exponent, exponent, least_squares
 from privopt.lab.judge.results import CellResult, along, of_trial, worst
-from privopt.lab.make.trials import Trial
+from privopt.lab.make.cells import Trial
 
 MIN_REPLICATES = 10
 """With fewer replicates in a cell, nothing is decided about a slope."""

@@ -28,10 +28,9 @@ from privopt.lab.judge.results import (
 )
 from privopt.lab.judge.slopes import slope_verdict
 from privopt.lab.judge.verdict import Outcome, Verdict
-from privopt.lab.make.checks import Unanswered, unanswered
-from privopt.lab.make.experiment import CHECKS
-from privopt.lab.make.records import Recorded, read
-from privopt.lab.make.trials import Trial
+from privopt.lab.make.cells import Trial
+from privopt.lab.make.experiment import CHECKS, Unanswered, unanswered
+from privopt.lab.make.store import Recorded, read
 
 ALPHA = 0.01
 """Chance of a wrong verdict, per experiment and kind of check."""

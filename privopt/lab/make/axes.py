@@ -1,8 +1,4 @@
-"""The axes of experiments: a registry, which is the one place to add one.
-
-An axis is a public number that an experiment changes while others stay: a size of the problem, a
-number of the budget, or a choice of the plan.
-"""
+"""Axes of experiments: a registry of the sizes, budgets and choices that a sweep can change."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ Point = dict[str, float]
 
 
 class AxisKind(NamedTuple):
-    """What an axis is."""
+    """The symbol, the check and the owner of an axis."""
 
     name: str
     symbol: str
@@ -29,7 +25,7 @@ class AxisKind(NamedTuple):
 
 
 def _number(name: str, value: object) -> float:
-    """``value`` as an int or a float, whichever it is: a plan counts batches in integers."""
+    """Return an int or a float, because a plan counts batches in integers."""
     number = real(name, value)
     return int(number) if isinstance(value, Integral) else number
 
@@ -44,16 +40,16 @@ AXES = {
         AxisKind("steps", "T", positive_integer, "plan"),
     )
 }
-"""By name, in the order of tables and figures."""
+"""Axes by name, in the order of tables and figures."""
 
 
 def axis_kind(name: str) -> AxisKind:
-    """The axis of this name; every name outside the registry is that of a choice of a plan."""
+    """Return the axis of this name. A name outside the registry is a choice of a plan."""
     return AXES.get(name) or AxisKind(name, name, _number, "plan")
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Axes in the order of the registry, other choices of plans behind them."""
+    """Sort axes: first those of the registry in its order, then choices of plans by name."""
     known = list(AXES)
     return sorted(names, key=lambda name: (known.index(name) if name in AXES else len(known), name))
 
@@ -65,17 +61,17 @@ def format_value(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One point of an experiment.
+    """Sizes and epsilon of one point of an experiment.
 
     Parameters
     ----------
     epsilon : float
     n : int, optional
-        Number of records; ``None`` takes all that a family of real data has.
+        Number of records. ``None`` uses all records of a family of real data.
     dim : int, optional
-        Dimension; ``None`` takes that of a family of real data.
+        Dimension. ``None`` uses the dimension of a family of real data.
     sparsity : int, optional
-        Nonzero entries of a record, or of the optimum, for families that have such a number.
+        Nonzero entries of a record or of the optimum, for families with such a number.
     """
 
     epsilon: float
@@ -91,17 +87,17 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axis:
-    """One number that is swept while the others stay at the base setting.
+    """A number that is swept while the others stay at the base setting.
 
     Parameters
     ----------
     name : str
-        One of ``"n"``, ``"dim"``, ``"sparsity"``, ``"epsilon"``, ``"steps"``, or any other choice
+        One of ``"n"``, ``"dim"``, ``"sparsity"``, ``"epsilon"``, ``"steps"``, or another choice
         of a plan, such as ``"step_size"``.
     values : sequence of number
-        Distinct. Sizes beyond what a family of real data has are left out for that family.
+        Distinct. Sizes beyond the number of records of real data are omitted for that family.
     quick : sequence of number, optional
-        What the quick profile sweeps instead; default ``values``.
+        Values of the quick profile; default ``values``.
 
     Examples
     --------
@@ -120,11 +116,11 @@ class Axis:
             object.__setattr__(self, "quick", self._checked(self.quick))
 
     def at(self, profile: str) -> tuple[float, ...]:
-        """The values swept in that profile."""
+        """Return the values of a profile."""
         return self.quick if profile == "quick" and self.quick is not None else self.values
 
     def points(self, profile: str) -> list[Point]:
-        """What is changed of the base setting, one value after another."""
+        """Return the changes of the base setting, one for each value."""
         return [{self.name: value} for value in self.at(profile)]
 
     def _checked(self, values: tuple[float, ...]) -> tuple[float, ...]:
@@ -141,12 +137,12 @@ class Axis:
 
 @dataclass(frozen=True, init=False)
 class Grid:
-    """Some axes that are swept together: every combination of their values.
+    """Axes that are swept together: every combination of their values.
 
     Parameters
     ----------
     *axes : Axis
-        At least two, of distinct names.
+        At least two, with distinct names.
 
     Examples
     --------
@@ -165,11 +161,11 @@ class Grid:
 
     @property
     def name(self) -> str:
-        """Of its axes, joined."""
+        """Names of the axes, joined by ``x``."""
         return " x ".join(axis.name for axis in self.axes)
 
     def points(self, profile: str) -> list[Point]:
-        """Every combination of the values of that profile."""
+        """Return every combination of the values of a profile."""
         names = [axis.name for axis in self.axes]
         values = product(*(axis.at(profile) for axis in self.axes))
-        return [dict(zip(names, each, strict=True)) for each in values]
+        return [dict(zip(names, point, strict=True)) for point in values]

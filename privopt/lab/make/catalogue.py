@@ -1,4 +1,4 @@
-"""What there is: experiment files, algorithms, families and whether their data are at hand."""
+"""Catalogue of experiment files, algorithms and problem families."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from functools import cache
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
-from privopt.lab.make.cells import absent_families
 from privopt.lab.make.experiment import Experiment, require_profile
+from privopt.lab.make.quick_tables import missing_data
 from privopt.lab.make.study import Study
 from privopt.problems import FAMILIES
-from privopt.problems.catalogue import missing_data
-from privopt.problems.datasets import missing
+from privopt.problems.catalogue import missing_data as missing_family_data
 
 _DECLARED = re.compile(
     r"^\w+ = (?:\w+\.)?(?:Experiment|Study|replace)\((?:\s*\w+,)?\s*name=[\"'](\w+)[\"']",
@@ -24,7 +23,7 @@ _DECLARED = re.compile(
 
 
 def load(path: Path | str) -> tuple[Experiment | Study, ...]:
-    """The experiments that a Python file declares, in their order: its variables that are one."""
+    """Run a Python file and return the experiments and studies among its variables, in order."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such experiment")
@@ -32,24 +31,24 @@ def load(path: Path | str) -> tuple[Experiment | Study, ...]:
         values = runpy.run_path(str(path)).values()
     except Exception as error:
         raise ValueError(f"{_place(path, error)}: {type(error).__name__}: {error}") from error
-    found = {id(each): each for each in values if isinstance(each, Experiment | Study)}
-    if not found:
+    experiments = {id(value): value for value in values if isinstance(value, Experiment | Study)}
+    if not experiments:
         raise ValueError(f"{path} must declare an Experiment(...) or Study(...), got none")
-    return tuple(found.values())
+    return tuple(experiments.values())
 
 
 def discover(folder: Path | str) -> tuple[Path, ...]:
-    """The experiment files of a folder and its sub-folders, without names that start with _."""
+    """Return the experiment files of a folder and its subfolders; names with ``_`` are skipped."""
     return tuple(
         path for path in sorted(Path(folder).rglob("*.py")) if not path.name.startswith("_")
     )
 
 
 def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
-    """The experiments of a folder, each with its file, which is read and not run.
+    """Return the names of the experiments of a folder, with their files, without running them.
 
-    What is told is the ``name`` that an ``Experiment``, a ``Study`` or a ``replace`` begins with; a
-    file without any counts as the experiment of the file's own name.
+    The names are read from the source: the ``name`` that an ``Experiment``, a ``Study`` or a
+    ``replace`` starts with. A file without any has its own name.
     """
     return tuple(
         (name, path)
@@ -61,73 +60,73 @@ def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
 def choose(
     names: Sequence[str], folder: Path | str, profile: str
 ) -> tuple[list[Experiment | Study], dict[str, list[str]]]:
-    """The experiments of that name in ``folder``, or in that file; all of ``folder`` for none.
+    """Load experiments by name from ``folder``, or from a file; all of ``folder`` without names.
 
     Returns
     -------
     list of Experiment and Study
-        Those of the profile.
+        Experiments of the profile.
     mapping of str to list of str
-        Why others are left out, where none was asked for by name, and their names.
+        Reason -> names of the omitted experiments. A named experiment is never omitted.
     """
-    loaded = cache(load)
-    found: list[Experiment | Study] = []
+    load_once = cache(load)
+    chosen: list[Experiment | Study] = []
     for name in names or map(str, discover(folder)):
         if name.endswith(".py"):
-            found += loaded(name)
+            chosen += load_once(name)
             continue
-        there = declared(folder)
-        same = [each for at, path in there if at == name for each in loaded(path)]
-        if not any(each.name == name for each in same):
-            known = ", ".join(dict.fromkeys(at for at, _ in there)) or "none"
-            raise FileNotFoundError(f"no experiment {name}; in {folder}/ there are: {known}")
-        found += [each for each in same if each.name == name]
-    if not found:
+        known = declared(folder)
+        files = [path for other, path in known if other == name]
+        same_name = [each for path in files for each in load_once(path) if each.name == name]
+        if not same_name:
+            listing = ", ".join(dict.fromkeys(other for other, _ in known)) or "none"
+            raise FileNotFoundError(f"no experiment {name}; in {folder}/ there are: {listing}")
+        chosen += same_name
+    if not chosen:
         raise FileNotFoundError(f"no experiments in {folder}/: name a file, or change folder")
-    if len({each.name for each in found}) < len(found):
-        distinct = ", ".join(each.name for each in found)
+    if len({each.name for each in chosen}) < len(chosen):
+        distinct = ", ".join(each.name for each in chosen)
         raise ValueError(f"experiments must have distinct names, got {distinct}")
-    left_out: dict[str, list[str]] = {}
-    for each in found:
-        if why := _obstacle(each, profile, named=bool(names)):
-            left_out.setdefault(why, []).append(each.name)
-    others = {name for group in left_out.values() for name in group}
-    return [each for each in found if each.name not in others], left_out
+    runnable: list[Experiment | Study] = []
+    omitted: dict[str, list[str]] = {}
+    for each in chosen:
+        if reason := _unmet_assumption(each, profile, named=bool(names)):
+            omitted.setdefault(reason, []).append(each.name)
+        else:
+            runnable.append(each)
+    return runnable, omitted
 
 
-def _obstacle(found: Experiment | Study, profile: str, *, named: bool) -> str:
-    """Why an experiment is not run; an error where it was asked for by name."""
+def _unmet_assumption(experiment: Experiment | Study, profile: str, *, named: bool) -> str:
+    """Return the reason why an experiment cannot run; ``ValueError`` if it was named."""
     if named:
-        require_profile(found.name, found.profiles, profile)
-    if profile not in found.profiles:
-        return f"of the {found.profiles[0]} profile alone"
-    if isinstance(found, Study):
-        absent = {name: why for name in found.needs if (why := missing(name))}
-        enough = not absent
-    else:
-        absent = absent_families(found)
-        enough = len(absent) < len(found.family_names)
-    if enough:
+        require_profile(experiment.name, experiment.profiles, profile)
+    if profile not in experiment.profiles:
+        return f"of the {experiment.profiles[0]} profile alone"
+    absent = dict(missing_data(experiment, "quick"))
+    most = 0 if isinstance(experiment, Study) else len(experiment.family_names) - 1
+    if len(absent) <= most:
         return ""
-    why = "; ".join(dict.fromkeys(absent.values()))
+    reason = "; ".join(dict.fromkeys(absent.values()))
     if named:
-        raise ValueError(f"{found.name} has nothing to run: {why}")
-    return why
+        raise ValueError(f"{experiment.name} has nothing to run: {reason}")
+    return reason
 
 
 def algorithms() -> dict[str, str]:
-    """Name -> summary."""
+    """Return the summaries of the algorithms by name."""
     return {name: algorithm.summary for name, algorithm in ALGORITHMS.items()}
 
 
 def families() -> dict[str, tuple[str, str | None]]:
-    """Name -> (summary, what is missing or None); data are looked for and not read."""
-    return {name: (found.summary, missing_data(name)) for name, found in FAMILIES.items()}
+    """Return ``(summary, missing file or None)`` of the families by name, without reading data."""
+    return {name: (family.summary, missing_family_data(name)) for name, family in FAMILIES.items()}
 
 
 def _place(path: Path, error: Exception) -> str:
-    """The file, and the line of it that failed."""
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    """Return the file, with the line of the error if it is known."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     if isinstance(error, SyntaxError):
         lines = [error.lineno]
     return f"{path}, line {lines[-1]}" if lines else str(path)

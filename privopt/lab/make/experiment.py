@@ -1,19 +1,18 @@
-"""An experiment: which algorithms, on which families of problems, along which axes.
-
-A declaration only. :func:`privopt.lab.cells` spells it out; :func:`privopt.lab.run` runs it.
-"""
+"""Experiments: declarations of algorithms, problem families, axes and checks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from privopt.arguments import instance, member, positive_integer, positive_number, shown
 from privopt.lab.make.axes import AXES, Axis, Grid, Setting
 from privopt.lab.make.method import Choice, Method, check_name, mapping
-from privopt.lab.make.records import About
-from privopt.lab.make.trials import block_of, group_of
+from privopt.lab.make.store import About
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
@@ -21,13 +20,17 @@ from privopt.spec import Budget, Relation, RelationName
 CHECKS = ("bound", "slope", "law")
 PROFILES = ("quick", "full")
 
+_CONTROL_SHARE = 4  # a control has one of so many of the replicates
+_MIN_CONTROL = 10  # replicates
+_MIN_GROUPS = 16  # in a block; intervals resample groups
+
 
 Methods = Sequence[Method] | Mapping[str, Mapping[str, Choice] | tuple[str, Mapping[str, Choice]]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What to run and what to check.
+    """A sweep of methods over problem families, and its checks.
 
     Parameters
     ----------
@@ -38,35 +41,36 @@ class Experiment:
     algorithms : mapping or sequence of Method
         Name in ``ALGORITHMS`` -> arguments of its plan, e.g. ``{"dp_gd": {"steps": 100}}``; or
         label -> ``(algorithm, arguments)``, to run one algorithm with several arguments, e.g.
-        ``{"adagrad": ("dp_sgd", {"update": optax.adagrad})}``. Kept as methods.
+        ``{"adagrad": ("dp_sgd", {"update": optax.adagrad})}``. Stored as methods.
     families : sequence of str or Family
-        Names in ``problems.FAMILIES``, families of one's own, and privopt's with other strengths.
+        Names in ``problems.FAMILIES``, user-defined families, and families of privopt with other
+        strengths.
     if_present : sequence of str
-        Families run only where their data are found; the sweep says which were left out.
+        Families that are omitted, with a note, if their data are missing.
     base : Setting
     axes : sequence of Axis
         Each is swept with the others at the base setting.
     grids : sequence of Grid
-        Of each, every combination is run, with the remaining axes at the base setting.
+        Every combination of a grid is run with the remaining axes at the base setting.
     relation : Relation or its name
         The neighbouring relation of every budget; there is no default.
     delta : float, optional
-        Of every budget.
+        The ``delta`` of every budget.
     epsilon_over_mu : float, optional
         In place of ``delta``: every budget is the point of a ``mu``-GDP curve at which
-        ``epsilon/mu`` is this number, so that the ``sqrt(log 1/delta)`` between epsilon and mu
-        stays exactly constant along an axis of epsilon.
+        ``epsilon/mu`` is this number. The factor ``sqrt(log 1/delta)`` between epsilon and mu is
+        then constant along an axis of epsilon.
     checks : sequence of {"bound", "slope", "law"}
         With ``"slope"``, cells on the axes of a rate are run under every :class:`Trial`.
     replicates : mapping
-        Profile -> runs in every cell, e.g. ``{"quick": 100, "full": 1000}``; without ``"quick"``
-        the experiment belongs to the full profile alone.
+        Profile -> runs in every cell, e.g. ``{"quick": 100, "full": 1000}``. Without ``"quick"``
+        the experiment belongs to the full profile only.
 
     Examples
     --------
     >>> Experiment(
     ...     name="demo",
-    ...     title="Few steps and many",
+    ...     title="DP-GD on linear losses: excess risk against n for 5 and 50 steps",
     ...     description="",
     ...     algorithms={"few": ("dp_gd", {"steps": 5}), "many": ("dp_gd", {"steps": 50})},
     ...     families=("linear",),
@@ -108,8 +112,8 @@ class Experiment:
             object.__setattr__(self, name, _sequence(name, getattr(self, name)))
         if not self.family_names:
             raise ValueError("families must name at least one family, got none")
-        for each in self.families + self.if_present:
-            _check_family(each)
+        for member_family in self.families + self.if_present:
+            _check_family(member_family)
         for name in self.checks:
             member("check", name, CHECKS)
         _distinct("families", self.family_names)
@@ -118,48 +122,48 @@ class Experiment:
         self._check_axes()
         for method in self.methods if "slope" in self.checks else ():
             method.check_density()
-        for profile, count in mapping("replicates", self.replicates).items():
+        replicates = dict(mapping("replicates", self.replicates))
+        for profile, count in replicates.items():
             member("profile", profile, PROFILES)
             positive_integer(f"replicates[{shown(profile)}]", count)
-        if "full" not in self.replicates:
-            told = dict(self.replicates)
-            raise ValueError(f"replicates must name those of the full profile, got {told}")
-        object.__setattr__(self, "replicates", MappingProxyType(dict(self.replicates)))
+        if "full" not in replicates:
+            raise ValueError(f"replicates must name those of the full profile, got {replicates}")
+        object.__setattr__(self, "replicates", MappingProxyType(replicates))
         object.__setattr__(self, "relation", self.budget(self.base.epsilon).relation)
 
     def _check_axes(self) -> None:
-        """Every axis is one of the registry, or a choice of at least one method."""
+        """Check that every axis is in the registry or is a choice of at least one method."""
         for axis in self.axes:
             instance("axes", axis, Axis)
         for grid in self.grids:
             instance("grids", grid, Grid)
         _distinct("axes", tuple(axis.name for axis in self.axes))
         _distinct("grids", tuple(grid.name for grid in self.grids))
-        choices = [choice for method in self.methods for choice in method.known_choices]
         searched = {choice for method in self.methods for choice in method.search}
-        choices = [choice for choice in choices if choice not in searched]
-        known = [name for name, kind in AXES.items() if kind.taken_by != "plan"] + choices
+        choices = [name for method in self.methods for name in method.known_choices]
+        known = [name for name, kind in AXES.items() if kind.taken_by != "plan"]
+        known += [name for name in dict.fromkeys(choices) if name not in searched]
         symbols = {kind.symbol: name for name, kind in AXES.items()}
         for axis in (*self.axes, *(axis for grid in self.grids for axis in grid.axes)):
             if axis.name not in known and axis.name in symbols:
                 raise ValueError(
                     f"axis must be {shown(symbols[axis.name])}, got its symbol {shown(axis.name)}"
                 )
-            member("axis", axis.name, list(dict.fromkeys(known)))
+            member("axis", axis.name, known)
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """What ``algorithms`` declares."""
+        """The algorithms as methods."""
         return self.algorithms  # type: ignore[return-value]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of every method."""
+        """Labels of all methods."""
         return tuple(method.label for method in self.methods)
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """Those that the experiment belongs to."""
+        """Profiles that the experiment belongs to."""
         return tuple(profile for profile in PROFILES if profile in self.replicates)
 
     @property
@@ -168,39 +172,42 @@ class Experiment:
         return (*self.axes, *self.grids)
 
     def about(self, profile: str) -> About:
-        """What its tables carry, so that they suffice for the report."""
+        """Return the metadata of the tables, from which the report is written."""
         groups = {method.label: self.group(method, profile) for method in self.methods}
         shared = {label: size for label, size in groups.items() if size > 1}
         return {
             "checks": self.checks,
-            "swept": [each.name for each in self.swept],
+            "swept": [axis.name for axis in self.swept],
             "replicates": self.replicates[profile],
             **({"groups": shared} if shared else {}),
         }
 
     def block(self, profile: str) -> int:
-        """So many replicates of a cell run at a time."""
+        """Return the number of replicates of a cell that run at a time."""
         replicates = self.replicates[profile]
         return block_of(replicates) if "slope" in self.checks else replicates
 
     def group(self, method: Method, profile: str) -> int:
-        """So many of them share public randomness: one, but for algorithms that have it."""
-        if not method.has_coins:
+        """Return the number of replicates that share public randomness."""
+        if not method.has_public_randomness:
             return 1
         return group_of(self.replicates[profile], self.block(profile))
 
     @property
     def family_names(self) -> tuple[str, ...]:
-        """Of every family, those run only where their data are found included."""
-        return tuple(_name(each) for each in self.families + self.if_present)
+        """Names of all families, including those in ``if_present``."""
+        return tuple(
+            each.name if isinstance(each, Family) else each
+            for each in self.families + self.if_present
+        )
 
     def family(self, name: str) -> Family:
-        """The family of this name: the experiment's own, or privopt's."""
+        """Return the family of this name; families of the experiment come first."""
         own = {each.name: each for each in self.families if isinstance(each, Family)}
         return own[name] if name in own else family(name)
 
     def budget(self, epsilon: float) -> Budget:
-        """The budget at that epsilon."""
+        """Return the budget at an epsilon."""
         delta = self.delta
         if delta is None:
             assert self.epsilon_over_mu is not None
@@ -208,8 +215,22 @@ class Experiment:
         return Budget(epsilon=epsilon, delta=delta, relation=self.relation)
 
 
+def block_of(replicates: int) -> int:
+    """Return the number of replicates of a control: a quarter, at least ten if possible.
+
+    Measured replicates run in blocks of this number, so that one program serves all trials.
+    """
+    return min(replicates, max(_MIN_CONTROL, replicates // _CONTROL_SHARE))
+
+
+def group_of(replicates: int, block: int) -> int:
+    """Return the largest number of replicates per group that leaves 16 whole groups in a block."""
+    sizes = range(1, block // _MIN_GROUPS + 1)
+    return max((size for size in sizes if block % size == replicates % size == 0), default=1)
+
+
 def require_profile(name: str, profiles: Sequence[str], profile: str) -> None:
-    """Refuse a profile that the experiment of this name does not belong to."""
+    """Raise ``ValueError`` if an experiment does not belong to a profile."""
     member("profile", profile, PROFILES)
     if profile not in profiles:
         raise ValueError(
@@ -218,12 +239,58 @@ def require_profile(name: str, profiles: Sequence[str], profile: str) -> None:
         )
 
 
-def _name(family: str | Family) -> str:
-    return family.name if isinstance(family, Family) else family
+class Unanswered(NamedTuple):
+    """A check of a method on a family that cannot be evaluated, with the reason."""
+
+    experiment: str
+    method: str
+    family: str
+    check: str
+    detail: str
+
+
+def unanswered(checks: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Unanswered]:
+    """Return the checks that the rows of the table of cells cannot answer."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["trial"] == "measured":
+            groups.setdefault((row["method"], row["family"]), []).append(row)
+    return [
+        Unanswered(members[0]["experiment"], method, family, check, reason)
+        for (method, family), members in groups.items()
+        for check in checks
+        if (reason := _unmet_assumption(check, members))
+    ]
+
+
+def _unmet_assumption(check: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the reason why rows cannot answer a check, or an empty string."""
+    planned = [row for row in rows if row["refused"] is None]
+    if not planned:
+        return f"every plan is refused: {rows[0]['refused']}"
+    first = planned[0]
+    if check == "slope":
+        if first["tight_on"] is None:
+            return "its rate names no family on which it is tight"
+        if first["tight_on"] != first["family"]:
+            return f"its rate is tight on {first['tight_on']}, not on {first['family']}"
+        axes = {axis for row in planned for axis in row["axes"].split(",")}
+        has_exponent = axes & json.loads(first["exponents"]).keys()
+        return "" if has_exponent else "no axis is swept for which its rate has an exponent"
+    if first["searched"] is not None:  # a search is judged by its slopes only
+        return ""
+    if check == "law":
+        known = any(row["law"] is not None for row in planned)
+        return "" if known else f"no law is known of {first['algorithm']} on {first['family']}"
+    if any(row["upper"] < math.inf for row in planned):
+        return ""
+    rate = json.loads(first["plan"])["rate"]
+    if rate["quantity"] != first["quantity"]:
+        return f"its bound is one on {rate['quantity']}, and {first['quantity']} is measured"
+    return f"no bound is claimed, {rate['theorem']}"
 
 
 def _check_family(given: object) -> None:
-    """Refuse what is neither the name of a family nor a family of another name."""
     if not isinstance(given, Family):
         return member("family", given, FAMILIES)
     check_name("name of a family", given.name)
@@ -232,19 +299,17 @@ def _check_family(given: object) -> None:
 
 
 def _methods(given: object) -> tuple[Method, ...]:
-    """Methods of a mapping from names or labels, or of a sequence."""
+    """Convert a mapping from names or labels, or a sequence, to methods."""
     if isinstance(given, list | tuple):
         methods = tuple(instance("algorithms", each, Method) for each in given)
     else:
-        methods = tuple(_method(*item) for item in mapping("algorithms", given).items())
+        methods = tuple(
+            Method(label, *options) if isinstance(options, tuple) else Method(label, label, options)
+            for label, options in mapping("algorithms", given).items()
+        )
     if not methods:
         raise ValueError("algorithms must name at least one algorithm, got none")
     return methods
-
-
-def _method(label: str, told: Mapping[str, Choice] | tuple[str, Mapping[str, Choice]]) -> Method:
-    """Return the method of ``{algorithm: choices}`` or ``{label: (algorithm, choices)}``."""
-    return Method(label, *told) if isinstance(told, tuple) else Method(label, label, told)
 
 
 def _sequence(name: str, values: object) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Methods of experiments: an algorithm with arguments of its plan, or a search for them."""
+"""Methods of experiments: an algorithm with fixed arguments of its plan, or with a search."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _ROUNDING = 1.01
 
 
 def ladder(low: float, high: float, per_decade: int = 10) -> tuple[float, ...]:
-    """Values to search for a choice: from ``low`` up to ``high``, to three digits.
+    """Return a logarithmic grid from ``low`` to ``high``, rounded to three digits.
 
-    Where a slope is fitted the values must be dense: the best of a coarse grid moves in steps of
-    its own along the sweep, which cancel a slope or make one. Ten a decade are enough where the
-    risk is flat around its best value.
+    Slopes need dense grids: the best value of a coarse grid moves along the sweep in steps, which
+    cancel a slope or produce one. Ten values per decade suffice if the risk is flat around its
+    best value.
 
     Examples
     --------
@@ -53,27 +53,27 @@ def ladder(low: float, high: float, per_decade: int = 10) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Method:
-    """An algorithm with choices of its plan, under a label: one algorithm may stand under several.
+    """An algorithm with choices of its plan, under a label.
 
     Parameters
     ----------
     label : str
-        Small letters, digits and underscores; names the method in tables and figures, and its
-        noise: two methods never share any.
+        Small letters, digits and underscores. It names the method in tables and figures, and its
+        noise: two labels never share noise. One algorithm may have several labels.
     algorithm : str
         A name in ``ALGORITHMS``.
     choices : mapping, optional
-        Arguments of its plan beyond problem class and budget: numbers, texts, step sizes,
-        optimisers and ``None``. Optimisers are kept as :class:`privopt.convex.Update`. Prefer
+        Arguments of the plan beyond problem class and budget: numbers, texts, step sizes,
+        optimisers and ``None``. Optimisers are stored as :class:`privopt.convex.Update`. Prefer
         ``optax.adam`` or ``Update.of(optax.adam, b1=0.8)``, whose names and numbers are recorded,
-        to ``optax.adam(0.1)``, of which only a digest is.
+        to ``optax.adam(0.1)``, which is recorded by a digest.
     search : mapping, optional
-        Choice -> values that are tried instead of theory's: every combination of them at every
-        setting, and the one of least worst mean over the family's strengths is measured. That is
-        *oracle-tuned*: it looks at the risk, and no budget pays for it. Where slopes are judged,
+        Choice -> candidate values. Pilot runs try every combination at every setting; the one with
+        the smallest worst mean over the strengths of the family is measured. The result is
+        *oracle-tuned*: it depends on the risk, outside of any budget. If slopes are checked,
         numbers must be as dense as those of :func:`ladder`.
     most_steps : int, optional
-        Where theory asks for more steps, the plan is told this number instead.
+        Largest number of steps, for plans whose default is larger.
 
     Examples
     --------
@@ -95,17 +95,17 @@ class Method:
         check_name("label of a method", self.label)
         if self.most_steps is not None:
             positive_integer(f"most_steps of {self.label}", self.most_steps)
-        choices = {}
-        for choice, value in mapping(f"choices of {self.label}", self.choices).items():
+        choices = mapping(f"choices of {self.label}", self.choices)
+        for choice in choices:
             member(f"choice of {self.label}", choice, self.known_choices)
-            choices[choice] = _checked(choice, value)
-        object.__setattr__(self, "choices", choices)
+        checked = {choice: _checked(choice, value) for choice, value in choices.items()}
+        object.__setattr__(self, "choices", checked)
         searched = mapping(f"search of {self.label}", self.search)
-        tried = {choice: self._tried(choice, values) for choice, values in searched.items()}
-        object.__setattr__(self, "search", tried)
+        candidates = {name: self._candidates(name, values) for name, values in searched.items()}
+        object.__setattr__(self, "search", candidates)
 
     def twice(self, **search: tuple[Choice, ...]) -> tuple[Method, Method]:
-        """The method, and its twin ``<label>_best`` that searches for some of its choices.
+        """Return the method and a variant ``<label>_best`` that searches for some choices.
 
         Examples
         --------
@@ -115,26 +115,26 @@ class Method:
         return self, replace(self, label=f"{self.label}_best", search=search)
 
     @property
-    def has_coins(self) -> bool:
-        """Whether the algorithm has public randomness, which groups of replicates share."""
+    def has_public_randomness(self) -> bool:
+        """True if groups of replicates share public randomness of the algorithm."""
         return ALGORITHMS[self.algorithm].public_randomness is not None
 
-    def _tried(self, choice: str, values: object) -> tuple[Choice, ...]:
-        """The values of a choice that is searched for: at least two, distinct."""
+    def _candidates(self, choice: str, values: object) -> tuple[Choice, ...]:
+        """Check the values of a search: at least two, distinct."""
         member(f"choice of {self.label}", choice, self.known_choices)
         if choice in self.choices:
             raise ValueError(f"search of {self.label} must leave out {choice}, which choices fix")
-        listed = values if isinstance(values, list | tuple) else ()
-        tried = tuple(_checked(choice, value) for value in listed)
-        if len(set(tried)) < max(len(tried), 2):
+        items = values if isinstance(values, list | tuple) else ()
+        candidates = tuple(_checked(choice, value) for value in items)
+        if len(set(candidates)) < max(len(candidates), 2):
             raise ValueError(
                 f"search of {self.label} must try two or more distinct values of {choice}, "
                 f"got {shown(values)}"
             )
-        return tried
+        return candidates
 
     def check_density(self) -> None:
-        """Refuse a grid whose steps would show in a slope."""
+        """Raise ``ValueError`` if a grid is too coarse for slopes."""
         for choice, values in self.search.items():
             sizes = sorted(s for s in map(size, values) if isinstance(s, int | float) and s > 0.0)
             for low, high in pairwise(sizes):
@@ -148,13 +148,13 @@ class Method:
 
     @property
     def known_choices(self) -> tuple[str, ...]:
-        """What the plan of its algorithm can be told."""
+        """Keyword arguments of the plan, beyond problem class and budget."""
         parameters = inspect.signature(ALGORITHMS[self.algorithm].plan).parameters.values()
-        return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+        return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
 def _checked(choice: str, value: Any) -> Choice:
-    """Return an argument of a plan of an experiment, an optimiser as an update."""
+    """Check an argument of a plan, and convert an optimiser to an update."""
     if isinstance(value, str | int | float | StepSizes | Update | None):
         return value
     if callable(value) or isinstance(value, GradientTransformation):
@@ -165,7 +165,7 @@ def _checked(choice: str, value: Any) -> Choice:
 
 
 def size(value: Choice) -> str | float | None:
-    """Return what orders and names a value: a number itself, the scale of step sizes, or text."""
+    """Return a number or text for sorting and naming; for step sizes, their scale."""
     if isinstance(value, StepSizes):
         return float(value.scale)
     return value if isinstance(value, str | int | float | None) else text(value)
@@ -174,8 +174,8 @@ def size(value: Choice) -> str | float | None:
 def text(value: object) -> str:
     """Return a value as text that is the same in every process.
 
-    An optimiser has a digest of what it computes behind its name, unless its name and
-    hyperparameters say all: a made one, or one of your own.
+    User-defined optimisers, and optimisers that were built before, have a digest of their
+    computation after their name. Names and hyperparameters identify the others.
 
     Examples
     --------
@@ -194,10 +194,7 @@ def text(value: object) -> str:
 
 @lru_cache(maxsize=128)
 def _digest(update: Update) -> str:
-    """Return a digest of one step on a vector and on a matrix, as lowered by JAX for a CPU.
-
-    It contains every constant, wherever the optimiser keeps it.
-    """
+    """Return a digest of one step, lowered by JAX for a CPU; it contains every constant."""
 
     def step(gradient: Array, point: Array) -> Pytree:
         sizes = None if update.has_step_sizes else lambda count: 1.0 / (1.0 + count)
@@ -213,16 +210,16 @@ def _digest(update: Update) -> str:
     return digest.hexdigest()[:12]
 
 
-def check_name(what: str, name: object) -> None:
-    """Refuse what cannot name a file everywhere."""
+def check_name(argument: str, name: object) -> None:
+    """Raise ``ValueError`` unless ``name`` is a valid file name on every system."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
         raise ValueError(
-            f"{what} must be of small letters, digits and underscores, got {shown(name)}"
+            f"{argument} must be of small letters, digits and underscores, got {shown(name)}"
         )
 
 
-def mapping(name: str, given: object) -> Mapping[str, Any]:
-    """``given``, if it is a mapping."""
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{name} must be a mapping, got {shown(given)}")
-    return given
+def mapping(name: str, value: object) -> Mapping[str, Any]:
+    """Return ``value`` if it is a mapping."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a mapping, got {shown(value)}")
+    return value

@@ -1,17 +1,18 @@
-"""Committed tables of the quick profile: a row for each cell, small enough for a repository.
+"""Committed tables of the quick profile, and protection of recorded tables.
 
-A table lies at ``results/quick/<experiment>.parquet``. It has the mean and the standard deviation
-of the runs of each cell beside the bounds of its plan; of a study it has the rows of its parts.
+A table is at ``results/quick/<experiment>.parquet``. For a sweep it has the mean and the standard
+deviation of each cell beside the bounds of its plan; for a study it has the rows of its parts.
 
-Real numbers are equal up to the round-off of other processors: within a relative 1e-6 in cells, as
-in :mod:`privopt.lab.make.equality`, and within ``STUDY`` in the rows of studies, some of which
-follow single long runs, where 4e-5 was seen. Rarely a rounded number decides which way all runs of
-a cell take. These are other samples of the same law, so few cells may differ by sampling errors.
+Real numbers are equal up to rounding on other processors: within ``store.RELATIVE`` in cells, and
+within ``STUDY`` in rows of studies, some of which follow single long runs (largest observed
+difference 4e-5). Rarely a rounded number changes the path of all runs of a cell. These are other
+samples of the same law, so a few cells may differ by sampling errors.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from privopt.lab.make.equality import RELATIVE, differing
+from privopt.lab.make.cells import absent_families
 from privopt.lab.make.experiment import Experiment
-from privopt.lab.make.folder import write_file
-from privopt.lab.make.overwrite import OverwriteError, missing_data
-from privopt.lab.make.records import Recorded, decoded, encoded, read, rounded
+from privopt.lab.make.store import (
+    RELATIVE,
+    Recorded,
+    ResultsError,
+    decoded,
+    differing,
+    encoded,
+    read,
+    rounded,
+    write_file,
+)
 from privopt.lab.make.study import Study
+from privopt.problems.datasets import missing
 
 _NAMES = ("method", "family", "n", "dim", "sparsity", "epsilon", "strength", "trial", "choices")
 _COLUMNS = (
@@ -40,16 +50,59 @@ FEW = 0.1  # of the cells of an experiment
 ERRORS = 5.0  # standard errors of the difference of two means
 
 
+class OverwriteError(ResultsError):
+    """An attempt to replace a recorded table by a smaller one; the message gives the reason."""
+
+
+def keep_recorded(folder: Path, experiment: Experiment | Study, profile: str) -> None:
+    """Raise ``OverwriteError`` if a run would replace a larger table in its folder.
+
+    Examples are a table of the full profile before a quick run, and a table with data sets that
+    are missing now.
+    """
+    try:
+        recorded = read(folder)
+    except ResultsError:  # no readable table
+        return
+    if recorded.about["profile"] == "full" and profile == "quick":
+        raise OverwriteError(
+            f"{folder} holds the table of the full profile, which the quick one would replace: "
+            "left as it is; name another folder"
+        )
+    absent = missing_data(experiment, profile)
+    if isinstance(experiment, Study):
+        names = list(recorded.about.get("data", experiment.data(recorded.about["profile"])))
+    else:
+        names = [] if recorded.is_study else sorted(set(recorded.cells["family"].to_pylist()))
+    lost = [name for name in names if name in absent]
+    if lost:
+        reasons = "; ".join(dict.fromkeys(absent[name] for name in lost))
+        raise OverwriteError(
+            f"{folder} was recorded with {', '.join(lost)}: left as it is ({reasons})"
+        )
+
+
+def missing_data(experiment: Experiment | Study, profile: str) -> Mapping[str, str]:
+    """Return the families or data sets that are missing, each with the reason."""
+    if isinstance(experiment, Experiment):
+        return absent_families(experiment)
+    return {name: reason for name in experiment.data(profile) if (reason := missing(name))}
+
+
 def write_quick_table(results: Path, experiment: Experiment | Study, folder: Path) -> None:
-    """Write the table of a recorded experiment to ``folder``, unless an equal one is there.
+    """Write the table of a recorded experiment to ``folder``, unless it has an equal one.
 
     ``OverwriteError`` if that table has families whose data are missing now.
     """
     path = folder / f"{experiment.name}.parquet"
-    if path.is_file() and _comparable(before := _read(path), experiment).num_rows < before.num_rows:
-        absent = missing_data(experiment, "quick")
-        why = "; ".join(dict.fromkeys(absent.values()))
-        raise OverwriteError(f"{path} was recorded with {', '.join(absent)}: left as it is ({why})")
+    if path.is_file():
+        committed = decoded(path.read_bytes())
+        if _comparable(committed, experiment).num_rows < committed.num_rows:
+            absent = missing_data(experiment, "quick")
+            reasons = "; ".join(dict.fromkeys(absent.values()))
+            raise OverwriteError(
+                f"{path} was recorded with {', '.join(absent)}: left as it is ({reasons})"
+            )
     if quick_difference(results, experiment, folder) != "":
         recorded = read(results / experiment.name)
         about = {name: recorded.about.get(name) for name in _ABOUT}
@@ -57,24 +110,20 @@ def write_quick_table(results: Path, experiment: Experiment | Study, folder: Pat
 
 
 def quick_difference(results: Path, experiment: Experiment | Study, folder: Path) -> str | None:
-    """Say how a recorded experiment differs from its committed table; empty if it does not.
+    """Describe the first difference of a recorded experiment from its committed table.
 
-    ``None`` if there is no committed table of this seed. Rows of families whose data are missing
-    are not compared.
+    An empty string if they are equal, and ``None`` if no table of this seed is committed. Rows of
+    families whose data are missing are not compared.
     """
     path = folder / f"{experiment.name}.parquet"
     recorded = read(results / experiment.name)
     if not path.is_file():
         return None
-    theirs = _read(path)
+    committed = decoded(path.read_bytes())
     about = {name: recorded.about.get(name) for name in _ABOUT}
-    if json.loads(theirs.schema.metadata[b"privopt"]) != about:
+    if json.loads(committed.schema.metadata[b"privopt"]) != about:
         return None
-    return _difference(_summary(recorded), _comparable(theirs, experiment))
-
-
-def _read(path: Path) -> pa.Table:
-    return decoded(path.read_bytes())
+    return _difference(_summary(recorded), _comparable(committed, experiment))
 
 
 def _summary(recorded: Recorded) -> pa.Table:
@@ -86,7 +135,7 @@ def _summary(recorded: Recorded) -> pa.Table:
     values = recorded.runs["value"].to_numpy()
     runs = np.bincount(cells, minlength=count)
     measured = runs > 0
-    with np.errstate(invalid="ignore"):  # no run, or one that is not finite
+    with np.errstate(invalid="ignore"):  # cells without runs, and infinite values
         mean = np.bincount(cells, values, count) / runs
         deviation = np.sqrt(np.bincount(cells, (values - mean[cells]) ** 2, count) / runs)
     table = recorded.cells.select(_COLUMNS)
@@ -96,45 +145,46 @@ def _summary(recorded: Recorded) -> pa.Table:
 
 
 def _comparable(table: pa.Table, experiment: Experiment | Study) -> pa.Table:
-    """Return the rows of the families whose data are there; all rows of a study."""
+    """Return the rows of families with data; all rows of a study."""
     if isinstance(experiment, Study):
         return table
     absent = pa.array(list(missing_data(experiment, "quick")), pa.string())
     return table.filter(pc.invert(pc.is_in(table["family"], absent)))
 
 
-def _difference(ours: pa.Table, theirs: pa.Table) -> str:
-    if ours.schema.names != theirs.schema.names or ours.schema.types != theirs.schema.types:
-        return f"columns {', '.join(ours.column_names)}, committed {', '.join(theirs.column_names)}"
-    if ours.num_rows != theirs.num_rows:
-        return f"{ours.num_rows} rows, committed {theirs.num_rows}"
-    is_study = "part" in ours.column_names
+def _difference(table: pa.Table, committed: pa.Table) -> str:
+    names = table.column_names
+    if names != committed.column_names or table.schema.types != committed.schema.types:
+        return f"columns {', '.join(names)}, committed {', '.join(committed.column_names)}"
+    if table.num_rows != committed.num_rows:
+        return f"{table.num_rows} rows, committed {committed.num_rows}"
+    is_study = "part" in names
     relative = STUDY if is_study else RELATIVE
-    excused = np.zeros(ours.num_rows, bool) if is_study else _other_samples(ours, theirs)
-    for name in ours.column_names:
-        differs = differing(ours[name], theirs[name], relative)
+    excused = np.zeros(table.num_rows, bool) if is_study else _other_samples(table, committed)
+    for name in names:
+        differs = differing(table[name], committed[name], relative)
         rows = np.flatnonzero(differs & ~excused if name in _MEASURED else differs)
         if rows.size:
             first = int(rows[0])
-            values = (f"{table[name][first].as_py()}" for table in (ours, theirs))
+            values = (f"{each[name][first].as_py()}" for each in (table, committed))
             return (
-                f"{name} differs in {rows.size} of {ours.num_rows} rows, first of "
-                f"{_label(ours, first)}: {', committed '.join(values)}"
+                f"{name} differs in {rows.size} of {table.num_rows} rows, first of "
+                f"{_label(table, first)}: {', committed '.join(values)}"
             )
     return ""
 
 
-def _other_samples(ours: pa.Table, theirs: pa.Table) -> npt.NDArray[np.bool_]:
+def _other_samples(table: pa.Table, committed: pa.Table) -> npt.NDArray[np.bool_]:
     """Return a mask of the cells whose mean differs by sampling errors; empty if they are many."""
-    differs = differing(ours["mean"], theirs["mean"])
-    means, deviations = ([t[name].to_numpy() for t in (ours, theirs)] for name in _MEASURED)
-    error = np.hypot(*deviations) / np.sqrt(ours["replicates"].to_numpy())
+    tables = table, committed
+    differs = differing(*(each["mean"] for each in tables))
+    means, deviations = ([each[name].to_numpy() for each in tables] for name in _MEASURED)
+    error = np.hypot(*deviations) / np.sqrt(table["replicates"].to_numpy())
     within = differs & (np.abs(np.subtract(*means)) <= ERRORS * error)
     return within if within.mean() <= FEW else np.zeros_like(within)
 
 
 def _label(table: pa.Table, row: int) -> str:
-    """Return what names a row, for people."""
     names = ("part", "label") if "part" in table.column_names else _NAMES
-    told = {name: table[name][row].as_py() for name in names if name in table.column_names}
-    return ", ".join(f"{name}={value}" for name, value in told.items() if value is not None)
+    values = {name: table[name][row].as_py() for name in names if name in table.column_names}
+    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)

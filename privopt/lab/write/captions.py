@@ -18,7 +18,7 @@ from privopt.lab.judge.results import (
     worst,
 )
 from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict
-from privopt.lab.make.presentation import Map, Panel, Plot, Presentation
+from privopt.lab.make.study import Map, Panel, Plot, Presentation
 from privopt.lab.write.document import in_words
 
 Words = tuple[str, str]

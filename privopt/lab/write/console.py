@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.table import Table as RichTable
 
 from privopt.lab.judge.verdict import Verdict
-from privopt.lab.make.resume import Drawing, Event, Finished, Note, Shared, Started
+from privopt.lab.make.work import Drawing, Event, Finished, Note, Shared, Started
 from privopt.lab.write.document import Entry, Table
 from privopt.lab.write.overview import verdict_tables
 

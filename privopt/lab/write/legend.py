@@ -5,7 +5,7 @@ from __future__ import annotations
 from privopt.lab.judge.equivalence import DRIFT, MARGIN, WRONG
 from privopt.lab.judge.verdict import ORACLE_TUNED
 from privopt.lab.judge.verdicts import ALPHA
-from privopt.lab.make.trials import BEND
+from privopt.lab.make.cells import BEND
 
 TITLE = "Measured against the theorem"
 

@@ -15,9 +15,15 @@ from privopt.lab.judge.results import cell_results, left_of_zero
 from privopt.lab.judge.verdict import Kind, Outcome, Verdict, twins
 from privopt.lab.judge.verdicts import verdicts
 from privopt.lab.make.catalogue import declared
-from privopt.lab.make.folder import ResultsError, existing_results, write_file
-from privopt.lab.make.records import read, read_provenance, recorded_names
-from privopt.lab.make.resume import Drawing, Progress
+from privopt.lab.make.store import (
+    ResultsError,
+    existing_results,
+    read,
+    read_provenance,
+    recorded_names,
+    write_file,
+)
+from privopt.lab.make.work import Drawing, Progress
 from privopt.lab.write.audits import audits
 from privopt.lab.write.captions import of_lead
 from privopt.lab.write.document import NO_SOURCE, Document, Picture, Section, Source

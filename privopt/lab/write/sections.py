@@ -16,8 +16,8 @@ from privopt.lab.draw.notation import number, symbol, with_minus
 from privopt.lab.judge.claims import Row, outcome, presentation, rows_of, span
 from privopt.lab.judge.results import CellResult, cell_results, grouped, swept_axes, worst
 from privopt.lab.judge.verdict import ORACLE_TUNED, Verdict, tally, twins, unfolded
-from privopt.lab.make.presentation import Column, Listing
-from privopt.lab.make.records import About, Provenance, Recorded, Value
+from privopt.lab.make.store import About, Provenance, Recorded, Value
+from privopt.lab.make.study import Column, Listing
 from privopt.lab.write.captions import Words, of_comparison, of_grid, of_method, of_plot
 from privopt.lab.write.document import (
     NO_SOURCE,
