@@ -16,7 +16,7 @@ from builders import ALIKE, CHOICES, DIM, N, largest
 import privopt
 from privopt import problems
 from privopt.convex import EmpiricalRisk, L1Ball, SparseFeatures, WholeSpace
-from privopt.lab.make.cache_key import reached
+from privopt.lab.make.cache_key import user_code
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import Family, Problem
 
@@ -155,8 +155,8 @@ def test_a_problem_is_pickled_and_told_apart():
     assert again.risk(POINT) == SPARSE.risk(POINT)
     other = CSR.copy()
     other.data[0] += 0.1
-    assert reached(SPARSE) == reached(logistic(CSR.copy()))
-    assert reached(SPARSE) != reached(logistic(other))
+    assert user_code(SPARSE) == user_code(logistic(CSR.copy()))
+    assert user_code(SPARSE) != user_code(logistic(other))
 
 
 def test_ready_made_features_and_float32():

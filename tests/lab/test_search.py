@@ -16,8 +16,8 @@ from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.convex import StepSizes
 from privopt.lab import Axis, Method, Setting, Trial, cells, ladder, read, replicate_keys, stream
-from privopt.lab.make import measure
 from privopt.lab.make import experiment as experiment_module
+from privopt.lab.make import measure
 from privopt.lab.make.measure import Candidate, Search
 from privopt.lab.make.run import _cell_tasks as tasks_of
 from privopt.problems import family

@@ -19,8 +19,8 @@ from rich.console import Console
 from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Display, Grid, Setting, read, replicate_keys, stream
-from privopt.lab.make import experiment as experiment_module
 from privopt.lab.make import cache_key
+from privopt.lab.make import experiment as experiment_module
 from privopt.lab.make.run import _cell_tasks as tasks_of
 from privopt.lab.make.store import read_provenance
 from privopt.lab.make.work import Drawing, Finished, Note, Shared, Started, compile_clock
@@ -234,7 +234,9 @@ def test_equal_shapes_compile_once(tmp_path, events_of, demo):
     assert len(timings["per_cell"]) == timings["cells"] == CELLS
 
 
-def test_a_cell_that_fails_is_a_row_with_its_error_and_stops_nothing(tmp_path, monkeypatch, events_of, demo):
+def test_a_cell_that_fails_is_a_row_with_its_error_and_stops_nothing(
+    tmp_path, monkeypatch, events_of, demo
+):
     def broken(*, n, dim, noise_ratio, strength):
         features = np.full((1, dim), np.nan if strength > 4.0 else 0.1)
         facts = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0, smoothness=0.0)

@@ -8,7 +8,7 @@ from museum.exhibits import exhibit
 from privopt.lab.judge.controls import controls
 from privopt.lab.judge.results import CellResult
 from privopt.lab.judge.sweeps import sweep
-from privopt.lab.make.cache_key import reached
+from privopt.lab.make.cache_key import user_code
 from privopt.lab.make.cells import Trial
 
 SOURCE = """
@@ -29,7 +29,7 @@ def function(source):
 
 
 @exhibit(
-    lambda run: reached(run).code,
+    user_code,
     lambda run: run.__qualname__,
     lambda run: run.__code__.co_code,
 )
