@@ -81,13 +81,18 @@ def _examine_domain(risk: EmpiricalRisk, finite: np.ndarray) -> list[str]:
         examples = risk.data
     if not hasattr(loss, "admits"):
         return []
-    invalid = finite & ~np.asarray(jax.vmap(loss.admits)(examples))
+    invalid = finite & ~np.asarray(_admitted(loss, examples))
     if not invalid.any():
         both = isinstance(loss, Logistic | Hinge) and np.isin((-1.0, 0.0), examples).all()
         return [f"{loss.domain}, got -1, 0 and 1: 0 means -1"] if both else []
     first = int(np.argmax(invalid))
     label = np.asarray(jax.tree.leaves(examples)[-1])[first]
     return [f"{loss.domain}, got {label} in record {first} {_count(invalid)}"]
+
+
+@jax.jit
+def _admitted(loss: Any, examples: Any) -> Array:
+    return jax.vmap(loss.admits)(examples)
 
 
 def _examine_linear(
@@ -100,12 +105,12 @@ def _examine_linear(
     assert risk.linear is not None
     scalar, features, _ = risk.linear
     steepest = np.asarray(_steepest(risk.linear, risk.constraint))
-    norms = [np.asarray(features.norms(norm.order)) for norm in LIPSCHITZ.values()]  # l2 first
+    norms, nonzeros = map(np.asarray, _sizes(features))  # the l2 norm is first
     with np.errstate(invalid="ignore"):
         gradients = [np.where(finite & (each > 0.0), steepest * each, 0.0) for each in norms]
         squares = scalar.curvature * norms[0] ** 2
     curvatures = np.where(finite & (norms[0] > 0.0), squares, 0.0)
-    yield from _above_class(problem_class, finite, gradients, _nonzeros(features), curvatures)
+    yield from _above_class(problem_class, finite, gradients, nonzeros, curvatures)
     if problem_class.strong_convexity > 0.0 and problem_class.dim > 1:
         yield (
             f"strong_convexity {shown(problem_class.strong_convexity)} must hold for every record, "
@@ -122,7 +127,8 @@ def _examine_points(
     modulus = float(risk.loss.modulus)  # type: ignore[attr-defined]
     farthest = np.where(finite, np.asarray(_farthest(risk, problem_class)), 0.0)
     gradients, curvatures = [modulus * farthest], np.full(finite.shape, modulus)
-    yield from _above_class(problem_class, finite, gradients, _nonzeros(risk.points), curvatures)
+    nonzeros = np.asarray(_sizes(risk.points)[1])
+    yield from _above_class(problem_class, finite, gradients, nonzeros, curvatures)
     if modulus < problem_class.strong_convexity * (1.0 - _ROUND_OFF):
         yield (
             f"strong_convexity {shown(problem_class.strong_convexity)} must hold for every "
@@ -132,9 +138,13 @@ def _examine_points(
 
 def _farthest(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
     """Compute the largest distance of each record to the tested points of ``W``, shape ``(n,)``."""
+    return _distances(risk, _points(risk, problem_class))
+
+
+@jax.jit
+def _distances(risk: EmpiricalRisk, probes: Array) -> Array:
     assert risk.points is not None
-    points, squares = risk.points, jnp.square(risk.points.norms())
-    probes, reach = _probes(risk, problem_class), jnp.zeros(())
+    points, squares, reach = risk.points, jnp.square(risk.points.norms()), jnp.zeros(())
     if isinstance(risk.constraint, L2Ball):
         probes, reach = probes[:1], jnp.asarray(risk.constraint.radius)
 
@@ -146,7 +156,7 @@ def _farthest(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
 
 def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray) -> Iterator[str]:
     """Search for violations at random points; an empty result is no proof."""
-    points = _probes(risk, problem_class)
+    points = _points(risk, problem_class)
     norms, nonzeros, changes, inner = map(np.asarray, _measure(risk, points))
     norms = np.where(finite, np.where(np.isfinite(norms), norms, np.inf), 0.0).max(axis=0)
     moves = np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=-1)[:, None]
@@ -193,13 +203,17 @@ def _predictions(constraint: ConstraintSet, features: Features) -> tuple[Array, 
     return jax.lax.map(ends, jnp.arange(features.shape[0]), batch_size=_PROBES)
 
 
-def _probes(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
+def _points(risk: EmpiricalRisk, problem_class: ProblemClass) -> Array:
     """Sample test points in ``W``, shape ``(p, d)``; the first is the centre."""
-    dim = problem_class.dim
     reach = problem_class.radius if math.isfinite(problem_class.radius) else _UNBOUNDED_REACH
-    centre = risk.constraint.centre_point(dim, risk.dtype)
-    directions = jax.random.normal(jax.random.key(0), (_PROBES, dim), risk.dtype)
-    ends = risk.constraint.project(centre[None] + reach * directions)
+    return _probes(risk.constraint, reach, problem_class.dim, risk.dtype)
+
+
+@partial(jax.jit, static_argnames=("dim", "dtype"))
+def _probes(constraint: Any, reach: float, dim: int, dtype: Any) -> Array:
+    centre = constraint.centre_point(dim, dtype)
+    directions = jax.random.normal(jax.random.key(0), (_PROBES, dim), dtype)
+    ends = constraint.project(centre[None] + reach * directions)
     return jnp.concatenate([centre[None], 0.5 * (centre[None] + ends), ends])
 
 
@@ -221,17 +235,17 @@ def _measure(risk: EmpiricalRisk, points: Array) -> tuple[Array, Array, Array, A
         return change.norms(), change.matvec(there - here)
 
     def sizes(point: Array) -> tuple[Array, Array]:
-        here = gradients(point)
-        norms = [here.norms(norm.order) for norm in LIPSCHITZ.values()]
-        return jnp.stack(norms), _nonzeros(here)
+        return _sizes(gradients(point))
 
     return *jax.lax.map(sizes, points), *jax.lax.map(changes, (points[:-1], points[1:]))
 
 
-def _nonzeros(features: Features) -> Array:
-    """Count the nonzero numbers of each row, shape ``(n,)``."""
+@jax.jit
+def _sizes(features: Features) -> tuple[Array, Array]:
+    """Compute the norms, shape ``(3, n)``, and the number of nonzeros of each row."""
+    norms = jnp.stack([features.norms(norm.order) for norm in LIPSCHITZ.values()])
     zero = jnp.zeros(features.shape[-1], features.dtype)
-    return features.mapped(lambda _, x: jnp.ones_like(x), zero).norms(1.0)
+    return norms, features.mapped(lambda _, x: jnp.ones_like(x), zero).norms(1.0)
 
 
 def _above_class(

@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from privopt.convex import (
+    ConstraintSet,
     EmpiricalRisk,
     MeanAndSpread,
     Pytree,
@@ -59,7 +60,7 @@ def projected_mean(risk: EmpiricalRisk) -> Reference:
     Completing the square gives ``F(w) = (m/2) |w - mean|^2`` up to a constant.
     """
     assert risk.points is not None
-    point = risk.constraint.project(MeanAndSpread.of(risk.points, risk.counts).mean)
+    point = _project(risk.constraint, MeanAndSpread.of(risk.points, risk.counts).mean)
     if not np.isfinite(point).all():
         _refuse(risk, jnp.zeros_like(point))
     modulus = float(risk.loss.modulus)  # type: ignore[attr-defined]
@@ -71,7 +72,7 @@ def projected_mean(risk: EmpiricalRisk) -> Reference:
 
 def certified(risk: EmpiricalRisk, minimiser: ArrayLike, tolerance: float) -> Reference | None:
     """Certify the projection of a known minimiser; return None if the gap exceeds ``tolerance``."""
-    point = risk.constraint.project(jnp.asarray(minimiser, jnp.float64).reshape(-1))
+    point = _project(risk.constraint, np.asarray(minimiser, np.float64).reshape(-1))
     value, gap = certify(_value_and_gradient, risk.constraint, point, arguments=(risk,))
     return Reference(np.asarray(point), value, gap) if gap <= tolerance else None
 
@@ -110,6 +111,11 @@ def _refuse(risk: EmpiricalRisk, point: Array) -> None:
         f"data must have finite losses for a reference, got {int(broken.sum())} of {broken.size} "
         f"records without, the first of them record {int(np.argmax(broken))}; check() gives details"
     )
+
+
+@jax.jit
+def _project(constraint: ConstraintSet, point: Array) -> Array:
+    return constraint.project(point)
 
 
 def _value(point: Array, risk: EmpiricalRisk) -> Array:
