@@ -50,7 +50,7 @@ ROOMS = {
     "lab/draw":   Room(9, "arguments lab/judge lab/make", "PIL matplotlib numpy pandas"),
     "estimators": Room(8, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
     "lab/judge":  Room(8, "lab/make", "numpy scipy"),
-    "lab/make":   Room(7, LIBRARY, f"{DEVICE} pyarrow"),
+    "lab/make":   Room(7, LIBRARY, f"{DEVICE} filelock pyarrow"),
     "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(6, f"{ROOTS} spec records privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(6, GROUND, f"{DEVICE} sklearn"),

@@ -1,3 +1,1 @@
-"""Experiments declared, run and recorded; nothing here judges or draws."""
-
-__all__ = ()  # privopt.lab hands out
+"""Runner of experiments. Import its public names from :mod:`privopt.lab`."""

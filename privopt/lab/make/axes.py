@@ -50,8 +50,8 @@ def axis_kind(name: str) -> AxisKind:
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Sort axes: first those of the registry in its order, then choices of plans by name."""
-    known = list(AXES)
-    return sorted(names, key=lambda name: (known.index(name) if name in AXES else len(known), name))
+    order = {name: i for i, name in enumerate(AXES)}
+    return sorted(names, key=lambda name: (order.get(name, len(order)), name))
 
 
 def format_value(value: object) -> str:

@@ -70,26 +70,26 @@ def choose(
         Reason -> names of the omitted experiments. A named experiment is never omitted.
     """
     load_once = cache(load)
-    chosen: list[Experiment | Study] = []
+    selected: list[Experiment | Study] = []
     for name in names or map(str, discover(folder)):
         if name.endswith(".py"):
-            chosen += load_once(name)
+            selected += load_once(name)
             continue
-        known = declared(folder)
-        files = [path for other, path in known if other == name]
+        declarations = declared(folder)
+        files = [path for other, path in declarations if other == name]
         same_name = [each for path in files for each in load_once(path) if each.name == name]
         if not same_name:
-            listing = ", ".join(dict.fromkeys(other for other, _ in known)) or "none"
+            listing = ", ".join(dict.fromkeys(other for other, _ in declarations)) or "none"
             raise FileNotFoundError(f"no experiment {name}; in {folder}/ there are: {listing}")
-        chosen += same_name
-    if not chosen:
+        selected += same_name
+    if not selected:
         raise FileNotFoundError(f"no experiments in {folder}/: name a file, or change folder")
-    if len({each.name for each in chosen}) < len(chosen):
-        distinct = ", ".join(each.name for each in chosen)
+    if len({each.name for each in selected}) < len(selected):
+        distinct = ", ".join(each.name for each in selected)
         raise ValueError(f"experiments must have distinct names, got {distinct}")
     runnable: list[Experiment | Study] = []
     omitted: dict[str, list[str]] = {}
-    for each in chosen:
+    for each in selected:
         if reason := _unmet_assumption(each, profile, named=bool(names)):
             omitted.setdefault(reason, []).append(each.name)
         else:

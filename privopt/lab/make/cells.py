@@ -58,8 +58,8 @@ def stream(root_seed: int, **axes: str | float) -> Array:
     >>> replicate_keys(stream(0, role="noise"), 3).shape
     (3,)
     """
-    named = {name: _canonical(name, value) for name, value in sorted(axes.items())}
-    entries = json.dumps([_canonical("root_seed", int(root_seed)), named], separators=(",", ":"))
+    values = {name: _canonical(name, value) for name, value in sorted(axes.items())}
+    entries = json.dumps([_canonical("root_seed", int(root_seed)), values], separators=(",", ":"))
     words = np.frombuffer(hashlib.sha256(entries.encode()).digest(), dtype=">u4").astype(np.uint32)
     return reduce(jax.random.fold_in, words[1:], jax.random.key(words[0]))
 
@@ -337,10 +337,10 @@ def _bases(
     experiment: Experiment, profile: str, method: Method, family: Family
 ) -> dict[str, float]:
     """Return the base value of every axis of a rate; the first value if there is none."""
-    known: dict[str, Any] = {**method.choices, "n": family.max_n, "dim": family.dim}
-    known |= {name: value for name, value in vars(experiment.base).items() if value is not None}
+    bases: dict[str, Any] = {**method.choices, "n": family.max_n, "dim": family.dim}
+    bases |= {name: value for name, value in vars(experiment.base).items() if value is not None}
     axes = {axis.name: axis.at(profile)[0] for axis in experiment.axes if axis.name in SLOPED}
-    return {name: known.get(name) or first for name, first in axes.items()}
+    return {name: bases.get(name) or first for name, first in axes.items()}
 
 
 def _cell(

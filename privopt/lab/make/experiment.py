@@ -141,15 +141,15 @@ class Experiment:
         _distinct("grids", tuple(grid.name for grid in self.grids))
         searched = {choice for method in self.methods for choice in method.search}
         choices = [name for method in self.methods for name in method.known_choices]
-        known = [name for name, kind in AXES.items() if kind.taken_by != "plan"]
-        known += [name for name in dict.fromkeys(choices) if name not in searched]
+        allowed = [name for name, kind in AXES.items() if kind.taken_by != "plan"]
+        allowed += [name for name in dict.fromkeys(choices) if name not in searched]
         symbols = {kind.symbol: name for name, kind in AXES.items()}
         for axis in (*self.axes, *(axis for grid in self.grids for axis in grid.axes)):
-            if axis.name not in known and axis.name in symbols:
+            if axis.name not in allowed and axis.name in symbols:
                 raise ValueError(
                     f"axis must be {shown(symbols[axis.name])}, got its symbol {shown(axis.name)}"
                 )
-            member("axis", axis.name, known)
+            member("axis", axis.name, allowed)
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -280,8 +280,8 @@ def _unmet_assumption(check: str, rows: Sequence[Mapping[str, Any]]) -> str:
     if first["searched"] is not None:  # a search is judged by its slopes only
         return ""
     if check == "law":
-        known = any(row["law"] is not None for row in planned)
-        return "" if known else f"no law is known of {first['algorithm']} on {first['family']}"
+        has_law = any(row["law"] is not None for row in planned)
+        return "" if has_law else f"no law is known of {first['algorithm']} on {first['family']}"
     if any(row["upper"] < math.inf for row in planned):
         return ""
     rate = json.loads(first["plan"])["rate"]

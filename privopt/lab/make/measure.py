@@ -127,7 +127,7 @@ class Search:
 
     @property
     def grid(self) -> tuple[tuple[str, tuple[Choice, ...]], ...]:
-        """All values of every choice, including refused ones."""
+        """Values of every choice, including refused ones."""
         return self.planned[0].cell.search
 
     def plan(self, candidate: Candidate, planned: PlannedCell) -> Plan:
@@ -160,8 +160,8 @@ class SearchResult:
     @property
     def json(self) -> str:
         """Entry of the column ``searched``."""
-        chosen = {name: size(value) for name, value in self.candidate.choices.items()}
-        entry = {"chosen": chosen, "at_edge": self.at_edge, "candidates": self.candidates}
+        choices = {name: size(value) for name, value in self.candidate.choices.items()}
+        entry = {"chosen": choices, "at_edge": self.at_edge, "candidates": self.candidates}
         return json.dumps(entry, sort_keys=True)
 
 

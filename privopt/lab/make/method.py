@@ -65,7 +65,7 @@ class Method:
     choices : mapping, optional
         Arguments of the plan beyond problem class and budget: numbers, texts, step sizes,
         optimisers and ``None``. Optimisers are stored as :class:`privopt.convex.Update`. Prefer
-        ``optax.adam`` or ``Update.of(optax.adam, b1=0.8)``, whose names and numbers are recorded,
+        ``optax.adam`` or ``Update.of(optax.adam, b1=0.8)``, which are recorded by name and numbers,
         to ``optax.adam(0.1)``, which is recorded by a digest.
     search : mapping, optional
         Choice -> candidate values. Pilot runs try every combination at every setting; the one with

@@ -92,7 +92,7 @@ def missing_data(experiment: Experiment | Study, profile: str) -> Mapping[str, s
 def write_quick_table(results: Path, experiment: Experiment | Study, folder: Path) -> None:
     """Write the table of a recorded experiment to ``folder``, unless it has an equal one.
 
-    ``OverwriteError`` if that table has families whose data are missing now.
+    ``OverwriteError`` if that table has families without data on this machine.
     """
     path = folder / f"{experiment.name}.parquet"
     if path.is_file():
@@ -113,7 +113,7 @@ def quick_difference(results: Path, experiment: Experiment | Study, folder: Path
     """Describe the first difference of a recorded experiment from its committed table.
 
     An empty string if they are equal, and ``None`` if no table of this seed is committed. Rows of
-    families whose data are missing are not compared.
+    families without data are not compared.
     """
     path = folder / f"{experiment.name}.parquet"
     recorded = read(results / experiment.name)

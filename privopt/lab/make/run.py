@@ -145,7 +145,7 @@ def work(
 
     Several machines can work on one folder. A final ``run`` computes the remaining cells, waits for
     locked ones, and writes the tables. Machines without a common folder each run a ``share``, the
-    i-th of k, in a folder of their own. The name of a cell's file is its key, so that copying the
+    i-th of k, in separate folders. The name of a cell's file is its key, so that copying the
     folders into one merges them.
     """
     part, parts = share

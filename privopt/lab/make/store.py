@@ -86,7 +86,7 @@ class ResultsError(Exception):
 
 
 class DamagedCellError(Exception):
-    """A file of a cell that differs from what was written."""
+    """A damaged file of a cell."""
 
 
 Value = str | int | float | None
@@ -144,7 +144,7 @@ class Recorded(NamedTuple):
 
     @property
     def is_study(self) -> bool:
-        """True for a study, whose tables have columns of their own."""
+        """True for a study; its tables have other columns."""
         return "study" in self.about
 
     def table(self) -> pa.Table:
@@ -161,8 +161,7 @@ class Recorded(NamedTuple):
 def open_results(path: Path | str) -> Path:
     """Return the results folder at ``path``; create and mark it if it does not exist.
 
-    ``ResultsError`` if a folder has files but no marker, or a newer format. Nothing is changed
-    then.
+    ``ResultsError``, without any change, if a folder has files but no marker, or a newer format.
     """
     path = Path(path)
     try:

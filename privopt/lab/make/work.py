@@ -221,7 +221,7 @@ class _Work:
 
     def _run_task(self, task: Task, path: Path) -> None:
         assert task.make is not None
-        begin, error = time.perf_counter(), ""
+        start, error = time.perf_counter(), ""
         with compile_clock() as clock:
             try:
                 values, facts = task.make()
@@ -230,7 +230,7 @@ class _Work:
                     raise
                 text = shorten(str(exception), _MAX_ERROR)
                 error = f"failed: {type(exception).__name__}: {text}"
-        run_seconds = time.perf_counter() - begin - clock.seconds
+        run_seconds = time.perf_counter() - start - clock.seconds
         if error:
             self.results[task.key] = error
         else:
@@ -297,14 +297,14 @@ class CompileClock:
         if event == _COMPILED:
             self.programs.append(str(details.get("fun_name", "")))
         end = time.perf_counter()
-        begin = end - duration_secs
-        while self._stages and self._stages[-1][0] >= begin:
+        start = end - duration_secs
+        while self._stages and self._stages[-1][0] >= start:
             inner = self._stages.pop()
             self.seconds -= inner[1] - inner[0]
         if self._stages:
-            begin = max(begin, self._stages[-1][1])
-        self._stages.append((begin, end))
-        self.seconds += end - begin
+            start = max(start, self._stages[-1][1])
+        self._stages.append((start, end))
+        self.seconds += end - start
 
 
 @contextmanager
