@@ -144,7 +144,7 @@ experiment = Study(
     listings=(
         Listing(
             "table",
-            "BatchMoments",
+            "Moments",
             Column("", "{label}"),
             Column("bias of all records", "{all_records:.3f}"),
             Column("its bound", "{bias_bound:.3f}"),
