@@ -49,8 +49,8 @@ def means():
 def finished(searched, means, tmp_path_factory):
     real = measure._means
 
-    def recorded(number, planned, *given):
-        cell, found = planned.cell, real(number, planned, *given)
+    def recorded(planned, *given):
+        cell, found = planned.cell, real(planned, *given)
         means[cell.n, cell.trial, cell.strength] = found
         return found
 
@@ -180,10 +180,11 @@ def test_the_data_of_every_strength_are_in_the_key(searched, monkeypatch):
 
 def chosen(monkeypatch, means, grid=(1, 2, 3), refused=()):
     """Of candidates with these means, by strength."""
-    tried = tuple(Candidate({"steps": value}, ()) for value in grid if value not in refused)
-    monkeypatch.setattr(measure, "_means", lambda i, *_: np.array(means[i], float))
-    job = SimpleNamespace(cell=SimpleNamespace(search=(("steps", grid),)))
-    return measure.choose(Search(tried, (job,) * len(means)), 0)
+    candidates = tuple(Candidate({"steps": value}, {}) for value in grid if value not in refused)
+    rows = iter(np.asarray(means, float))
+    monkeypatch.setattr(measure, "_means", lambda *_: next(rows))
+    planned = SimpleNamespace(cell=SimpleNamespace(search=(("steps", grid),)))
+    return measure.choose(Search(candidates, (planned,) * len(means)), 0)
 
 
 @pytest.mark.parametrize(

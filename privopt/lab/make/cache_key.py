@@ -13,11 +13,10 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from enum import Enum
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -28,14 +27,14 @@ ROOT = Path(__file__).parents[2]
 
 _PACKAGES = "jax", "jaxlib", "numpy", "scipy", "dp-accounting", "optax", "scikit-learn"  # of [lab]
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), slice, np.generic)
-_DESCRIPTORS = (property, cached_property, classmethod, staticmethod)
-_DESCRIBED = ("fget", "fset", "fdel", "func", "__func__")
+_METHOD = ("__func__", "__self__", "__wrapped__", "fget", "fset", "fdel")
+_PARTIAL = ("func", "args", "keywords")
 
 
 def cell_key(**determining: object) -> str:
     """Return the SHA-256 of JAX's version and the JSON values that determine a cell."""
     contents = {"jax": jax.__version__, **determining}
-    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
+    return _sha256(json.dumps(contents, sort_keys=True).encode())
 
 
 def environment() -> dict[str, str]:
@@ -86,7 +85,11 @@ def user_code(*objects: object) -> str:
                 visit(part)
 
     visit(objects)
-    return hashlib.sha256("\n".join(entries).encode()).hexdigest()
+    return _sha256("\n".join(entries).encode())
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _name(item: object) -> str:
@@ -101,40 +104,39 @@ def _name(item: object) -> str:
     return f"{module} {name} {getattr(sys.modules.get(module.split('.')[0]), '__version__', '')}"
 
 
-def _parts(item: object) -> Iterator[object]:
+def _parts(item: Any) -> Iterator[object]:
     """Yield the parts of an object that may lead to user code."""
     match item:
         case FunctionType():
             yield from _function(item)
-        case MethodType():
-            yield from (item.__func__, item.__self__)
-        case partial():
-            yield from (item.func, item.args, item.keywords)
-        case ModuleType() if _is_user_module(item.__name__):
-            yield _source(getattr(item, "__file__", None) or "")
-            for value in list(vars(item).values()):
-                if isinstance(value, ModuleType | type | FunctionType):
-                    yield value
-        case type() if _is_user_module(item.__module__):
-            file = getattr(sys.modules.get(item.__module__), "__file__", None)
-            yield from (_source(file or ""), item.__bases__)
-            for name, value in vars(item).items():
-                if not name.startswith("__") or isinstance(value, (FunctionType, *_DESCRIPTORS)):
-                    yield from (name, value)
-        case Enum():
-            yield from (type(item), item.name)
+        case ModuleType():
+            if _is_user_module(item.__name__):
+                members = list(vars(item).values())
+                yield _source(getattr(item, "__file__", None) or "")
+                yield from (x for x in members if isinstance(x, ModuleType | type | FunctionType))
+        case type():
+            if _is_user_module(item.__module__):
+                file = getattr(sys.modules.get(item.__module__), "__file__", None)
+                yield from (_source(file or ""), item.__bases__)
+                for name, value in vars(item).items():
+                    if not name.startswith("__") or isinstance(value, FunctionType):
+                        yield from (name, value)
         case np.ndarray() | jax.Array():
-            yield from _array(item)
+            if not isinstance(item, jax.core.Tracer):
+                is_key = jax.numpy.issubdtype(item.dtype, jax.dtypes.prng_key)
+                array = np.asarray(jax.random.key_data(item) if is_key else item)
+                yield from (str(array.dtype), array.shape)
+                yield array.tolist() if array.dtype == object else _sha256(array.tobytes())
         case Mapping():
             yield from (part for pair in item.items() for part in pair)
         case set() | frozenset():
             yield from sorted(user_code(member) for member in item)
         case list() | tuple():
             yield from (type(item), *item)
-        case _ if isinstance(item, _DESCRIPTORS):
-            yield from (getattr(item, name, None) for name in _DESCRIBED)
-        case _ if not isinstance(item, type | ModuleType):
-            yield from _instance(item)
+        case _:
+            yield type(item)
+            yield from (getattr(item, name, None) for name in (*_METHOD, *_PARTIAL))
+            yield from _attributes(item)
 
 
 def _function(function: FunctionType) -> Iterator[object]:
@@ -149,11 +151,8 @@ def _function(function: FunctionType) -> Iterator[object]:
         # Code without source is identified by its bytecode.
         yield _source(file) or marshal.dumps(function.__code__)
         names = dict.fromkeys(_global_names(function.__code__))
-        yield from (
-            function.__globals__[name]
-            for name in names
-            if name in function.__globals__ and not name.startswith("__")
-        )
+        values = function.__globals__
+        yield from (values[x] for x in names if x in values and not x.startswith("__"))
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
@@ -163,35 +162,20 @@ def _global_names(code: CodeType) -> Iterator[str]:
             yield from _global_names(constant)
 
 
-def _array(array: np.ndarray | jax.Array) -> Iterator[object]:
-    if isinstance(array, jax.core.Tracer):
-        return
-    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
-        array = jax.random.key_data(array)
-    array = np.asarray(array)
-    yield from (str(array.dtype), array.shape)
-    yield array.tolist() if array.dtype == object else hashlib.sha256(array.tobytes()).hexdigest()
-
-
-def _instance(item: Any) -> Iterator[object]:
-    """Yield the class and fields; for installed classes without fields, public callables' state."""
+def _attributes(item: Any) -> Iterator[object]:
+    """Yield fields, attributes and slots; of installed classes only public ones."""
     kind = type(item)
-    yield kind
+    slots = [base.__dict__.get("__slots__", ()) for base in kind.__mro__]
+    names = [name for each in slots for name in ((each,) if isinstance(each, str) else each)]
+    is_user = _is_user_module(kind.__module__)
     if is_dataclass(item):
-        yield from (getattr(item, field.name, None) for field in fields(item))
-    elif hasattr(kind, "__attrs_attrs__"):
-        yield from (getattr(item, field.name, None) for field in kind.__attrs_attrs__)
-    elif (is_user := _is_user_module(kind.__module__)) or callable(item):
-        yield getattr(item, "__wrapped__", None)
-        for name, value in list(getattr(item, "__dict__", {}).items()):
-            is_cached = isinstance(getattr(kind, name, None), cached_property)
-            if not is_cached and (is_user or not name.startswith("_")):
-                yield from (name, value)
-        for base in kind.__mro__:
-            slots = base.__dict__.get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                if not name.startswith("__"):
-                    yield from (name, getattr(item, name, None))
+        names = [field.name for field in fields(item)]
+    else:
+        names += list(getattr(item, "__dict__", {}))
+    for name in names:
+        is_cached = isinstance(getattr(kind, name, None), cached_property)
+        if not is_cached and not name.startswith("__" if is_user else "_"):
+            yield from (name, getattr(item, name, None))
 
 
 def _source(file: str) -> str:
@@ -204,11 +188,11 @@ def _source(file: str) -> str:
     try:
         tree = ast.parse(text)
     except SyntaxError:
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _sha256(text.encode())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [statement for statement in node.body if not _is_text(statement)]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest() if text else ""
+    return _sha256(ast.dump(tree).encode()) if text else ""
 
 
 def _is_text(node: ast.stmt) -> bool:

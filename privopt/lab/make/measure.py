@@ -105,7 +105,7 @@ class Candidate:
     """One combination of searched values, with its plan at every strength."""
 
     choices: Mapping[str, Choice]
-    plans: tuple[Plan, ...]
+    plans: Mapping[float, Plan]  # by strength
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,18 +130,13 @@ class Search:
         """Values of every choice, including refused ones."""
         return self.planned[0].cell.search
 
-    def plan(self, candidate: Candidate, planned: PlannedCell) -> Plan:
-        """Return the plan of a candidate at the strength of a cell."""
-        strengths = [other.cell.strength for other in self.planned]
-        return candidate.plans[strengths.index(planned.cell.strength)]
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 of data, candidates and their plans."""
-        plans = {id(p): p for candidate in self.candidates for p in candidate.plans}
+        plans = {id(p): p for candidate in self.candidates for p in candidate.plans.values()}
         numbers = {name: plan_numbers(plan) for name, plan in plans.items()}
         candidates = [
-            [dict(candidate.choices), [numbers[id(plan)] for plan in candidate.plans]]
+            [dict(candidate.choices), [numbers[id(plan)] for plan in candidate.plans.values()]]
             for candidate in self.candidates
         ]
         contents = [each.data for each in self.planned], self.grid, candidates
@@ -172,7 +167,7 @@ def choose(search: Search, seed: int) -> SearchResult:
     of a setting obtain the same result.
     """
     candidates = search.candidates
-    means = np.stack([_means(i, each, candidates, seed) for i, each in enumerate(search.planned)])
+    means = np.stack([_means(planned, candidates, seed) for planned in search.planned])
     worst = np.where(np.isfinite(means), means, np.inf).max(axis=0)
     best = candidates[int(np.argmin(worst))]
     at_edge = tuple(name for name, values in search.grid if _is_edge(best.choices[name], values))
@@ -184,13 +179,11 @@ def _is_edge(value: Choice, values: Sequence[Choice]) -> bool:
     return bool(numbers) and size(value) in (min(numbers), max(numbers))
 
 
-def _means(
-    index: int, planned: PlannedCell, candidates: Sequence[Candidate], seed: int
-) -> NDArray[np.float64]:
+def _means(planned: PlannedCell, candidates: Sequence[Candidate], seed: int) -> NDArray[np.float64]:
     """Return the pilot mean of every candidate at one strength."""
     cell = planned.cell
     keys = replicate_keys(stream(cell.trial.root(seed), role="pilot", **cell.identity), PILOT)
-    plans = [candidate.plans[index] for candidate in candidates]
+    plans = [candidate.plans[cell.strength] for candidate in candidates]
     means = np.empty(len(plans))
     for group in _stackable(plans):
         runs = run_many(
@@ -226,12 +219,7 @@ class SweepCache:
     """
 
     seed: int
-    _problems: dict[Hashable, tuple[Problem, str]] = field(default_factory=dict)
-    _by_data: dict[str, Problem] = field(default_factory=dict)
-    _plans: dict[Hashable, Plan | ValueError] = field(default_factory=dict)
-    _searches: dict[Cell, Search] = field(default_factory=dict)
-    _facts: dict[Hashable, dict[str, float]] = field(default_factory=dict)
-    _results: dict[Search, SearchResult] = field(default_factory=dict)
+    _values: dict[Hashable, Any] = field(default_factory=dict)
     _locks: defaultdict[Hashable, threading.Lock] = field(
         default_factory=lambda: defaultdict(threading.Lock)
     )
@@ -242,9 +230,14 @@ class SweepCache:
         if not cell.search:
             return planned
         setting = replace(cell, strength=0.0, axes=())
-        if setting not in self._searches:
-            self._searches[setting] = self._search(cell, algorithm, family)
-        return replace(planned, search=self._searches[setting])
+        search = self._once(setting, lambda: self._search(cell, algorithm, family))
+        return replace(planned, search=search)
+
+    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the cached value of a key; compute it at the first call."""
+        if key not in self._values:
+            self._values[key] = make()
+        return self._values[key]
 
     def _default(self, cell: Cell, algorithm: Algorithm, family: Family) -> PlannedCell:
         """Plan a cell without a search."""
@@ -261,12 +254,13 @@ class SweepCache:
         sizes = {"n": cell.n, "dim": cell.dim, "noise_ratio": cell.noise_ratio}
         if cell.sparsity is not None:
             sizes["sparsity"] = cell.sparsity
-        key = family.name, cell.strength, *sizes.values()
-        if key not in self._problems:
+
+        def build() -> tuple[Problem, str]:
             problem = family.build(**sizes, strength=cell.strength)
             data = digest(problem)
-            self._problems[key] = self._by_data.setdefault(data, problem), data
-        return self._problems[key]
+            return self._once(("data", data), lambda: problem), data
+
+        return self._once((family.name, cell.strength, *sizes.values()), build)
 
     def _choices(self, cell: Cell, algorithm: Algorithm, problem: Problem) -> dict[str, Choice]:
         """Return the arguments of the plan, with steps if the default exceeds ``most_steps``."""
@@ -287,22 +281,17 @@ class SweepCache:
         """Return the plan; for a control with a factor, the plan with that noise."""
         facts = problem.problem_class
         key = algorithm.name, facts, cell.budget, tuple(sorted(choices.items()))
-        plan = self._cached(key, lambda: algorithm.plan(facts, cell.budget, **choices))
+
+        def cached(key: Hashable, make: Callable[[], Plan]) -> Plan:
+            plan = self._once(key, lambda: _plan_or_error(make))
+            if isinstance(plan, ValueError):
+                raise ValueError(str(plan))
+            return plan
+
+        plan = cached(key, lambda: algorithm.plan(facts, cell.budget, **choices))
         if factor is None or not cell.trial.is_control:
             return plan
-        return self._cached((*key, factor), lambda: plan.with_noise(factor))
-
-    def _cached(self, key: Hashable, make: Callable[[], Plan]) -> Plan:
-        """Return a cached plan, or raise the cached error of a refused plan."""
-        if key not in self._plans:
-            try:
-                self._plans[key] = make()
-            except ValueError as error:
-                self._plans[key] = error
-        plan = self._plans[key]
-        if isinstance(plan, ValueError):
-            raise ValueError(str(plan))
-        return plan
+        return cached((*key, factor), lambda: plan.with_noise(factor))
 
     def _search(self, cell: Cell, algorithm: Algorithm, family: Family) -> Search:
         """Plan every candidate at every strength, and omit the refused ones."""
@@ -314,10 +303,12 @@ class SweepCache:
             searched = dict(zip(names, values, strict=True))
             choices = {**dict(cell.choices), **searched}
             try:
-                plans = tuple(
-                    self._plan(p.cell, algorithm, p.problem, choices, p.noise_factor)
+                plans = {
+                    p.cell.strength: self._plan(
+                        p.cell, algorithm, p.problem, choices, p.noise_factor
+                    )
                     for p in planned
-                )
+                }
             except ValueError as error:
                 refused.append(f"{searched}: {error}")
             else:
@@ -328,12 +319,10 @@ class SweepCache:
 
     def result(self, search: Search) -> SearchResult:
         """Return the result of a search. The data are checked first."""
+        for planned in search.planned:
+            self.facts(planned)
         with self._locks[search]:
-            if search not in self._results:
-                for planned in search.planned:
-                    self.facts(planned)
-                self._results[search] = choose(search, self.seed)
-            return self._results[search]
+            return self._once(search, lambda: choose(search, self.seed))
 
     def facts(self, planned: PlannedCell) -> dict[str, float]:
         """Return the reference values of a cell; one thread measures a shape at a time."""
@@ -341,9 +330,14 @@ class SweepCache:
         quantity = planned.quantity
         key = planned.data, quantity.name, quantity.rounds(planned.plan), steps
         with self._locks[planned.shape]:
-            if key not in self._facts:
-                self._facts[key] = _reference_values(planned, steps)
-            return self._facts[key]
+            return self._once(key, lambda: _reference_values(planned, steps))
+
+
+def _plan_or_error(make: Callable[[], Plan]) -> Plan | ValueError:
+    try:
+        return make()
+    except ValueError as error:
+        return error
 
 
 # --- measurement ----------------------------------------------------------------------------------
@@ -363,7 +357,7 @@ def measure(
         facts: dict[str, Value] = {**cache.facts(planned)}
         if planned.search is not None:
             result = cache.result(planned.search)
-            plan = planned.search.plan(result.candidate, planned)
+            plan = result.candidate.plans[cell.strength]
             facts["searched"] = result.json
         key = stream(cell.trial.root(cache.seed), role="noise", **cell.identity)
         values = np.concatenate(list(_blocks(planned, plan, key)))[: cell.replicates]

@@ -15,10 +15,10 @@ import platform
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -93,37 +93,13 @@ Value = str | int | float | None
 """An entry of a table."""
 
 
-class About(TypedDict, total=False):
-    """Metadata of the tables of an experiment. A study has no seed."""
+About = Mapping[str, Any]
+"""Metadata of the tables of an experiment: ``name``, ``title``, ``description``, ``profile`` and
+``runs`` (a digest). A sweep also has ``root_seed``, ``checks``, ``swept``, ``replicates`` and
+``groups``; a study has ``study`` (its presentation) and ``data`` (data sets)."""
 
-    name: str
-    title: str
-    description: str
-    profile: str
-    root_seed: int
-    checks: Sequence[str]
-    swept: Sequence[str]
-    replicates: int
-    groups: Mapping[str, int]
-    study: Mapping[str, object]
-    data: Sequence[str]  # data sets of a study
-    runs: str
-
-
-class Provenance(TypedDict, total=False):
-    """Environment of a run, and the seconds of every cell."""
-
-    privopt: str
-    profile: str
-    date: str
-    environment: Mapping[str, str]
-    code: str
-    cells: int
-    reused: int
-    run_seconds: float
-    compile_seconds: float
-    programs_read: int
-    per_cell: Sequence[Mapping[str, Value]]
+Provenance = Mapping[str, Any]
+"""Version, profile, date and environment of a run, its counts, and the seconds of every cell."""
 
 
 class CachedResult(NamedTuple):
@@ -370,7 +346,7 @@ def read_provenance(folder: Path) -> Provenance:
     """Read the provenance of a folder; empty if there is none."""
     with suppress(OSError, ValueError):
         provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-        return provenance if isinstance(provenance, dict) else {}  # type: ignore[return-value]
+        return provenance if isinstance(provenance, dict) else {}
     return {}
 
 

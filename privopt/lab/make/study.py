@@ -342,10 +342,9 @@ class Study:
 
     def about(self, profile: str) -> About:
         """Return the metadata of the tables: the presentation and the available data sets."""
-        about: About = {"study": self.shown.to_json()}
-        if names := self.data(profile):
-            about["data"] = [name for name in names if missing(name) is None]
-        return about
+        names = self.data(profile)
+        data = {"data": [name for name in names if missing(name) is None]} if names else {}
+        return {"study": self.shown.to_json(), **data}
 
     def check_quantities(self, part: str, names: Collection[str]) -> None:
         """Check that every quantity of a part in the presentation is one of its columns."""

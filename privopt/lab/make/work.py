@@ -285,26 +285,26 @@ class CompileClock:
     """Compilation time and programs of the thread that created the clock."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0  # nested stages count once
         self.programs: list[str] = []  # names
-        self._stages: list[tuple[float, float]] = []
+        self._stages: list[tuple[float, float]] = []  # start and end; stages can be nested
         self._thread = threading.get_ident()
+
+    @property
+    def seconds(self) -> float:
+        """Length of the union of all stages."""
+        total, covered = 0.0, 0.0
+        for start, end in sorted(self._stages):
+            total += max(0.0, end - max(start, covered))
+            covered = max(covered, end)
+        return total
 
     def hear(self, event: str, duration_secs: float, **details: str | int) -> None:
         """Record an event of ``jax.monitoring``, which arrives at the end of its stage."""
-        if not event.startswith(_STAGES) or threading.get_ident() != self._thread:
-            return
-        if event == _COMPILED:
-            self.programs.append(str(details.get("fun_name", "")))
-        end = time.perf_counter()
-        start = end - duration_secs
-        while self._stages and self._stages[-1][0] >= start:
-            inner = self._stages.pop()
-            self.seconds -= inner[1] - inner[0]
-        if self._stages:
-            start = max(start, self._stages[-1][1])
-        self._stages.append((start, end))
-        self.seconds += end - start
+        if event.startswith(_STAGES) and threading.get_ident() == self._thread:
+            end = time.perf_counter()
+            self._stages.append((end - duration_secs, end))
+            if event == _COMPILED:
+                self.programs.append(str(details.get("fun_name", "")))
 
 
 @contextmanager
