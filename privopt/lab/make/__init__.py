@@ -1,1 +1,3 @@
-"""Runner of experiments. Import its public names from :mod:`privopt.lab`."""
+"""Runner of experiments. Public names are in :mod:`privopt.lab`."""
+
+__all__ = ()
