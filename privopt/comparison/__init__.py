@@ -1,6 +1,6 @@
 """Comparison of algorithms: measured on a problem, or ranked by their bounds before any run."""
 
-from privopt.comparison.compare import compare
+from privopt.comparison.compare import MAX_SECONDS, compare
 from privopt.comparison.losses import LOSSES, problem_class_of
 from privopt.comparison.plans import Cost, cost_of, plans
 from privopt.comparison.recommend import Reach, alternatives, reach, recommend, representative
@@ -9,6 +9,7 @@ from privopt.comparison.result import Comparison, Winner
 
 __all__ = [
     "LOSSES",
+    "MAX_SECONDS",
     "Comparison",
     "Cost",
     "Reach",

@@ -169,8 +169,9 @@ def compare(
             replace(experiment, algorithms=capped),
             profile="full", seed=_seed(key), results=folder, **listener,
         )  # fmt: skip
-        provenance = json.loads((outcome.folder / "provenance.json").read_text("utf-8"))
-        seconds = [float(each["run_seconds"] or 0.0) for each in provenance["per_cell"]]
+        path = outcome.folder / "provenance.json"  # absent if all plans were refused
+        timings = json.loads(path.read_text("utf-8"))["per_cell"] if path.is_file() else ()
+        seconds = [float(each["run_seconds"] or 0.0) for each in timings]
         return Comparison.of(read(outcome.folder), axis, seconds, limits)
 
 

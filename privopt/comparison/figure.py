@@ -54,10 +54,10 @@ def _curves(comparison: Comparison, axis: str, above: list[str], notes: list[str
     points = comparison.points
     lines = {name: points[points["method"] == name] for name in comparison.methods}
     longest = max(lines.values(), key=len)
-    columns = (longest[name].to_numpy(float) for name in ("value", "zero", "lower_bound"))
+    values, zero, lower = longest[["value", "zero", "lower_bound"]].to_numpy(float).T
     plane = Plane(
         [_curve(name, line) for name, line in lines.items()],
-        Ground(*columns, _holds_here(comparison)),
+        Ground(values, zero, lower, _holds_here(comparison)),
     )
     outside = curves.lost([plane], curves.limits([plane])[1])
     notes = [f"Upper bounds above the picture: {', '.join(outside)}"] * bool(outside) + notes

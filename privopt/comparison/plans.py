@@ -70,8 +70,7 @@ def plans(
         check_loss(loss)
     features = None if loss is None else provided(loss, problem_class)
     rows = [
-        {"name": name, **_row(name, problem_class, budget, features)}
-        for name in _names(algorithms)
+        {"name": name, **_row(name, problem_class, budget, features)} for name in _names(algorithms)
     ]
     if algorithms is None:
         rows += [

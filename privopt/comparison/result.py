@@ -120,7 +120,8 @@ class Comparison:
         if measured.empty:
             text = "; ".join(f"{method}: {reason}" for method, reason in refused.items())
             raise ValueError(f"algorithms must have a plan for this class and budget: {text}")
-        measured["seconds"] = np.array(seconds) / recorded.about["replicates"]
+        timings = pd.Series(seconds, dtype=float).reindex(range(len(measured))).to_numpy()
+        measured["seconds"] = timings / recorded.about["replicates"]
         measured["value"] = [_axis_value(row, axis) for _, row in measured.iterrows()]
         values = recorded.runs.to_pandas().sort_values(["cell", "replicate"]).groupby("cell")
         groups = recorded.about.get("groups", {})
@@ -130,7 +131,9 @@ class Comparison:
             samples = np.stack([values.get_group(cell)["value"] for cell in group["cell"]])
             value = None if axis is None else value
             runs[value, method] = _means(samples, groups.get(method, 1))
-            exponents = [json.loads(text or "{}").get(axis, math.nan) for text in group["exponents"]]
+            exponents = [
+                json.loads(text or "{}").get(axis, math.nan) for text in group["exponents"]
+            ]
             point = _point(group, runs[value, method])
             known = math.isfinite(point["bound"])
             point["exponent"] = float(np.mean(exponents)) if known else math.nan
@@ -362,7 +365,9 @@ class Comparison:
         rows = [" ".join([" " * width, *(head for head, _ in columns)]).rstrip()]
         for name, (*first, last) in names.items():
             rows += first
-            rows.append(" ".join([last.ljust(width), *(text[name] for _, text in columns)]).rstrip())
+            rows.append(
+                " ".join([last.ljust(width), *(text[name] for _, text in columns)]).rstrip()
+            )
         return rows
 
     def _wide_rows(self) -> list[dict[str, str]]:
