@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,7 +16,7 @@ from privopt.algorithms import ALGORITHMS
 from privopt.arguments import checked, instance, positive_number
 from privopt.comparison.losses import problem_class_of
 from privopt.comparison.plans import Algorithms, plans, private_algorithms
-from privopt.comparison.recorded import nearest_setting, read_measured
+from privopt.comparison.recorded import SETTING, nearest_setting, read_measured
 from privopt.core import Plan
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import Quantity
@@ -68,11 +69,10 @@ def recommend(
     Returns
     -------
     DataFrame
-        The columns of :func:`plans`, refused plans last, and: ``rank`` within a quantity;
-        ``measured``, an estimate and no guarantee: the bound times the ratio of measured mean to
-        bound in the nearest recorded experiment, missing for a vacuous bound; ``rank_measured``;
-        ``remarks``; and ``nearest_experiment``, ``nearest_n``, ``nearest_ratio`` and so on, see
-        :func:`privopt.comparison.recorded.nearest_setting`.
+        The columns of :func:`plans`, refused plans last; the columns of :func:`nearest_setting`
+        with the prefix ``nearest_``; ``measured``, an estimate and no guarantee: the bound times
+        ``nearest_ratio``, missing for a vacuous bound; ``remarks``; and ``rank`` and
+        ``rank_measured`` within a quantity.
 
     Examples
     --------
@@ -85,33 +85,37 @@ def recommend(
     """
     table = plans(problem_class, budget, algorithms, loss=loss)
     recorded = read_measured(results)
-    rows = []
-    for _, row in table[table["refused"] == ""].iterrows():
-        nearest = nearest_setting(row["plan"], recorded, loss) or {}
-        vacuous = row["bound"] >= problem_class.lipschitz * problem_class.radius
-        rows.append({
-            **row,
-            "measured": row["bound"] * nearest["ratio"] if nearest and not vacuous else math.nan,
-            "remarks": _remarks(row["plan"], nearest, vacuous, known_loss=loss is not None),
-            **{f"nearest_{name}": value for name, value in nearest.items()},
-        })  # fmt: skip
+    is_ranked = table["refused"] == ""
+    nearest = [
+        (nearest_setting(row["plan"], recorded, loss) if row["refused"] == "" else None) or {}
+        for _, row in table.iterrows()
+    ]
+    vacuous = table["bound"] >= problem_class.lipschitz * problem_class.radius
+    settings = pd.DataFrame(nearest, index=table.index, columns=SETTING).add_prefix("nearest_")
+    table = table.join(settings)
+    table["measured"] = (table["bound"] * settings["nearest_ratio"]).mask(vacuous)
+    table["remarks"] = [
+        _remarks(row["plan"], setting, loss, vacuous=vacuous[place]) if is_ranked[place] else ()
+        for (place, row), setting in zip(table.iterrows(), nearest, strict=True)
+    ]
     quantities = [each.value for each in Quantity]
-    rows.sort(key=lambda row: (
-        quantities.index(row["quantity"]), row["bound"], row["plan"].rate.uncapped, row["name"]
-    ))  # fmt: skip
-    columns = [*table, "measured", "remarks"]
-    ranked = pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
-    by_quantity = ranked.groupby("quantity")
-    ranked["rank"] = by_quantity.cumcount() + 1
-    ranked["rank_measured"] = by_quantity["measured"].rank(method="first").astype("Int64")
-    refused = table[table["refused"] != ""]
-    return pd.concat([ranked, refused], ignore_index=True).astype({"rank": "Int64"})
+    table["order"] = [
+        (quantities.index(row["quantity"]), row["bound"], row["plan"].rate.uncapped, row["name"])
+        if is_ranked[place]
+        else (len(quantities), place, 0.0, "")
+        for place, row in table.iterrows()
+    ]
+    table = table.sort_values("order", ignore_index=True).drop(columns="order")
+    by_quantity = table[table["refused"] == ""].groupby("quantity")
+    table["rank"] = by_quantity.cumcount() + 1
+    table["rank_measured"] = by_quantity["measured"].rank(method="first")
+    return table.astype({"rank": "Int64", "rank_measured": "Int64"})
 
 
 def _remarks(
-    plan: Plan, nearest: dict[str, Any], vacuous: bool, *, known_loss: bool
+    plan: Plan, nearest: dict[str, Any], loss: str | None, *, vacuous: bool
 ) -> tuple[str, ...]:
-    needs = [] if known_loss else [_NEEDS[each] for each in sorted(plan.requires & _NEEDS.keys())]
+    needs = [_NEEDS[each] for each in sorted(plan.requires & _NEEDS.keys()) if loss is None]
     remarks = [f"only for {' and '.join(needs)}"] if needs else []
     if vacuous:
         remarks.append("vacuous: the bound is no smaller than that of the default output")
@@ -136,9 +140,6 @@ def representative(ranking: pd.DataFrame) -> pd.Series[Any] | None:
         if not row["plan"].algorithm.gathers and row["bound"] <= _CLOSE * best["bound"]:
             return row
     return best
-
-
-# --- sizes and budgets that reach a bound ---------------------------------------------------------
 
 
 class Reach(NamedTuple):
@@ -167,77 +168,54 @@ def reach(plan: Plan, target: float) -> Reach:
     """
     instance("plan", plan, Plan)
     target = positive_number("target", target)
-    facts, budget, rate = plan.problem_class, plan.budget, plan.rate
 
-    @cache
-    def bound(n: float, epsilon: float) -> float:
-        at = replace(facts, n=int(n)), replace(budget, epsilon=epsilon)
+    def suffices(facts: ProblemClass, budget: Budget) -> bool:
         try:
-            return plan.algorithm.plan(*at).rate.upper
+            return plan.algorithm.plan(facts, budget).rate.upper <= target
         except ValueError:
-            return math.inf
+            return False
 
-    def search(
-        bound_at: Callable[[float], float], now: float, slope: float, low: float, high: float
-    ) -> float | None:
-        """Start at the value that the local exponent predicts, corrected once."""
-        guess, value = now, rate.uncapped
-        for _ in range(2):
-            if slope < -0.01 and math.isfinite(value):
-                guess = min(max(guess * (target / value) ** (1.0 / slope), low), high)
-            guess = _two_digits(_index(guess))
-            value = bound_at(guess)
-        return smallest(lambda x: bound_at(x) <= target, guess, low, high)
+    def guess(name: str, value: float) -> float:
+        slope = plan.rate.slope(name)
+        if slope > -0.01 or math.isinf(plan.rate.uncapped):
+            return value
+        return value * (target / plan.rate.uncapped) ** (1.0 / slope)
 
-    n = search(lambda n: bound(n, budget.epsilon), facts.n, rate.slope("n"), *N_RANGE)
-    epsilon = search(
-        lambda epsilon: bound(facts.n, epsilon),
-        budget.epsilon, rate.slope("epsilon"), *EPSILON_RANGE,
-    )  # fmt: skip
+    facts, budget = plan.problem_class, plan.budget
+    n = smallest(
+        lambda n: suffices(replace(facts, n=int(n)), budget), guess("n", facts.n), *N_RANGE
+    )
+    epsilon = smallest(
+        lambda epsilon: suffices(facts, replace(budget, epsilon=epsilon)),
+        guess("epsilon", budget.epsilon),
+        *EPSILON_RANGE,
+    )
     return Reach(plan.algorithm.name, target, None if n is None else int(n), epsilon)
 
 
-def smallest(holds: Callable[[float], bool], guess: float, low: float, high: float) -> float | None:
+def smallest(holds: Callable[[float], bool], near: float, low: float, high: float) -> float | None:
     """Return the smallest number of two digits in ``[low, high]`` for which ``holds`` is True.
 
-    ``holds`` is monotone. The result is None if ``holds(high)`` is False. Doubling steps from the
-    guess find an interval that contains the answer, and bisection finds the answer.
+    ``holds`` is monotone. The result is None if ``holds(high)`` is False. The search bisects
+    windows around ``near`` of increasing width, because ``holds`` plans a run.
 
     Examples
     --------
-    >>> smallest(lambda x: x * x >= 2.0, guess=30.0, low=0.01, high=100.0)
+    >>> smallest(lambda x: x * x >= 2.0, near=30.0, low=0.01, high=100.0)
     1.5
     """
-    first, last = _index(low), _index(high)
-    true = cache(lambda index: holds(_two_digits(index)))
-    below = above = min(max(_index(guess), first), last)
-    step = 1
-    while true(below):
-        if below == first:
-            return _two_digits(first)
-        above, below, step = below, max(below - step, first), 2 * step
-    while not true(above):
-        if above == last:
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)))
+    grid = [float(f"{digits}e{power}") for power in powers for digits in range(10, 100)]
+    numbers = [number for number in [*grid, high] if low <= number <= high]
+    middle, width, holds = bisect_left(numbers, near), 2, cache(holds)
+    while True:
+        first, last = max(middle - width, 0), min(middle + width, len(numbers))
+        place = bisect_left(numbers, True, first, last, key=holds)
+        if first < place < last or place == first == 0:
+            return numbers[place]
+        if place == last == len(numbers):
             return None
-        below, above, step = above, min(above + step, last), 2 * step
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (below, middle) if true(middle) else (middle, above)
-    return _two_digits(above)
-
-
-def _two_digits(index: int) -> float:
-    """Return the number with this index in ``..., 9.9, 10, 11, ..., 99, 100, 110, ...``; 10 is 0."""
-    return float(f"{10 + index % 90}e{index // 90}")
-
-
-def _index(value: float) -> int:
-    """Return the index of the smallest number of two digits that is at least ``value``."""
-    power = math.floor(math.log10(value)) - 1
-    return 90 * power + math.ceil(value / 10.0**power - 1e-9) - 10
-
-
-# --- other assumptions ----------------------------------------------------------------------------
+        width *= 4
 
 
 def alternatives(ranking: pd.DataFrame, loss: str | None = None) -> pd.DataFrame:

@@ -12,6 +12,12 @@ import pandas as pd
 from privopt.core import Plan
 from privopt.shipped import shipped
 
+SETTING = [
+    *("experiment", "family", "method", "n", "dim", "epsilon"),
+    *("ratio", "start_ratio", "tuned_ratio"),
+]
+"""Columns of :func:`nearest_setting`."""
+
 _SETTING = [
     *("experiment", "method", "algorithm", "family", "n", "dim", "epsilon", "delta"),
     *("choices", "quantity"),
