@@ -369,7 +369,7 @@ def test_the_command_prints_the_recommendation(whole, monkeypatch):
         (line,) = (line for line in lines if line[:2] == [str(row.rank), row.name])
         assert float(line[2].replace(",", "")) == pytest.approx(row.bound, rel=0.05)
         assert float(line[3].replace(",", "")) == pytest.approx(row.measured, rel=0.05)
-        assert line[4] == f"({row.rank_measured})"
+        assert line[4] == str(row.rank_measured)
     assert f"{len(reasons(whole))} methods do not apply (--why)" in printed
     explained = " ".join(command(*COMMAND, "--delta", "1e-6", "--why").split())
     for name, reason in reasons(whole).items():

@@ -17,6 +17,8 @@ from privopt.spec import Budget, Relation
 if TYPE_CHECKING:
     import pandas as pd
 
+    from privopt.theory import Rate
+
 _WIDTH = 100
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
@@ -180,7 +182,7 @@ def recommend(
     Example: **privopt recommend --n 1e5 --dim 100 --epsilon 1 --loss logistic**
     """
     with plain_errors(context, ValueError, OSError):
-        from privopt import comparison
+        from privopt import comparison, gradient_descent
 
         size = whole("n", n)
         facts = comparison.problem_class_of(
@@ -204,130 +206,101 @@ def recommend(
         )
         public = {"L": facts.lipschitz, "H": facts.smoothness, "m": facts.strong_convexity or None,
                   "s": facts.sparsity}  # fmt: skip
-        lines = [f"delta = 1/n^2 = {budget.delta:g}, by default."] if delta is None else []
-        lines.append(
-            f"n = {facts.n:,}, d = {facts.dim:,}, ({budget.epsilon:g}, {budget.delta:g})-DP, "
-            f"{relation}, {loss}, |x| <= 1, |w| <= {radius:g}, "
-            + ", ".join(f"{name} = {value:g}" for name, value in public.items() if value)
+        default = f"delta = 1/n^2 = {budget.delta:g}, by default.\n" if delta is None else ""
+        constants = ", ".join(f"{name} = {value:g}" for name, value in public.items() if value)
+        typer.echo(
+            f"{default}n = {facts.n:,}, d = {facts.dim:,}, "
+            f"({budget.epsilon:g}, {budget.delta:g})-DP, {relation}, {loss}, |x| <= 1, "
+            f"|w| <= {radius:g}, {constants}"
         )
-        lines += [*_rankings(ranking, facts, budget), *_refusals(ranking, why)]
-        lines += [*_improvements(ranking, accuracy, loss), *_experiments(ranking, facts, budget)]
-        for line in lines:
-            folded = textwrap.fill(line, _WIDTH, subsequent_indent="     ", break_long_words=False)
-            typer.echo(folded or line)
+        _print_ranking(ranking, gradient_descent(facts, budget).rate)
+        refused = ranking.loc[ranking["refused"] != "", ["name", "refused"]]
+        if why:
+            for name, reason in refused.itertuples(index=False):
+                _print(f"{name}: {reason}")
+        elif len(refused):
+            plural = "methods do" if len(refused) > 1 else "method does"
+            typer.echo(f"{len(refused)} {plural} not apply (--why)")
+        _print_improvements(ranking, accuracy, loss)
 
 
-def _rankings(ranking: pd.DataFrame, facts: Any, budget: Budget) -> list[str]:
-    """Return a table per bounded quantity, with the bounds for comparison and remarks."""
-    from privopt.algorithms import gradient_descent
+def _print_ranking(ranking: pd.DataFrame, twin: Rate) -> None:
+    """Print a table per bounded quantity, then the recorded experiments that were used."""
+    import pandas as pd
 
-    ranked = ranking[ranking["refused"] == ""]
-    twin = gradient_descent(facts, budget).rate
-    lines: list[str] = []
+    ranked = ranking[ranking["refused"] == ""].copy()
+    if ranked.empty:
+        typer.echo("\nNo algorithm has a bound here.\n")
+    same = ranked["nearest_method"] == ranked["name"]
+    ranked["nearest_method"] = ranked["nearest_method"].mask(same, "")
+    near = ["experiment", "family", "method", "n", "dim", "epsilon", "ratio"]
+    sources = ranked[ranked["measured"].notna()][[f"nearest_{name}" for name in near]]
+    sources = sources.set_axis(near, axis="columns").drop_duplicates(ignore_index=True)
+    keys = list(sources.itertuples(index=False, name=None))
+    ranked["see"] = [
+        f"[{keys.index(key) + 1}]" if key in keys else ""
+        for key in ranked[[f"nearest_{name}" for name in near]].itertuples(index=False, name=None)
+    ]
+    ranked["as measured"] = ranked["measured"].map(_brief)
+    ranked["steps"] = ["-" if steps is pd.NA else f"{steps:,}" for steps in ranked["steps"]]
+    columns = ["rank", "name", "bound", "as measured", "rank_measured", "see", "steps", "seconds"]
     for _, rows in ranked.groupby("quantity", sort=False):
-        rate = rows["plan"].iloc[0].rate
+        plan = rows["plan"].iloc[0]
+        rate, facts = plan.rate, plan.problem_class
         bounds = [f"{_brief(facts.lipschitz * facts.radius)} at the default output"]
         if rate.quantity is twin.quantity and twin.terms:
             bounds.append(f"{_brief(twin.upper)} without privacy")
         if rate.lower and rate.lower[0].value:
             value, guarantee = rate.lower[0]
             bounds.append(f"no {guarantee} method is always below {_brief(value)}")
-        lines += [
-            "",
-            f"{rate.quantity.value.capitalize()}, {rate.quantity.formula}",
-            f"     bounds: {'; '.join(bounds)}",
-            f"{'rank':>4} {'method':<31} {'bound':>8}  {'as measured (rank)':<19} {'steps':>9} "
-            f"{'seconds':>8} {'memory':>8}",
-        ]
-        remarks: dict[str, list[str]] = {}
-        for row in rows.itertuples():
-            measured = ""
-            if row.measured == row.measured:
-                place = _sources(ranking).index(_source(row)) + 1
-                measured = f"{_brief(row.measured)} ({row.rank_measured}) [{place}]"
-            steps = f"{row.steps:,}" if isinstance(row.steps, int) else "-"
-            lines.append(
-                f"{row.rank:>4} {row.name:<31} {_brief(row.bound):>8}  {measured:<19} {steps:>9} "
-                f"{_brief(row.seconds):>8} {_bytes(row.memory):>8}"
-            )
-            for remark in row.remarks:
-                remarks.setdefault(remark, []).append(row.name)
-        lines += [f"     {', '.join(names)}: {remark}" for remark, names in remarks.items()]
-    return lines or ["", "No algorithm has a bound here."]
+        typer.echo(f"\n{rate.quantity.value.capitalize()}, {rate.quantity.formula}")
+        _print(f"     bounds: {'; '.join(bounds)}")
+        formats = {"bound": _brief, "seconds": _brief, "memory": _bytes}
+        typer.echo(
+            rows[[*columns, "memory"]].to_string(index=False, formatters=formats, na_rep="-")
+        )
+        for remark, names in rows.explode("remarks").groupby("remarks")["name"]:
+            _print(f"     {', '.join(names)}: {remark}")
+    if sources.empty:
+        typer.echo("\nNo recorded experiment applies, so there are no measured risks.")
+    else:
+        typer.echo("\nAs measured: the bound times mean/bound (ratio) of the nearest experiment:")
+        sources.index = [f"[{place}]" for place in range(1, len(sources) + 1)]
+        sizes = dict.fromkeys(("n", "dim"), "{:,.0f}".format)
+        formats = {**sizes, "ratio": _brief, "epsilon": "{:g}".format}
+        typer.echo(sources.to_string(formatters=formats))
+    typer.echo("Seconds and memory: forecasts for one run on one core.\n")
 
 
-def _refusals(ranking: pd.DataFrame, why: bool) -> list[str]:
-    refused = ranking[ranking["refused"] != ""]
-    if why:
-        return ["", *(f"{row.name}: {row.refused}" for row in refused.itertuples(index=False))]
-    count = len(refused)
-    return (
-        ["", f"{count} method{'s do' if count > 1 else ' does'} not apply (--why)"] if count else []
-    )
-
-
-def _improvements(ranking: pd.DataFrame, accuracy: float | None, loss: str) -> list[str]:
-    """Return the sizes, budgets and assumptions that reduce the best bound."""
+def _print_improvements(ranking: pd.DataFrame, accuracy: float | None, loss: str) -> None:
+    """Print sizes, budgets and assumptions that reduce the best bound."""
     from privopt.comparison import alternatives, reach, representative
-    from privopt.comparison.recommend import EPSILON_RANGE, N_RANGE
 
     chosen = representative(ranking)
     if chosen is None:
-        return []
+        return
     goal = reach(chosen["plan"], accuracy or 0.5 * chosen["bound"])
-    n = f"n = {goal.n:,}" if goal.n else f"no n up to {N_RANGE[1]:,}"
-    epsilon = f"epsilon = {goal.epsilon:g}" if goal.epsilon else "no epsilon up to "
-    epsilon += "" if goal.epsilon else f"{EPSILON_RANGE[1]:g}"
+    n = f"n = {goal.n:,}" if goal.n else "no n up to 2,000,000,000"
+    epsilon = f"epsilon = {goal.epsilon:g}" if goal.epsilon else "no epsilon up to 100"
     which = "to halve it" if accuracy is None else "as wanted"
-    return [
-        "",
-        f"A bound of {_brief(goal.target)} ({which}) by {goal.name}, replanned: {n}, or {epsilon}.",
-        *(
-            f"With {row.assumption}: {_brief(row.bound)} by {row.name}, {row.share:.2g} of the best "
-            "bound."
-            for row in alternatives(ranking, loss).itertuples(index=False)
-        ),
-    ]
-
-
-def _experiments(ranking: pd.DataFrame, facts: Any, budget: Budget) -> list[str]:
-    """Return the recorded experiments behind the measured risks, with their sizes."""
-    sources = _sources(ranking)
-    costs = "Seconds and memory: forecasts for one run on one core."
-    if not sources:
-        return ["", "No recorded experiment applies, so there are no measured risks.", costs]
-    lines = [
-        "",
-        "As measured: the bound times mean/bound of the nearest experiment [k]; (x ratio of sizes):",
-    ]
-    here = {"n": facts.n, "d": facts.dim, "epsilon": budget.epsilon}
-    for place, (experiment, family, method, ratio, *sizes) in enumerate(sources, 1):
-        near = ", ".join(
-            f"{name} = {there:,g}"
-            + ("" if 0.95 <= size / there <= 1.05 else f" (x {_brief(size / there)})")
-            for (name, size), there in zip(here.items(), sizes, strict=True)
+    _print(
+        f"A bound of {_brief(goal.target)} ({which}) by {goal.name}, replanned: {n}, or {epsilon}."
+    )
+    for row in alternatives(ranking, loss).itertuples(index=False):
+        _print(
+            f"With {row.assumption}: {_brief(row.bound)} by {row.name}, {row.share:.2g} of the "
+            "best bound."
         )
-        lines.append(f"[{place}] {_brief(ratio)} {experiment} on {family}{method}: {near}")
-    return [*lines, costs]
 
 
-def _sources(ranking: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Return the distinct experiments behind the measured risks, in the order of the ranking."""
-    measured = ranking[ranking["measured"].notna()] if "measured" in ranking else ranking[:0]
-    return list(dict.fromkeys(_source(row) for row in measured.itertuples()))
-
-
-def _source(row: Any) -> tuple[Any, ...]:
-    method = "" if row.nearest_method == row.name else f", {row.nearest_method}"
-    return (
-        row.nearest_experiment, row.nearest_family, method, row.nearest_ratio,
-        row.nearest_n, row.nearest_dim, row.nearest_epsilon,
-    )  # fmt: skip
+def _print(line: str) -> None:
+    """Print a line folded at 100 columns."""
+    typer.echo(textwrap.fill(line, _WIDTH, subsequent_indent="     ", break_long_words=False))
 
 
 def _brief(value: float) -> str:
-    """Return two significant digits, without exponent below a million."""
-    return f"{float(f'{value:.2g}'):,.7g}"
+    """Return two significant digits, without exponent below a million, or "-" for NaN."""
+    return f"{float(f'{value:.2g}'):,.7g}" if value == value else "-"
 
 
 def _bytes(size: float) -> str:

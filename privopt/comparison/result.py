@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH = 80  # columns of a table
-_LONGEST = 22  # characters of a method in one line of a table
+_LONGEST = 22  # characters of the name of a method in the matrix
 _COLUMNS = 5  # values of the axis side by side
 _ALPHA = 0.025  # error probability of each end of an interval
 _SYMBOLS = {"n": "n", "dim": "d", "sparsity": "s", "epsilon": "ε", "steps": "T"}
@@ -65,8 +66,8 @@ class Comparison:
         The swept axis.
     points : DataFrame
         One row per method and value of the axis, ordered by value and mean: ``value``, ``method``;
-        ``mean``, ``lower``, ``upper``: mean with its 95 % interval; ``low``, ``high``: 10 % and 90 %
-        quantiles of the runs; ``sd_keys``, ``sd_data``: standard deviations between keys and
+        ``mean``, ``lower``, ``upper``: mean with its 95 % interval; ``low``, ``high``: 10 % and
+        90 % quantiles of the runs; ``sd_keys``, ``sd_data``: standard deviations between keys and
         between data sets; ``bound``, the upper bound on the mean, infinite if there is none, and
         ``bound_on``, the quantity that the theorem bounds; ``lower_bound`` of all methods within
         the budget; ``zero``, the mean of the default output; ``nonprivate``, gradient descent
@@ -172,8 +173,8 @@ class Comparison:
 
         The columns are ``method``; ``fitted``, by least squares on the logarithms of the means;
         ``half_width`` of its 95 % interval over data sets; and ``theorem``, the mean exponent of
-        the bounds, NaN without a bound on the measured quantity. The frame is empty for axes without
-        exponents and for fewer than three values.
+        the bounds, NaN without a bound on the measured quantity. The frame is empty for axes
+        without exponents and for fewer than three values.
         """
         rows = []
         logs = np.log(np.array(self.values, float)) if self.axis in ("n", "dim", "epsilon") else []
@@ -309,87 +310,72 @@ class Comparison:
         return self.cells[self.cells["refused"].isna()].iloc[0]
 
     def table(
-        self, *, wide: bool = False, why: bool = False, bold: Callable[[str], str] = str
+        self, *, wide: bool = False, why: bool = False, bold: Callable[[str], str] | None = None
     ) -> str:
         """Return a matrix of means, methods by values, and the conclusion, in 80 columns.
 
-        Entries are a mean and the half width of its 95 % interval; the smallest mean of a column is
-        passed through ``bold``. ``wide`` returns all columns of ``points`` and all notes instead.
-        ``why`` adds the reasons of refusals.
+        Entries are a mean and the half width of its 95 % interval. The smallest mean of a column
+        has a star, or is passed through ``bold``. ``wide`` returns ``points`` and all notes
+        instead. ``why`` adds the reasons of refusals.
         """
-        head = [f"{self.title}: {self.setting}"]
+        head = f"{self.title}: {self.setting}"
         if wide:
             notes = [*self.outcomes, *self.notes, *self.reasons]
-            return "\n".join([*head, "", *_aligned(self._wide_rows()), "", *notes])
-        lines = [*head, "Mean ± half width of its 95 % interval", ""]
-        for start in range(0, len(self.values), _COLUMNS):
-            lines += [*self._matrix(self.values[start : start + _COLUMNS], bold), ""]
+            return "\n".join([head, "", *self._wide(), "", *notes])
         fitted = [
             f"{row.method} {row.fitted:.2f}"
             + (f" ({row.theorem:.2f})" if math.isfinite(row.theorem) else "")
             for row in self.exponents().itertuples()
         ]
-        lines += [self.conclusion] if self.conclusion else []
+        below = [self.conclusion] if self.conclusion else []
         if fitted:
-            lines.append(f"Fitted exponents of {self._symbol} (theorem): {', '.join(fitted)}")
-        lines += self._capped
-        if self.refused and not why:
-            does = "methods do" if len(self.refused) > 1 else "method does"
-            lines.append(f"{len(self.refused)} {does} not apply (--why)")
-        lines += self.reasons if why else []
-        return "\n".join(
-            line if "±" in line else textwrap.fill(line, _WIDTH, subsequent_indent="  ")
-            for line in lines
-        )
+            below.append(f"Fitted exponents of {self._symbol} (theorem): {', '.join(fitted)}")
+        below += self._capped
+        if why:
+            below += self.reasons
+        elif self.refused:
+            plural = "methods do" if len(self.refused) > 1 else "method does"
+            below.append(f"{len(self.refused)} {plural} not apply (--why)")
+        matrix = "\n".join(self._matrix())
+        if bold is not None:
+            matrix = re.sub(r"\*(\S+)", lambda match: f" {bold(match[1])}", matrix)
+        fill = partial(textwrap.fill, width=_WIDTH, subsequent_indent="  ")
+        caption = "Mean ± half width of its 95 % interval"
+        return "\n".join([fill(head), caption, "", matrix, *map(fill, below)])
 
-    def _matrix(self, values: Sequence[Any], bold: Callable[[str], str]) -> list[str]:
-        cells = self.points.set_index(["value", "method"])
-        names = {name: _folded(name) for name in self.methods}
-        names["zero"] = ["zero predictor"]
-        columns = []
-        for value in values:
-            at = cells.loc[[value]].droplevel(0) if self.axis else cells.droplevel(0)
-            text = {
-                name: brief(row["mean"])
-                + (f"±{brief(row['upper'] - row['mean'], 1)}" if row["upper"] < math.inf else "")
-                for name, row in at.iterrows()
-            }
-            text["zero"] = brief(at["zero"].iloc[0])
-            least = at["mean"].idxmin()
-            head = "" if value is None else f"{self._symbol} = {value:,g}"
-            width = max(len(head), *map(len, text.values()))
-            padded = {name: text.get(name, "-").ljust(width) for name in names}
-            padded[least] = bold(padded[least])
-            columns.append((head.ljust(width), padded))
-        width = max(len(line) for lines in names.values() for line in lines)
-        rows = [" ".join([" " * width, *(head for head, _ in columns)]).rstrip()]
-        for name, (*first, last) in names.items():
-            rows += first
-            rows.append(
-                " ".join([last.ljust(width), *(text[name] for _, text in columns)]).rstrip()
-            )
-        return rows
+    def _matrix(self) -> Iterator[str]:
+        """Yield the lines of the matrix, five values side by side."""
+        for start in range(0, len(self.values), _COLUMNS):
+            columns = {}
+            for value in self.values[start : start + _COLUMNS]:
+                at = self.points[self.points["value"] == value] if self.axis else self.points
+                entries = {
+                    row.method: f" {brief(row.mean)}±{brief(row.upper - row.mean, 1)}"
+                    for row in at.itertuples()
+                }
+                first = at.iloc[0]
+                entries[first["method"]] = entries[first["method"]].replace(" ", "*")
+                entries["zero predictor"] = f" {brief(first['zero'])}"
+                columns[f" {self._symbol} = {value:,g}" if self.axis else ""] = entries
+            names = [*self.methods, "zero predictor"]
+            text = pd.DataFrame(columns).reindex(names).fillna(" -").to_numpy().tolist()
+            rows = [[name[:_LONGEST], *row] for name, row in zip(names, text, strict=True)]
+            rows = [["", *columns], *rows]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            for row in rows:
+                yield " ".join(map(str.ljust, row, widths)).rstrip()
+            yield ""
 
-    def _wide_rows(self) -> list[dict[str, str]]:
-        """Return all numbers of the points as texts, one row per method and value."""
-        rows = []
-        for point in self.points.itertuples():
-            ratio = point.mean / point.bound if math.isfinite(point.bound) else math.nan
-            rows.append(({self.axis: f"{point.value:g}"} if self.axis else {}) | {
-                "method": point.method + (" (oracle-tuned)" if point.tuned else ""),
-                "mean": brief(point.mean),
-                "95 % of the mean": f"{brief(point.lower)} to {brief(point.upper)}",
-                "10-90 % of runs": f"{brief(point.low)} to {brief(point.high)}",
-                "sd keys, data": f"{brief(point.sd_keys)}, {brief(point.sd_data)}",
-                "bound": brief(point.bound),
-                "mean/bound": brief(ratio),
-                "without noise": brief(point.nonprivate),
-                "steps": "-" if pd.isna(point.steps) or point.tuned else f"{point.steps:,.0f}",
-                "seconds": brief(point.seconds),
-            })  # fmt: skip
-        first = self.points.iloc[0]
-        at = {self.axis: f"{first['value']:g}"} if self.axis else {}
-        return [*rows, at | {"method": "zero predictor", "mean": brief(first["zero"])}]
+    def _wide(self) -> list[str]:
+        points = self.points.drop(columns=["bound_on", "exponent", "tuned"])
+        points["method"] += np.where(self.points["tuned"], " (oracle-tuned)", "")
+        ratio = (points["mean"] / points["bound"]).where(np.isfinite(points["bound"]))
+        points.insert(points.columns.get_loc("bound") + 1, "mean/bound", ratio)
+        points = points if self.axis else points.drop(columns="value")
+        points = points.rename(columns={"value": self.axis, "zero": "zero predictor"})
+        numbers = points.columns.difference([self.axis, "method", "steps"])
+        formats = {"steps": "{:,.0f}".format, **dict.fromkeys(numbers, brief)}
+        return points.to_string(index=False, formatters=formats, na_rep="-").splitlines()
 
     def plot(self, path: Path | str | None = None) -> Figure:
         """Return the figure; it is also written as a PNG if ``path`` is given.
@@ -514,23 +500,3 @@ def _outcome(won: Winner) -> str:
     if won.winner == "tie":
         return f"Tie of {', '.join(sorted((won.least, *won.ties)))}"
     return f"{won.winner} wins"
-
-
-def _folded(name: str) -> list[str]:
-    """Return a method in lines of at most 22 characters, split after an underscore."""
-    if len(name) <= _LONGEST:
-        return [name]
-    words = name.replace("_", "_ ")
-    return [line.replace(" ", "") for line in textwrap.wrap(words, _LONGEST)]
-
-
-def _aligned(rows: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return rows as aligned columns below a header."""
-    frame = pd.DataFrame(list(rows)).fillna("")
-    lines = [list(frame.columns), *frame.values.tolist()]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    return [
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
