@@ -205,7 +205,7 @@ OTHER_NAME = {  # refused by the name of the whole to which the parameter belong
     ("records.places_of", "values"),
     ("tables.Table", "columns"),
 }
-INSIDE = ("lab.", "recommendation.", "convex.", "mechanisms.")  # rooms of parts that are declared
+INSIDE = ("lab.", "comparison.", "convex.", "mechanisms.")  # rooms of parts that are declared
 
 
 def public():
