@@ -192,6 +192,7 @@ NAMED_ON_PURPOSE = {  # lists of names that the programmer chose, the wrong one 
     ("lab.Study", "parts"),
     ("lab.Study", "profiles"),
     ("lab.Study", "uses"),
+    ("comparison.plans", "algorithms"),
     ("privopt.compare", "algorithms"),
     ("privopt.recommend", "algorithms"),
 }

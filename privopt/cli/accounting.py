@@ -122,7 +122,7 @@ class Steps:
         if self.rate == 0:
             return dp.NoOpDpEvent(), ""
         share = 1.0 if self.sampler is Sampler.SHUFFLED else float(self.rate)
-        known = subsample(0.0, 0.0, share, sampler=self.sampler.value, relation=relation)
+        amplification = subsample(0.0, 0.0, share, sampler=self.sampler.value, relation=relation)
         # Adding a record exchanges another one: twice the sensitivity in that batch.
         exchange = dp.GaussianDpEvent(0.5 * noise)
         if self.sampler is Sampler.SHUFFLED:
@@ -131,14 +131,16 @@ class Steps:
             if relation is Relation.ADD_OR_REMOVE_ONE:  # a second batch loses the record
                 step = dp.ComposedDpEvent([exchange, step])
             text = f"{_plural(epochs, 'epoch')} of {_plural(batches, 'batch', 'es')}"
-            return dp.SelfComposedDpEvent(step, epochs), f"{known.reason}; {text}"
+            return dp.SelfComposedDpEvent(step, epochs), f"{amplification.reason}; {text}"
         assert self.fixed is not None
-        if known.amplified:
+        if amplification.amplified:
             size, records = self.fixed
             step = dp.SampledWithoutReplacementDpEvent(records, size, step)
         elif relation is Relation.ADD_OR_REMOVE_ONE:
             step = exchange
-        return dp.SelfComposedDpEvent(step, self.count), "" if known.amplified else known.reason
+        return dp.SelfComposedDpEvent(
+            step, self.count
+        ), "" if amplification.amplified else amplification.reason
 
 
 def epsilon(
@@ -171,7 +173,7 @@ def epsilon(
 ) -> None:
     """Print epsilon or delta of Gaussian noise, from every accountant.
 
-    The smallest epsilon (or delta) lies between lower and upper, which are rounded outwards. Upper
+    The smallest epsilon (or delta) is between lower and upper, which are rounded outwards. Upper
     is the guarantee. An estimate has no bound; it is marked if it is below the certified lower
     bound. The sensitivity of a sum is twice the bound on one record under replace_one, and once
     under the other relations.
@@ -192,17 +194,17 @@ def epsilon(
             raise ValueError("one of --delta and --epsilon must be given, got neither")
         console = make_console()
         console.print(f"Gaussian noise {z:g}, {batches}", soft_wrap=True)
-        given = {"epsilon": ("delta", delta), "delta": ("epsilon", at)}
+        options = {"epsilon": ("delta", delta), "delta": ("epsilon", at)}
         questions = {
-            wanted: (name, number(name, text)) for wanted, (name, text) in given.items() if text
+            target: (name, number(name, text)) for target, (name, text) in options.items() if text
         }
         for each in [relation] if relation else Relation:
             event, reason = batches.event(z, each)
-            for wanted, (name, value) in questions.items():
+            for target, (name, value) in questions.items():
                 console.print()
                 _print_answers(
                     console, event, each, reason,
-                    wanted=wanted, given=name, value=value, accuracy=accuracy,
+                    target=target, given=name, value=value, accuracy=accuracy,
                 )  # fmt: skip
 
 
@@ -212,7 +214,7 @@ def _print_answers(
     relation: Relation,
     reason: str,
     *,
-    wanted: str,
+    target: str,
     given: str,
     value: float,
     accuracy: float,
@@ -230,12 +232,12 @@ def _print_answers(
         for each in kind:
             each = Fourier(accuracy) if isinstance(each, Fourier) else each
             if each.supports(event, relation):
-                answers[each.name] = getattr(each, wanted)(event, relation, value)
+                answers[each.name] = getattr(each, target)(event, relation, value)
             elif not isinstance(each, NonPrivate):
                 silent.append(each.name)
-    question, at = f"{wanted} at {given} = {value:g}", f"at {given} = {value:g}"
+    question, at = f"{target} at {given} = {value:g}", f"at {given} = {value:g}"
     least = max((proof.lower for proof in proofs.values()), default=0.0)
-    worst = math.inf if wanted == "epsilon" else 1.0
+    worst = math.inf if target == "epsilon" else 1.0
     most = min((proof.upper for proof in proofs.values()), default=worst)
     if least > most:
         raise ArithmeticError(
@@ -256,7 +258,7 @@ def _print_answers(
         table.add_row(name, "no: estimate", "", f"about {each.value:.4g}", *remark)
     console.print(table)
     lower = "" if reason else f"{digits(least, ROUND_FLOOR)} <= "
-    certified = f"Certified {at}: {lower}{wanted} <= {digits(most, ROUND_CEILING)}"
+    certified = f"Certified {at}: {lower}{target} <= {digits(most, ROUND_CEILING)}"
     lines = [f"[bold]{certified}[/bold]"]
     if reason:
         lines.append(f"[yellow]No amplification claimed:[/yellow] {reason}")

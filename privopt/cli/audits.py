@@ -46,8 +46,8 @@ def audit(
     """Attack algorithms: do the releases of two neighbours differ more than the guarantee allows?
 
     Each algorithm runs many times on a pair of data sets on which it reveals as much about one
-    record as possible. Controls are attacked too: the same data set twice, where nothing may be
-    detected, half of the noise, and mostly cancelled noise, both of which must be detected. The
+    record as possible. Controls are attacked too: the same data set twice, where no difference may
+    be detected, half of the noise, and mostly cancelled noise, both of which must be detected. The
     exit status is 3 if a guarantee is refuted; audits.json then has the seed, the statistic and the
     threshold.
 
@@ -67,10 +67,10 @@ def audit(
             epsilon=number("epsilon", epsilon), delta=number("delta", delta), relation=relation
         )
         count = int(number("runs", runs))
-        known = (*attackable(), *MECHANISMS)
+        available = (*attackable(), *MECHANISMS)
         for name in names or ():
-            member("name", name, known)
-        selected = names or known
+            member("name", name, available)
+        selected = names or available
         audits, refused = [], {}
         with Progress(console=console, transient=True) as progress:
             bar = progress.add_task("", total=7 * len(selected))

@@ -17,8 +17,6 @@ from privopt.spec import Budget, Relation
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privopt.theory import Rate
-
 _WIDTH = 100
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
@@ -82,7 +80,7 @@ def compare(
     import jax
 
     from privopt import comparison, lab
-    from privopt.problems import KINDS
+    from privopt.comparison.comparing import KINDS
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
@@ -114,10 +112,10 @@ def compare(
             first = compared(replicates // sets, 1)
             typer.echo(first.table(bold=partial(typer.style, bold=True)))
             typer.echo("\nFirst answer, from one data set. The runs on the others follow.\n")
-        found = compared(replicates, data_sets)
-        typer.echo(found.table(wide=wide, why=why, bold=partial(typer.style, bold=True)))
-        figure = results / f"{found.recorded.about['name']}.png"
-        found.plot(figure)
+        result = compared(replicates, data_sets)
+        typer.echo(result.table(wide=wide, why=why, bold=partial(typer.style, bold=True)))
+        figure = results / f"{result.recorded.about['name']}.png"
+        result.plot(figure)
         console.print(f"Figure: {figure}", soft_wrap=True)
 
 
@@ -169,20 +167,20 @@ def recommend(
         Path | None,
         typer.Option(
             show_default=False,
-            help="Folder of recorded experiments. Default: results or, if nothing is recorded "
+            help="Folder of recorded experiments. Default: results or, without records "
             "there, the folder that comes with the package.",
         ),
     ] = None,
 ) -> None:
     """Rank default plans by their certified bounds, with measured risks of recorded experiments.
 
-    Nothing is run and no data are read. Bounds hold for every problem with the loss. Measured risks
-    are those of the nearest recorded experiment, which is printed with its sizes.
+    No algorithm is run and no data are read. Bounds hold for every problem with the loss. Measured
+    risks are those of the nearest recorded experiment, which is printed with its sizes.
 
     Example: **privopt recommend --n 1e5 --dim 100 --epsilon 1 --loss logistic**
     """
     with plain_errors(context, ValueError, OSError):
-        from privopt import comparison, gradient_descent
+        from privopt import comparison
 
         size = whole("n", n)
         facts = comparison.problem_class_of(
@@ -213,7 +211,7 @@ def recommend(
             f"({budget.epsilon:g}, {budget.delta:g})-DP, {relation}, {loss}, |x| <= 1, "
             f"|w| <= {radius:g}, {constants}"
         )
-        _print_ranking(ranking, gradient_descent(facts, budget).rate)
+        _print_ranking(ranking, comparison.without_privacy(facts, budget))
         refused = ranking.loc[ranking["refused"] != "", ["name", "refused"]]
         if why:
             for name, reason in refused.itertuples(index=False):
@@ -224,7 +222,7 @@ def recommend(
         _print_improvements(ranking, accuracy, loss)
 
 
-def _print_ranking(ranking: pd.DataFrame, twin: Rate) -> None:
+def _print_ranking(ranking: pd.DataFrame, twin: Any) -> None:
     """Print a table per bounded quantity, then the recorded experiments that were used."""
     import pandas as pd
 
@@ -276,10 +274,10 @@ def _print_improvements(ranking: pd.DataFrame, accuracy: float | None, loss: str
     """Print sizes, budgets and assumptions that reduce the best bound."""
     from privopt.comparison import alternatives, reach, representative
 
-    chosen = representative(ranking)
-    if chosen is None:
+    row = representative(ranking)
+    if row is None:
         return
-    goal = reach(chosen["plan"], accuracy or 0.5 * chosen["bound"])
+    goal = reach(row["plan"], accuracy or 0.5 * row["bound"])
     n = f"n = {goal.n:,}" if goal.n else "no n up to 2,000,000,000"
     epsilon = f"epsilon = {goal.epsilon:g}" if goal.epsilon else "no epsilon up to 100"
     which = "to halve it" if accuracy is None else "as wanted"

@@ -17,7 +17,7 @@ _MIN_DELTA = 1e-300
 
 
 def make_table(title: str, *columns: str) -> Table:
-    """Return a table whose first column is never folded."""
+    """Return a table. Its first column is never folded."""
     table = Table(*columns, title=title or None, title_justify="left")
     table.columns[0].no_wrap = True
     return table
@@ -49,7 +49,7 @@ def plain_errors(context: typer.Context, *kinds: type[Exception]) -> Iterator[No
 
 
 def number(name: str, text: str) -> float:
-    """Parse a number or a fraction; noise, epsilon and delta must lie in their ranges."""
+    """Parse a number or a fraction; noise, epsilon and delta are checked."""
     fraction = exact(text) if "/" in text else None
     try:
         value = float(text if fraction is None else fraction)

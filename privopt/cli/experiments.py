@@ -299,15 +299,15 @@ def _compare_quick(
 def _print_equality(console: Console, equal: Mapping[str, bool | None]) -> bool:
     """Print how many tables equal the committed ones; return True if any differs.
 
-    Nothing is printed if none is committed.
+    No line is printed if none is committed.
     """
     differ = [name for name, same in equal.items() if same is False]
     others = [name for name, same in equal.items() if same is None]
-    if known := len(equal) - len(others):
+    if count := len(equal) - len(others):
         groups = {"different": differ, "not compared": others}
         rest = (f"; {label}: {', '.join(names)}" for label, names in groups.items() if names)
         console.print(
-            f"{known - len(differ)} of {len(equal)} experiments equal the committed tables"
+            f"{count - len(differ)} of {len(equal)} experiments equal the committed tables"
             + "".join(rest),
             soft_wrap=True,
         )

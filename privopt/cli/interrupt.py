@@ -2,7 +2,8 @@
 
 Python raises ``KeyboardInterrupt`` anywhere: an import may swallow it, a compilation delays it, and
 unwinding destroys the XLA runtime while threads still use it, which ends in a segmentation fault.
-So nothing is unwound. Files are complete or absent at any time, and locks end with the process.
+So the stack is not unwound. Files are complete or absent at any time, and locks end with the
+process.
 
 Only light modules of the standard library are imported, because signals are not handled before.
 """
@@ -20,7 +21,7 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 
 def end_at_interrupt() -> None:
-    """End the process with one line at SIGINT and SIGTERM.
+    """Set handlers that end the process with one line at SIGINT and SIGTERM.
 
     The exit status is 128 plus the number of the signal, as in a shell: 130 or 143. The main thread
     must call this. Ignored signals, as in a background job, stay ignored.

@@ -2,7 +2,7 @@
 
 from privopt.comparison.comparing import MAX_SECONDS, compare
 from privopt.comparison.losses import LOSSES, problem_class_of
-from privopt.comparison.plans import Cost, cost_of, plans
+from privopt.comparison.plans import Cost, cost_of, plans, without_privacy
 from privopt.comparison.recommendation import Reach, alternatives, reach, recommend, representative
 from privopt.comparison.recorded import nearest_setting, read_measured, write_measured
 from privopt.comparison.result import Comparison, Winner
@@ -24,5 +24,6 @@ __all__ = [
     "read_measured",
     "recommend",
     "representative",
+    "without_privacy",
     "write_measured",
 ]

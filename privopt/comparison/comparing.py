@@ -222,8 +222,8 @@ def _axes(family: Family, axis: str | None, values: Sequence[float] | None) -> t
     missing = {"dim"} if family.dim is not None else set()
     if "sparsity" not in inspect.signature(family.build).parameters:
         missing.add("sparsity")
-    known = [name for name in AXES if name not in missing]
-    member(f"axis of {family.name}", axis, known, _AXIS_SYNONYMS)
+    names = [name for name in AXES if name not in missing]
+    member(f"axis of {family.name}", axis, names, _AXIS_SYNONYMS)
     swept = Axis(axis, AXES[axis] if values is None else tuple(values))
     if len(swept.values) < 2:
         raise ValueError(

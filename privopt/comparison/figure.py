@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import matplotlib as mpl
 import numpy as np
@@ -15,10 +14,6 @@ from privopt.lab.draw import curves, notation, ticks
 from privopt.lab.draw.curves import Curve, Ground, Plane
 from privopt.lab.draw.sheet import LOOK, sheet
 from privopt.lab.draw.style import BLUE, INK, ORANGE, PAPER, PURPLE
-from privopt.lab.make.minimax import is_minimax
-
-if TYPE_CHECKING:
-    from privopt.comparison.result import Comparison
 
 _KEY = (
     "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
@@ -27,42 +22,31 @@ _KEY = (
 )
 _LINE_KEY = "dotted: lower bound of all methods within the budget, on this problem."
 _TICK_KEY = "tick below: minimax lower bound, on another problem of the class."
+Text = tuple[str, Sequence[str], Sequence[str]]
+"""A title, with the lines above and below the panel."""
+
 _PANEL, _ROW = 3.4, 0.25  # inches: height of a panel along an axis, and of a row of dots
 
 
 @mpl.rc_context(LOOK)
-def draw(comparison: Comparison) -> Figure:
-    """Return curves along the axis, or one row per method without an axis."""
-    above = [comparison.setting, comparison.conclusion]
-    notes = comparison.notes
-    if comparison.refused:  # the rules only; the table has the values
-        rules = (re.sub(r",? got .*$", "", reason) for reason in comparison.refused.values())
-        pairs = zip(comparison.refused, rules, strict=True)
-        notes.append(f"Refused: {'; '.join(f'{name} ({rule})' for name, rule in pairs)}")
-    if comparison.axis is None:
-        return _dots(comparison, above, notes)
-    return _curves(comparison, comparison.axis, above, notes)
+def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax: bool) -> Figure:
+    """Return curves of ``points`` along the axis, or one row per method without an axis.
 
-
-def _holds_here(comparison: Comparison) -> bool:
-    """Return True if the lower bound holds on the problem of the comparison."""
-    cells = comparison.cells
-    return is_minimax(cells["family"].iloc[0], pure=bool((cells["delta"] == 0.0).all()))
-
-
-def _curves(comparison: Comparison, axis: str, above: list[str], notes: list[str]) -> Figure:
-    points = comparison.points
-    lines = {name: points[points["method"] == name] for name in comparison.methods}
+    ``minimax`` is True if the lower bound holds on this problem.
+    """
+    if axis is None:
+        return _dots(points, label, text, minimax)
+    title, head, notes = text
+    lines = dict(iter(points.groupby("method", sort=False)))
     longest = max(lines.values(), key=len)
     values, zero, lower = longest[["value", "zero", "lower_bound"]].to_numpy(float).T
     plane = Plane(
-        [_curve(name, line) for name, line in lines.items()],
-        Ground(values, zero, lower, _holds_here(comparison)),
+        [_curve(name, line) for name, line in lines.items()], Ground(values, zero, lower, minimax)
     )
     outside = curves.lost([plane], curves.limits([plane])[1])
-    notes = [f"Upper bounds above the picture: {', '.join(outside)}"] * bool(outside) + notes
+    notes = [*[f"Upper bounds above the picture: {', '.join(outside)}"] * bool(outside), *notes]
     figure, ((place,),) = sheet(
-        comparison.title, above, [curves.key([plane], ", over data sets and keys"), *notes],
+        title, head, [curves.key([plane], ", over data sets and keys"), *notes],
         panels=(1, 1), height=_PANEL, left=0.76, right=curves.width(plane.curves),
     )  # fmt: skip
     ends = curves.draw(place, plane, curves.looks(plane.curves))
@@ -72,7 +56,7 @@ def _curves(comparison: Comparison, axis: str, above: list[str], notes: list[str
     ticks.swept(place.xaxis, plane.ground.values.tolist())
     ticks.rounded(place.yaxis)
     place.set_xlabel(notation.axis_words(axis))
-    place.set_ylabel(comparison.label)
+    place.set_ylabel(label)
     curves.label(place, ends, _PANEL)
     return figure
 
@@ -90,10 +74,10 @@ def _curve(method: str, line: pd.DataFrame) -> Curve:
     )
 
 
-def _dots(comparison: Comparison, above: list[str], notes: list[str]) -> Figure:
-    points, minimax = comparison.points, _holds_here(comparison)
+def _dots(points: pd.DataFrame, label: str, text: Text, minimax: bool) -> Figure:
+    title, head, notes = text
     figure, ((place,),) = sheet(
-        comparison.title, above, [_KEY + (_LINE_KEY if minimax else _TICK_KEY), *notes],
+        title, head, [_KEY + (_LINE_KEY if minimax else _TICK_KEY), *notes],
         panels=(1, 1), height=_ROW * len(points) + 0.1, left=2.3, right=0.25,
     )  # fmt: skip
     for row, point in enumerate(points.itertuples()):
@@ -124,6 +108,6 @@ def _dots(comparison: Comparison, above: list[str], notes: list[str]) -> Figure:
     place.set_xscale("log")
     place.set_yticks(range(len(points)), names)
     place.set_ylim(len(points) - 0.5, -0.5)
-    place.set_xlabel(comparison.label)
+    place.set_xlabel(label)
     ticks.rounded(place.xaxis, letters=60)
     return figure

@@ -8,12 +8,13 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from privopt.algorithms import ALGORITHMS
+from privopt.algorithms import ALGORITHMS, gradient_descent
 from privopt.arguments import checked, member
 from privopt.comparison.losses import check_loss, provided
 from privopt.core import Plan
 from privopt.core.running import REMEDIES
 from privopt.spec import Budget, ProblemClass
+from privopt.theory import Rate
 from privopt.tuning import is_tuned
 
 SLOW = ("bias_reduced_sgd", "dp_svrg")
@@ -36,7 +37,7 @@ def plans(
 ) -> pd.DataFrame:
     """Return the default plans of all private algorithms, one row per algorithm.
 
-    Nothing is run and no data are read.
+    No algorithm is run and no data are read.
 
     Parameters
     ----------
@@ -89,15 +90,15 @@ def private_algorithms() -> tuple[str, ...]:
 
 
 def _names(algorithms: Algorithms) -> tuple[str, ...]:
-    known = private_algorithms()
+    private = private_algorithms()
     if algorithms is None:
-        return tuple(name for name in known if name not in SLOW)
+        return tuple(name for name in private if name not in SLOW)
     if isinstance(algorithms, str) and algorithms == "all":
-        return known
-    names = tuple(dict.fromkeys(algorithms))
+        return private
+    names = tuple(algorithms)
     for name in names:
-        member("algorithms", name, known)
-    return names
+        member("algorithms", name, private)
+    return tuple(dict.fromkeys(names))
 
 
 def _row(
@@ -116,6 +117,11 @@ def _row(
     if not plan.rate.terms:
         return {**row, "refused": f"no bound: {plan.rate.theorem.removeprefix('none: ')}"}
     return {**row, "bound": plan.rate.upper, "refused": ""}
+
+
+def without_privacy(problem_class: ProblemClass, budget: Budget) -> Rate:
+    """Return the rate of gradient descent without noise on the same problem class."""
+    return gradient_descent(problem_class, budget).rate
 
 
 class Cost(NamedTuple):

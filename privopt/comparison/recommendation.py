@@ -46,7 +46,7 @@ def recommend(
 ) -> pd.DataFrame:
     """Return the default plans of :func:`plans`, ranked by certified bound.
 
-    Nothing is run and no data are read. A bound holds for the worst problem of the class. In
+    No algorithm is run and no data are read. A bound holds for the worst problem of the class. In
     recorded experiments the risk is 0.05 to 0.8 of it, depending on the method, so the order of the
     measured risks differs; both ranks are given. Bounds on different quantities are ranked
     separately.
@@ -63,8 +63,8 @@ def recommend(
     algorithms : iterable of str, or "all"
         Default: as for :func:`plans`.
     results : path, optional
-        Folder of recorded experiments. Default: ``results`` or, if nothing is recorded there, the
-        one that comes with the package.
+        Folder of recorded experiments. Default: ``results`` or, if it has no records, the one that
+        comes with the package.
 
     Returns
     -------
@@ -231,13 +231,13 @@ def alternatives(ranking: pd.DataFrame, loss: str | None = None) -> pd.DataFrame
         bound over the best bound of the ranking.
     """
     columns = ["assumption", "name", "bound", "share"]
-    chosen = representative(ranking)
-    if chosen is None:
+    row = representative(ranking)
+    if row is None:
         return pd.DataFrame(columns=columns)
     best = ranking.iloc[0]
     bounded = set(ranking.loc[ranking["refused"] == "", "name"])
     others = [name for name in private_algorithms() if not ALGORITHMS[name].gathers]
-    names = [chosen["name"], *(name for name in others if name not in bounded)]
+    names = [row["name"], *(name for name in others if name not in bounded)]
     rows = []
     for assumption, facts, budget in _assumptions(best["plan"], best["bound"], loss):
         table = plans(facts, budget, names, loss=loss)

@@ -32,8 +32,8 @@ def read_measured(folder: Path | str | None = None) -> pd.DataFrame:
 
     The tables ``*/cells.parquet`` and ``*/runs.parquet`` in the folder are read. Without them, the
     small table ``measured.parquet`` is read, see :func:`write_measured`. The default folder is
-    ``results`` or, if nothing is recorded there, the one that comes with the package. The frame is
-    empty if nothing is recorded. ``mean`` is the mean over the runs, and ``tuned`` is True for the
+    ``results`` or, if it has no records, the one that comes with the package. The frame is empty
+    without any records. ``mean`` is the mean over the runs, and ``tuned`` is True for the
     best of a grid.
     """
     if folder is None:

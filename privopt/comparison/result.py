@@ -136,8 +136,8 @@ class Comparison:
                 json.loads(text or "{}").get(axis, math.nan) for text in group["exponents"]
             ]
             point = _point(group, runs[value, method])
-            known = math.isfinite(point["bound"])
-            point["exponent"] = float(np.mean(exponents)) if known else math.nan
+            bounded = math.isfinite(point["bound"])
+            point["exponent"] = float(np.mean(exponents)) if bounded else math.nan
             rows.append({"value": value, "method": method, **point})
         points = pd.DataFrame(rows).sort_values(["value", "mean"], ignore_index=True)
         return cls(recorded, axis, points, runs, refused, limits)
@@ -186,8 +186,8 @@ class Comparison:
                 continue
             fitted = np.polyfit(logs, np.log(means.mean(axis=1)), 1)[0]
             interval = mean_interval(np.polyfit(logs, np.log(means), 1)[0])
-            known = self.points[(self.points["method"] == method)]["exponent"]
-            rows.append((method, fitted, 0.5 * (interval.upper - interval.lower), known.mean()))
+            theorem = self.points.loc[self.points["method"] == method, "exponent"].mean()
+            rows.append((method, fitted, 0.5 * (interval.upper - interval.lower), theorem))
         return pd.DataFrame(rows, columns=["method", "fitted", "half_width", "theorem"])
 
     @property
@@ -327,21 +327,21 @@ class Comparison:
             + (f" ({row.theorem:.2f})" if math.isfinite(row.theorem) else "")
             for row in self.exponents().itertuples()
         ]
-        below = [self.conclusion] if self.conclusion else []
+        lines = [self.conclusion] if self.conclusion else []
         if fitted:
-            below.append(f"Fitted exponents of {self._symbol} (theorem): {', '.join(fitted)}")
-        below += self._capped
+            lines.append(f"Fitted exponents of {self._symbol} (theorem): {', '.join(fitted)}")
+        lines += self._capped
         if why:
-            below += self.reasons
+            lines += self.reasons
         elif self.refused:
             plural = "methods do" if len(self.refused) > 1 else "method does"
-            below.append(f"{len(self.refused)} {plural} not apply (--why)")
+            lines.append(f"{len(self.refused)} {plural} not apply (--why)")
         matrix = "\n".join(self._matrix())
         if bold is not None:
             matrix = re.sub(r"\*(\S+)", lambda match: f" {bold(match[1])}", matrix)
         fill = partial(textwrap.fill, width=_WIDTH, subsequent_indent="  ")
         caption = "Mean ± half width of its 95 % interval"
-        return "\n".join([fill(head), caption, "", matrix, *map(fill, below)])
+        return "\n".join([fill(head), caption, "", matrix, *map(fill, lines)])
 
     def _matrix(self) -> Iterator[str]:
         """Yield the lines of the matrix, five values side by side."""
@@ -386,8 +386,19 @@ class Comparison:
         """
         from privopt.comparison.figure import draw
         from privopt.lab.draw.style import save
+        from privopt.lab.make.minimax import is_minimax
 
-        figure = draw(self)
+        notes = self.notes
+        if self.refused:  # the rules only; the table has the values
+            rules = [re.sub(r",? got .*$", "", reason) for reason in self.refused.values()]
+            pairs = zip(self.refused, rules, strict=True)
+            notes.append(f"Refused: {'; '.join(f'{name} ({rule})' for name, rule in pairs)}")
+        first = self._first
+        figure = draw(
+            self.points, self.axis, self.label,
+            text=(self.title, [self.setting, self.conclusion], notes),
+            minimax=is_minimax(first["family"], pure=first["delta"] == 0.0),
+        )  # fmt: skip
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             save(lambda: figure, Path(path).with_suffix(""), formats=(".png",))
@@ -433,7 +444,7 @@ def _point(cells: pd.DataFrame, runs: _Runs) -> dict[str, Any]:
     first, (sets, size) = cells.iloc[0], runs.shape
     mean = mean_interval(_over_data(runs))
     keys = float(runs.var(axis=1, ddof=1).mean()) if size > 1 else math.nan
-    between = float(runs.mean(axis=1).var(ddof=1)) - keys / size if sets > 1 else math.nan
+    variance = float(runs.mean(axis=1).var(ddof=1)) - keys / size if sets > 1 else math.nan
     low, high = np.quantile(runs, (0.1, 0.9))
     rate = json.loads(first["plan"] or "{}").get("rate", {})
     nonprivate = float(cells["nonprivate_value"].mean())
@@ -444,7 +455,7 @@ def _point(cells: pd.DataFrame, runs: _Runs) -> dict[str, Any]:
         "low": float(low),
         "high": float(high),
         "sd_keys": math.sqrt(keys),
-        "sd_data": math.sqrt(max(between, 0.0)) if sets > 1 else math.nan,
+        "sd_data": math.sqrt(max(variance, 0.0)) if sets > 1 else math.nan,
         "bound": first["upper"],
         "bound_on": rate.get("quantity", first["quantity"]),
         "lower_bound": first["lower"],
