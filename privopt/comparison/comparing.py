@@ -20,11 +20,11 @@ from privopt.comparison.request import (
     methods_of,
     seed_of,
 )
-from privopt.lab.draw.recorded import read
 from privopt.lab.make.method import Method
 from privopt.lab.make.records import read_provenance
 from privopt.lab.make.resume import Progress, print_notes
 from privopt.lab.make.run import run
+from privopt.lab.plotting.recorded import read
 from privopt.problems import Family, Problem
 from privopt.random import as_key
 from privopt.spec import Budget

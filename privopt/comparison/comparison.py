@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from privopt.comparison.points import Point, points_of
 from privopt.comparison.table import rows_of, text_of
 from privopt.comparison.winners import TIE, Winner, winners_of
-from privopt.lab.draw.notation import number, symbol
-from privopt.lab.draw.recorded import Recorded
-from privopt.lab.judge.results import grouped, refusals
-from privopt.lab.judge.verdict import ORACLE_TUNED
+from privopt.lab.evaluation.cells import grouped, refusals
+from privopt.lab.evaluation.verdict import ORACLE_TUNED
 from privopt.lab.make.records import Provenance
+from privopt.lab.plotting.notation import number, symbol
+from privopt.lab.plotting.recorded import Recorded
 
 if TYPE_CHECKING:
     import pandas
@@ -191,15 +191,15 @@ class Comparison:
         are grey. Beside that PNG lies ``<name>_narrow.png``, the same for a narrow screen.
         """
         from privopt.comparison.picture import narrow, picture
-        from privopt.lab.draw.style import save
+        from privopt.lab.plotting.style import save
 
         above = self.title, self.setting, "; ".join(self.told_winners)
         figure = picture(self.points, self.axis, above, self.notes)
         if path is not None:
             path = Path(path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            save(lambda: figure, path.with_suffix(""), formats=(".png",))
+            save(lambda: figure, path.with_suffix(""))
             if self.axis is not None:
                 phone = narrow(self.points, self.axis, self.title)
-                save(lambda: phone, path.with_name(f"{path.stem}_narrow"), formats=(".png",))
+                save(lambda: phone, path.with_name(f"{path.stem}_narrow"))
         return figure

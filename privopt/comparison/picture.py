@@ -13,12 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from privopt.comparison.points import Point
-from privopt.lab.draw import curves, notation, style, ticks
-from privopt.lab.draw.curves import Curve, End, Ground, Plane
-from privopt.lab.draw.sheet import LOOK, Sheet, sheet
-from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE, PAPER, PURPLE
-from privopt.lab.judge.results import grouped
-from privopt.lab.judge.verdict import ORACLE_TUNED
+from privopt.lab.evaluation.cells import grouped
+from privopt.lab.evaluation.verdict import ORACLE_TUNED
+from privopt.lab.plotting import curves, notation, style, ticks
+from privopt.lab.plotting.curves import Baselines, Curve, LineEnd, PanelData
+from privopt.lab.plotting.style import BLUE, GREY, INK, ORANGE, PAPER, PURPLE, STYLE, Sheet, sheet
 
 _DOTS_KEY = (
     "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
@@ -31,7 +30,7 @@ _PANEL, _ROW = 3.4, 0.25  # inches: the height of a panel along an axis, and of 
 _NAME = 0.17  # inches: the height of a name below
 
 
-@mpl.rc_context(LOOK)
+@mpl.rc_context(STYLE)
 def picture(
     points: Sequence[Point], axis: str | None, above: Sequence[str], notes: Sequence[str]
 ) -> Figure:
@@ -41,18 +40,18 @@ def picture(
     return _along(_plane(points), axis, points[0].cells[0].label, above, _shorter(notes))
 
 
-@mpl.rc_context(LOOK)
+@mpl.rc_context(STYLE)
 def narrow(points: Sequence[Point], axis: str, title: str) -> Figure:
     """The lines for a narrow screen: their names below, those that end highest first."""
     plane = _plane(points)
     figure = Sheet(figsize=(3.7, 3.0 + _NAME * (len(plane.curves) + 3)), layout="constrained")
     place = figure.subplots()
     ends = _panel(place, plane, axis, points[0].cells[0].label)
-    style.headline(figure, title)
-    shown = style.entries(figure)
+    style.set_title(figure, title)
+    shown = style.legend_handles(figure)
     named = sorted(ends, key=lambda end: -end.level)
     bounds = {"certified upper bounds": Line2D([], [], color=GREY, lw=0.9, ls="--")}
-    style.legend(figure, {end.text: shown[end.name] for end in named} | bounds, columns=1)
+    style.add_legend(figure, {end.text: shown[end.name] for end in named} | bounds, columns=1)
     return figure
 
 
@@ -65,10 +64,10 @@ def _shorter(notes: Sequence[str]) -> list[str]:
     return [head + "; ".join(rules), *others] if refused else others
 
 
-def _plane(points: Sequence[Point]) -> Plane:
+def _plane(points: Sequence[Point]) -> PanelData:
     lines = grouped(points, lambda point: point.method)
     found = [_curve(name, line) for name, line in lines.items()]
-    return Plane(found, _ground(max(lines.values(), key=len)))
+    return PanelData(found, _ground(max(lines.values(), key=len)))
 
 
 def _curve(method: str, line: Sequence[Point]) -> Curve:
@@ -80,14 +79,14 @@ def _curve(method: str, line: Sequence[Point]) -> Curve:
         interval=np.array([(point.interval.lower, point.interval.upper) for point in line]).T,
         band=np.array([point.quantiles for point in line]).T,
         upper=np.array([point.bound for point in line]),
-        silent=np.array([point.nonprivate for point in line]),
+        nonprivate=np.array([point.nonprivate for point in line]),
     )
 
 
-def _ground(line: Sequence[Point]) -> Ground:
+def _ground(line: Sequence[Point]) -> Baselines:
     rows = [(point.value, point.zero, point.lower) for point in line]
     values, zero, lower = np.array(rows, np.float64).T
-    return Ground(values, zero, lower, _is_minimax(line))
+    return Baselines(values, zero, lower, _is_minimax(line))
 
 
 def _is_minimax(points: Sequence[Point]) -> bool:
@@ -96,25 +95,26 @@ def _is_minimax(points: Sequence[Point]) -> bool:
 
 
 def _along(
-    plane: Plane, axis: str, quantity: str, above: Sequence[str], notes: Sequence[str]
+    plane: PanelData, axis: str, quantity: str, above: Sequence[str], notes: Sequence[str]
 ) -> Figure:
-    gone = curves.lost([plane], curves.limits([plane])[1])
+    gone = curves.hidden_bounds([plane], curves.y_limits([plane])[1])
     told = [f"Upper bounds above the picture: {', '.join(gone)}"] if gone else []
     figure, ((place,),) = sheet(
-        above[0], above[1:], [curves.key([plane], ", over data sets and keys"), *told, *notes],
-        panels=(1, 1), height=_PANEL, left=0.76, right=curves.width(plane.curves),
+        above[0], above[1:],
+        [curves.legend_text([plane], ", over data sets and keys"), *told, *notes],
+        panels=(1, 1), height=_PANEL, left=0.76, right=curves.label_width(plane.curves),
     )  # fmt: skip
-    curves.label(place, _panel(place, plane, axis, quantity), _PANEL)
+    curves.label_ends(place, _panel(place, plane, axis, quantity), _PANEL)
     return figure
 
 
-def _panel(place: Axes, plane: Plane, axis: str, quantity: str) -> list[End]:
-    ends = curves.draw(place, plane, curves.looks(plane.curves))
+def _panel(place: Axes, plane: PanelData, axis: str, quantity: str) -> list[LineEnd]:
+    ends = curves.draw_panel(place, plane, curves.assign_looks(plane.curves))
     place.set_xscale("log")
     place.set_yscale("log")
-    place.set_ylim(*curves.limits([plane]))
-    ticks.swept(place.xaxis, plane.ground.values.tolist())
-    ticks.rounded(place.yaxis)
+    place.set_ylim(*curves.y_limits([plane]))
+    ticks.at_values(place.xaxis, plane.baselines.values.tolist())
+    ticks.at_round_numbers(place.yaxis)
     place.set_xlabel(notation.axis_words(axis))
     place.set_ylabel(quantity)
     return ends
@@ -152,7 +152,7 @@ def _dots(points: Mapping[str, Point], above: Sequence[str], notes: Sequence[str
     place.set_yticks(range(len(several)), [_row_name(point) for point in several])
     place.set_ylim(len(several) - 0.5, -0.5)
     place.set_xlabel(first.cells[0].label)
-    ticks.rounded(place.xaxis, letters=60)
+    ticks.at_round_numbers(place.xaxis, letters=60)
     return figure
 
 

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from privopt.lab.judge.estimates import Estimate, mean_interval
-from privopt.lab.judge.results import CellResult, cell_results, grouped
+from privopt.lab.evaluation.cells import CellResult, cell_results, grouped
+from privopt.lab.evaluation.estimates import Estimate, mean_interval
 from privopt.lab.make.records import Recorded
 
 _ALPHA = 0.025  # of each end of an interval
@@ -69,7 +69,7 @@ class Point:
     def bound_is_of(self) -> str:
         """The other quantity that the method's theorem speaks of, if it is another."""
         cell = self.cells[0]
-        return cell.spoken_of if cell.spoken_of != cell.quantity else ""
+        return cell.bounded_quantity if cell.bounded_quantity != cell.quantity else ""
 
     @property
     def lower(self) -> float:

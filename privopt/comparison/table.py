@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from privopt.comparison.points import Point
-from privopt.lab.draw.notation import brief
-from privopt.lab.judge.verdict import ORACLE_TUNED
+from privopt.lab.evaluation.verdict import ORACLE_TUNED
+from privopt.lab.plotting.notation import brief
 
 
 def rows_of(points: Sequence[Point], axis: str | None) -> list[dict[str, str]]:

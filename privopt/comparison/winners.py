@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from privopt.comparison.points import Point, interval
-from privopt.lab.judge.estimates import Estimate
-from privopt.lab.judge.results import grouped
+from privopt.lab.evaluation.cells import grouped
+from privopt.lab.evaluation.estimates import Estimate
 
 _ALPHA = 0.025
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import Recorded
-from privopt.lab.judge.results import CellResult
+from privopt.lab.evaluation.cells import CellResult
 from privopt.lab.make.records import CELLS, RUNS
 from privopt.lab.make.trials import BEND, Trial, bent, block_of
 

@@ -13,8 +13,8 @@ import pytest
 
 from privopt.lab.make.folder import open_results
 from privopt.lab.make.records import write_provenance, write_recorded
-from privopt.lab.write import report
-from privopt.lab.write.report import write_report
+from privopt.lab.report import report
+from privopt.lab.report.report import write_report
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -114,7 +114,7 @@ def test_docstrings_and_comments_do_not_count(copy):
 
 def test_code_that_an_algorithm_reaches_counts_and_no_other(copy):
     assert after(copy, "core.running", with_code, frozenset({"privopt.lab.make.bench"}))
-    others = "algorithms.output_perturbation lab.draw.figures cli.console"
+    others = "algorithms.output_perturbation lab.plotting.plots cli.console"
     assert not after(copy, others, with_code)
 
 

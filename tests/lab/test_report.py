@@ -10,18 +10,18 @@ from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure
+from privopt.lab.report.document import in_words
 from rich.console import Console
 
-from privopt.lab.draw.notation import number, signed
-from privopt.lab.judge.verdict import Control, ControlOutcome, Outcome, Verdict
-from privopt.lab.judge.verdicts import verdicts
+from privopt.lab.evaluation.verdict import Control, ControlOutcome, Outcome, Verdict
+from privopt.lab.evaluation.verdicts import verdicts
 from privopt.lab.make.folder import ResultsError, open_results
 from privopt.lab.make.records import read, recorded_names, write_provenance, write_recorded
 from privopt.lab.make.resume import Drawing
-from privopt.lab.write import report
-from privopt.lab.write.console import verdict_table
-from privopt.lab.write.document import in_words
-from privopt.lab.write.report import write_report
+from privopt.lab.plotting.notation import number, signed
+from privopt.lab.report import report
+from privopt.lab.report.report import write_report
+from privopt.lab.report.terminal import verdict_table
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},
@@ -221,7 +221,7 @@ SLOPE = Verdict(
     power=0.931,
     wrong=(0.021, 0.0001),
     controls=(
-        Control("noise off", 0.04, 0.03, 0.05, ControlOutcome.TOLD_APART),
+        Control("noise off", 0.04, 0.03, 0.05, ControlOutcome.DIFFERS),
         Control("noise bent", -0.89, -0.91, -0.87, ControlOutcome.UNDECIDED),
     ),
     second=Control("second key", -0.97, -1.02, -0.92, ControlOutcome.AGREES),
@@ -269,7 +269,7 @@ def test_a_row_of_slopes_tells_all_that_could_have_made_it_fail(twins):
         "−1<br>± 0.05",
         "−0.98<br>[−1.01, −0.96]",
         "✅ holds",
-        "✅ told apart<br>0.04",
+        "✅ differs<br>0.04",
         "❔ undecided<br>−0.89",
         "✅ agrees<br>−0.97",
         "93 % if right<br>2 % if 0.05 off, &lt; 1 % if 0.1 off",
@@ -277,7 +277,7 @@ def test_a_row_of_slopes_tells_all_that_could_have_made_it_fail(twins):
         "⚠️ inherited −1.00<br>[−1.01, −0.96]",
     ]
     page = (twins / "index.html").read_text(encoding="utf-8")
-    for text in ("✓ told apart", "≡ inherited −1.00", "? undecided", "✓ agrees"):
+    for text in ("✓ differs", "≡ inherited −1.00", "? undecided", "✓ agrees"):
         assert text in page
     assert "oracle-tuned: steps the best of 4" in page
     assert 'd="M-0.20 0H0.80"' in page  # the interval, in margins from the exponent
@@ -304,7 +304,7 @@ def test_the_terminal_shows_the_tables_of_the_report():
     console = Console(file=io.StringIO(), width=400)
     console.print(verdict_table([replace(SLOPE, at_theory=THEORYS), THEORYS]))
     told = console.file.getvalue()
-    for each in ("best (oracle-tuned)", "± 0.05", "noise off", "told apart", "inherited −1.00"):
+    for each in ("best (oracle-tuned)", "± 0.05", "noise off", "differs", "inherited −1.00"):
         assert each in told
     console.print(
         verdict_table([replace(SLOPE, check="bound", axis=None, below="in 1 of 2 cells")])
@@ -315,7 +315,7 @@ def test_the_terminal_shows_the_tables_of_the_report():
 def test_a_verdict_prints_in_words_whatever_is_known_of_it():
     assert str(SLOPE) == (
         "best (oracle-tuned) on linear, slope in n: -0.98 [-1.01, -0.96], theorem -1: holds "
-        "(4 values); noise off 0.04: told apart; noise bent -0.89: undecided"
+        "(4 values); noise off 0.04: differs; noise bent -0.89: undecided"
     )
     assert repr([SLOPE]) == f"[<Verdict {SLOPE}>]"
 

@@ -8,9 +8,9 @@ import pytest
 from builders import most_allowed
 
 from privopt.lab import ResultsError, verdicts
-from privopt.lab.judge.results import along, cell_results, worst
-from privopt.lab.judge.verdict import Outcome, tally
-from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
+from privopt.lab.evaluation.cells import cell_results, cells_along, worst
+from privopt.lab.evaluation.verdict import Outcome, tally
+from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.make.records import write_recorded
 from privopt.lab.make.trials import Trial
 
@@ -39,8 +39,8 @@ def test_a_true_theorem_holds_on_every_axis_and_tells_what_could_have_made_it_fa
     assert found[0].estimate == pytest.approx(0.5, abs=0.1)
     for verdict in found[1:]:
         assert [(each.name, each.outcome) for each in verdict.controls] == [
-            ("noise off", "told apart"),
-            ("noise bent", "told apart"),
+            ("noise off", "differs"),
+            ("noise bent", "differs"),
         ]
         assert verdict.controls[1].value == pytest.approx(verdict.target + 0.1, abs=0.03)
         assert verdict.second.outcome == "agrees"
@@ -230,7 +230,7 @@ def test_cells_are_read_whole(synthetic):
     base = [c for c in cells if c.setting == {"n": 2000, "dim": 16, "epsilon": 1.0, "steps": 100}]
     assert [c.axes for c in base] == [{"n", "dim", "epsilon"}] * 3
     assert worst(base).strength == 2.0
-    assert list(along(cells, "dim")) == [4, 8, 16, 32, 64]
+    assert list(cells_along(cells, "dim")) == [4, 8, 16, 32, 64]
     assert all(c.values.shape == (40,) for c in cells)
 
 
