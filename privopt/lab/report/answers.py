@@ -295,7 +295,9 @@ def attack_card(audits: Sequence[Mapping[str, Any]]) -> Card | None:
         f"No. The strongest of {len(audits)} attacks reaches {audit_ratio(strongest):.2f} of the "
         f"guarantee ({paper_name(strongest['name'])})."
         if not exceeding
-        else "Yes: " + ", ".join(f"{a['name']} {audit_ratio(a):.2f}" for a in exceeding) + "."
+        else "Yes: "
+        + ", ".join(f"{paper_name(a['name'])} {audit_ratio(a):.2f}" for a in exceeding)
+        + "."
     )
     return Card(
         "Does any attack beat its guarantee?",
