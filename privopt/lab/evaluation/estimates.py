@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ class Estimate:
         return f"{self.value:+.3f} [{self.lower:+.3f}, {self.upper:+.3f}]"
 
     @property
-    def fields(self) -> dict[str, float]:
+    def fields(self) -> dict[str, Any]:
         """The fields of a verdict that hold an estimate."""
         return {"estimate": self.value, "lower": self.lower, "upper": self.upper}
 

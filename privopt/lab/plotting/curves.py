@@ -347,7 +347,8 @@ def y_limits(panels: Sequence[PanelData]) -> tuple[float, float]:
     least = float(np.min(band, initial=top, where=np.isfinite(band)))
     low = max(least, _DEEPEST * top)
     floor = min(panel.baselines.least for panel in panels)
-    return 0.7 * max(min(low, floor), low / max(_REACH, top / low)), 1.6 * top
+    is_near = floor >= low / max(_REACH, top / low)
+    return 0.7 * (min(low, floor) if is_near else low), 1.6 * top
 
 
 def _largest(*arrays: _Array) -> float:

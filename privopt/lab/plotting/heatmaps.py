@@ -102,7 +102,7 @@ def draw_map(axes: Axes, panel: Map, rows: Sequence[Row]) -> None:
     """
     spare = [c for c in COLOURS if c not in {METHOD_COLOURS.get(method_of(n)) for n in panel.names}]
     colours = {
-        name: METHOD_COLOURS.get(method_of(name)) or (spare.pop(0) if spare else GREY)
+        name: METHOD_COLOURS.get(method_of(name)) or (spare.pop() if spare else GREY)
         for name in panel.names
     }
     cells = {}

@@ -29,6 +29,7 @@ from privopt.lab.plotting.style import (
     BLUE,
     GREEN,
     GREY,
+    INK,
     METHOD_COLOURS,
     ORANGE,
     PAPER,
@@ -173,6 +174,8 @@ def _draw_line(
         colour = METHOD_COLOURS[method]
         is_variant = line.quantity.removeprefix(method)[1:] not in ("", "best", "bound", "risk")
         label = label if is_variant else paper_name(method)
+    elif by_method and colour != GREY:
+        colour = INK  # the other colours are those of methods
     if line.style == "tick":
         ticks.at_margin(axes, high[-1], label, color=colour, mew=1.4)
         return
