@@ -12,7 +12,7 @@ import typer
 from privopt.cli.accounting import epsilon, noise
 from privopt.cli.audits import audit
 from privopt.cli.comparisons import compare
-from privopt.cli.experiments import list_, report, run, work
+from privopt.cli.experiments import list_, report, run, verdicts, work
 from privopt.cli.new import new
 from privopt.cli.recommending import recommend
 
@@ -57,6 +57,7 @@ app.command()(new)
 app.command()(run)
 app.command()(work)
 app.command()(report)
+app.command()(verdicts)
 app.command()(recommend)
 app.command()(compare)
 app.command()(audit)

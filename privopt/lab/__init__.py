@@ -6,7 +6,7 @@ computes verdicts from the recorded tables, ``plotting`` draws figures and ``rep
 """
 
 from privopt.lab.evaluation.verdict import Outcome, Verdict, tally
-from privopt.lab.evaluation.verdicts import all_verdicts, verdict_frame, verdicts
+from privopt.lab.evaluation.verdicts import all_verdicts, verdict_frame, verdicts, write_verdicts
 from privopt.lab.make.axes import Axis, Grid, Setting
 from privopt.lab.make.catalogue import algorithms, choose, discover, families, load
 from privopt.lab.make.cells import Cell, cells
@@ -33,5 +33,5 @@ __all__ = [
     "all_verdicts", "cells", "choose", "discover", "existing_results", "families", "identity",
     "ladder", "load", "open_results", "quick_difference", "read", "replicate_keys", "run", "stream",
     "tally", "verdict_frame", "verdict_table", "verdicts", "work", "write_quick_table",
-    "write_report",
+    "write_report", "write_verdicts",
 ]  # fmt: skip

@@ -11,7 +11,9 @@ import pandas
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
+from typer.testing import CliRunner
 
+from privopt.cli.commands import app
 from privopt.lab.evaluation.cells import cell_results, cells_along, worst
 from privopt.lab.evaluation.verdict import Control, ControlOutcome, Outcome, Verdict
 from privopt.lab.evaluation.verdicts import verdicts
@@ -145,6 +147,18 @@ def test_a_row_per_verdict_is_in_the_csv_file(results):
         "differs",
     )
     assert slope["estimate"] == pytest.approx(verdict.estimate, rel=1e-5)
+
+
+def test_the_command_verdicts_computes_the_csv_file_from_the_runs(results, tmp_path):
+    folder = open_results(tmp_path / "results")
+    for name in recorded_names(results):
+        (folder / name).mkdir()
+        for file in ("cells.parquet", "runs.parquet"):
+            (folder / name / file).write_bytes((results / name / file).read_bytes())
+    answer = CliRunner().invoke(app, ["verdicts", "--results", str(folder)])
+    assert answer.exit_code == 0
+    assert "3 of 4 exponents hold, 1 refuted; 6 of 6 bounds hold." in answer.output
+    assert (folder / "verdicts.csv").read_bytes() == (results / "verdicts.csv").read_bytes()
 
 
 def test_the_page_is_one_file_without_links_to_others(page, results, parsed):
@@ -367,7 +381,7 @@ def test_the_terminal_shows_the_tables_of_the_report():
     for each in ("best (oracle-tuned)", "± 0.05", "noise off", "differs", "inherited −1.00"):
         assert each in told
     console.print(
-        verdict_table([replace(SLOPE, check="bound", axis=None, below="in 1 of 2 cells")])
+        verdict_table([replace(SLOPE, check="bound", axis=None, below_centre="in 1 of 2 cells")])
     )
     assert "in 1 of 2 cells" in console.file.getvalue()
 

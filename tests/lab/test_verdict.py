@@ -96,17 +96,17 @@ def test_a_bound_above_what_the_public_centre_has_is_vacuous(synthetic, replaced
     """It could not fail: any risk up to the centre's would pass. In every cell; else it is told."""
     table = synthetic(axes=N_ONLY, bound=2.0)  # 0.005 to 0.08
     verdict = bound(table)
-    assert (verdict.outcome, verdict.below) == (Outcome.HOLDS, "in 15 of 15 cells")
+    assert (verdict.outcome, verdict.below_centre) == (Outcome.HOLDS, "in 15 of 15 cells")
     some = bound(replaced(table, "start_value", lambda row: 0.03))
-    assert (some.outcome, some.below) == (Outcome.HOLDS, "in 9 of 15 cells")
+    assert (some.outcome, some.below_centre) == (Outcome.HOLDS, "in 9 of 15 cells")
     none = replaced(table, "start_value", lambda row: 0.004)
-    assert (bound(none).outcome, bound(none).below) == (Outcome.VACUOUS, "in 0 of 15 cells")
+    assert (bound(none).outcome, bound(none).below_centre) == (Outcome.VACUOUS, "in 0 of 15 cells")
     assert tally([bound(none)]) == "0 of 1 bounds could have failed: vacuous."
     above = replaced(none, "value", lambda row: 10.0 * row["value"])
     assert bound(above).outcome is Outcome.REFUTED  # by whatever bound
     # Where the centre is the minimiser it says nothing.
     zero = bound(replaced(table, "start_value", lambda row: 0.0))
-    assert (zero.outcome, zero.below) == (Outcome.HOLDS, "")
+    assert (zero.outcome, zero.below_centre) == (Outcome.HOLDS, "")
 
 
 def test_a_bound_that_is_the_exact_mean_is_attained(synthetic, replaced):

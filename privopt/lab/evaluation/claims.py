@@ -48,17 +48,17 @@ def evaluate_check(check: Check | str, row: Row) -> Outcome:
     otherwise, or if a quantity is null or not a number.
     """
     check = Check.of(check)
-    left, right = quantity_range(row, check.left), quantity_range(row, check.right)
-    if left is None or right is None:
+    first, second = quantity_range(row, check.left), quantity_range(row, check.right)
+    if first is None or second is None:
         return Outcome.UNDECIDED
     match check.relation:
         case "<":
-            holds, fails = left[1] < right[0], left[0] >= right[1]
+            holds, fails = first[1] < second[0], first[0] >= second[1]
         case "<=":
-            holds, fails = left[1] <= right[0], left[0] > right[1]
+            holds, fails = first[1] <= second[0], first[0] > second[1]
         case _:
-            smallest = max(left[0] - right[1], right[0] - left[1])
-            largest = max(left[1] - right[0], right[1] - left[0])
+            smallest = max(first[0] - second[1], second[0] - first[1])
+            largest = max(first[1] - second[0], second[1] - first[0])
             holds, fails = largest <= check.within, smallest > check.within
     return Outcome.HOLDS if holds else Outcome.REFUTED if fails else Outcome.UNDECIDED
 

@@ -103,8 +103,8 @@ def fit_exponent(
     for the smallest number ``m`` of replicates.
 
     The largest of several means is biased upwards if they are close. The interval therefore covers
-    every choice of ``s`` at each value among the contenders: the strengths whose mean is at most
-    two standard errors of the difference below the largest.
+    every choice of ``s`` at each value among the contenders. A contender is a strength with a
+    mean at most two standard errors of the difference below the largest.
 
     The covered parameter is the least-squares exponent of the true means at these values. It is
     not corrected for finite sizes. The interval is wrong with probability ``alpha``, half of it on
@@ -203,7 +203,7 @@ def _weights(logs: _Floats) -> _Floats:
 
 
 def _contenders(group: Sequence[_Floats]) -> list[_Floats]:
-    """Return the samples whose true mean may be the largest, the largest observed mean first."""
+    """Return the samples that may have the largest true mean, the largest observed mean first."""
     first, *others = sorted(group, key=lambda s: -float(s.mean()))
     limit = first.var(ddof=1) / first.size
     return [

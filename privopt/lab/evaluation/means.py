@@ -1,7 +1,7 @@
 """Verdicts on means: against an upper bound, and against an exact law.
 
-A law is an expectation in closed form at finite size. It leaves nothing to a theorem, so a law is a
-test of the code: of the sampling and of the measurement.
+A law is an expectation in closed form at finite size. No theorem is involved, so a law is a test
+of the code: of the sampling and of the measurement.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def bound_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
 
     The estimate is the ratio of mean to bound in the worst cell. The verdict also has the number of
     cells in which the bound is below the risk of the public centre. If there is none, the check
-    could not fail: the verdict is ``vacuous``, unless a mean is above the bound. Families whose
-    centre is the minimiser are exempt. If the interval contains the bound and the exact mean equals
-    it, the bound is ``attained``.
+    could not fail: the verdict is ``vacuous``, unless a mean is above the bound. Families with
+    the minimiser at the centre are exempt. If the interval contains the bound and the exact mean
+    equals it, the bound is ``attained``.
     """
     results = [(*_check_bound(cell, alpha), cell) for cell in cells]
     outcome, reason, ratio, cell = min(
         results, key=lambda item: (_SEVERITY.index(item[0]), -np.nan_to_num(item[2].value))
     )
     informative = [cell for cell in cells if not cell.starts_optimal]
-    below = sum(cell.upper < cell.start for cell in informative)
-    if informative and not below and outcome is not Outcome.REFUTED:
+    count = sum(cell.upper < cell.start for cell in informative)
+    if informative and not count and outcome is not Outcome.REFUTED:
         outcome = Outcome.VACUOUS
     return Verdict(
         **cell.key_fields,
@@ -51,7 +51,7 @@ def bound_verdict(cells: Sequence[CellResult], alpha: float) -> Verdict:
         outcome=outcome,
         target=1.0,
         detail=f"{reason}: {cell.location}",
-        below=f"in {below} of {len(informative)} cells" if informative else "",
+        below_centre=f"in {count} of {len(informative)} cells" if informative else "",
     )
 
 

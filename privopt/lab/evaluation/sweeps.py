@@ -38,7 +38,7 @@ class Sweep:
 
     @property
     def cells(self) -> list[CellResult]:
-        """All cells."""
+        """The cells of all values."""
         return [cell for group in self.groups.values() for cell in group]
 
     @cached_property
@@ -108,8 +108,9 @@ class Sweep:
     def bound_slope(self) -> float:
         """Exponent of the upper bound over the same cells; NaN if there is no bound."""
         uppers = [cell.upper for cell in self.worst_cells.values()]
-        known = all(0.0 < upper < math.inf for upper in uppers) and len(uppers) > 1
-        return least_squares(list(self.groups), uppers) if known else math.nan
+        if len(uppers) < 2 or not all(0.0 < upper < math.inf for upper in uppers):
+            return math.nan
+        return least_squares(list(self.groups), uppers)
 
     @property
     def drift(self) -> float:

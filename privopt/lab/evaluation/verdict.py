@@ -47,8 +47,8 @@ class Outcome(StrEnum):
 class Kind(StrEnum):
     """The kind of a check; kinds are counted separately.
 
-    A test of code is a law, or a slope on a family whose public centre is the minimiser. Such a
-    slope measures the noise alone. Its law is closed, so its exponents are known in advance.
+    A test of code is a law, or a slope on a family with the minimiser at its public centre.
+    Such a slope measures the noise alone. Its law is closed, so its exponents are known in advance.
     """
 
     EXPONENT = "exponent"
@@ -154,7 +154,7 @@ class Verdict:
     axis: str | None = None  # of a slope
     claim: str = ""
     rows: int = 0  # number of rows that a claim is checked in
-    below: str = ""  # number of cells in which a bound is below the risk of the public centre
+    below_centre: str = ""  # number of cells with a bound below the public centre
     of_code: bool = False  # whether the exponent follows from a closed form
     margin: float = math.nan  # half width of the equivalence margin
     power: float = math.nan
@@ -189,8 +189,7 @@ class Verdict:
         axis = f" in {self.axis}" if self.axis else ""
         relation = {"bound": "at most", "law": "law"}.get(self.check, "theorem")
         interval = f"{self.estimate:.3g} [{self.lower:.3g}, {self.upper:.3g}]"
-        known = not math.isnan(self.estimate)
-        measured = f"{interval}, {relation} {self.target:g}: " if known else ""
+        measured = "" if math.isnan(self.estimate) else f"{interval}, {relation} {self.target:g}: "
         head = f"{self.display_name} on {self.family}, {quantity}{axis}: {measured}{self.outcome}"
         return "; ".join((_with_detail(head, self.detail), *map(_control, self.controls)))
 
@@ -243,8 +242,8 @@ def twin_summary(verdicts: Sequence[Verdict]) -> str:
         return ""
     return (
         f"{len(outcomes)} exponents were measured twice. With the hyperparameters of the theory, "
-        f"{inherited} of them are the same without noise and test nothing, so the tuned run is the "
-        "one that counts."
+        f"{inherited} of them are the same without noise and are no evidence, so the tuned run "
+        "counts."
     )
 
 

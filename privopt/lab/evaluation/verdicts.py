@@ -31,7 +31,7 @@ from privopt.lab.evaluation.slopes import slope_verdict
 from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins
 from privopt.lab.make.checks import Unanswered, unanswered
 from privopt.lab.make.experiment import CHECKS
-from privopt.lab.make.folder import ResultsError, existing_results
+from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import Recorded, read, recorded_names
 from privopt.lab.make.trials import Trial
 
@@ -83,6 +83,14 @@ def verdict_frame(verdicts: Iterable[Verdict]) -> pandas.DataFrame:
     return pd.DataFrame(rows)
 
 
+def write_verdicts(results: Path, verdicts: Iterable[Verdict]) -> Path:
+    """Write ``verdicts.csv`` of a results folder, a row per verdict, and return its path."""
+    path = results / "verdicts.csv"
+    text = verdict_frame(verdicts).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    write_file(path, text.encode())
+    return path
+
+
 def _csv_row(verdict: Verdict, *, is_twin: bool) -> dict[str, object]:
     nested = ("controls", "second", "at_theory", "wrong")
     row: dict[str, object] = {"kind": str(verdict.kind)}
@@ -91,10 +99,9 @@ def _csv_row(verdict: Verdict, *, is_twin: bool) -> dict[str, object]:
         for field in fields(verdict)
         if field.name not in nested
     }
-    named = {control.name: control for control in verdict.controls}
-    for name, control in {**named, "second key": verdict.second}.items():
-        if control is not None:
-            row[name], row[f"{name} exponent"] = str(control.outcome), control.value
+    controls = (*verdict.controls, *([verdict.second] if verdict.second else []))
+    for control in controls:
+        row[control.name], row[f"{control.name} exponent"] = str(control.outcome), control.value
     return row | {"outcome": str(verdict.outcome), "is_twin": is_twin}
 
 

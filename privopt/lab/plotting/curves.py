@@ -33,7 +33,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _NEAR = 0.02  # relative difference up to which lines coincide
 _FEW = 3  # largest number of methods for which the risk without noise is drawn
 _REACH = 2.5  # smallest factor below the least mean at which lower bounds are hidden
-_DEEPEST = 1e-4  # share of the highest line below which nothing is drawn
+_DEEPEST = 1e-4  # share of the highest line below which lines are hidden
 _ZERO, _LOWER, _ELSEWHERE = "zero predictor", "lower bound (worst case)", "minimax, other problem"
 _STRONGER = {True: "lower bound, {}", False: "minimax, other problem: {}"}
 _LETTER, _LABEL = 0.066, 0.177  # inches: width of a letter, distance between two labels
@@ -178,7 +178,7 @@ def curve_figure(
         panels=(len(lines), columns), height=_HEIGHT, left=0.76,
         right=label_width(curve for panel in data for curve in panel.curves), top=0.22,
     )  # fmt: skip
-    for places, (name, shown) in zip(grid, lines, strict=True):
+    for places, (name, names) in zip(grid, lines, strict=True):
         first = places[0]
         first.set_yscale("log")
         first.set_ylim(*ranges[name])
@@ -187,7 +187,7 @@ def curve_figure(
         if len(families) > 1:
             style.write_above(first, [(name, {"fontweight": "bold"})])
         ends = dict[str, LineEnd]()
-        for place, a in zip(places, shown, strict=False):
+        for place, a in zip(places, names, strict=False):
             new = draw_panel(place, rows[name][a], looks)
             ends = {key: end._replace(value=np.nan) for key, end in ends.items()}
             ends |= {end.name: end for end in new}
@@ -195,9 +195,9 @@ def curve_figure(
             ticks.at_values(place.xaxis, rows[name][a].baselines.values.tolist())
             setting = next(cell.setting for cell in families[name] if a in cell.axes)
             place.set_xlabel(axis_label(a, setting))
-        for place in places[len(shown) :]:
+        for place in places[len(names) :]:
             figure.delaxes(place)
-        label_ends(places[len(shown) - 1], list(ends.values()), _HEIGHT)
+        label_ends(places[len(names) - 1], list(ends.values()), _HEIGHT)
     return figure
 
 
@@ -357,7 +357,7 @@ def _largest(*arrays: _Array) -> float:
 
 
 def hidden_bounds(panels: Iterable[PanelData], high: float) -> list[str]:
-    """Return the methods whose upper bounds are entirely above the limit ``high``."""
+    """Return the methods with upper bounds entirely above the limit ``high``."""
     curves = (curve for panel in panels for curve in panel.curves if curve.is_bounded)
     bounds = grouped(curves, lambda curve: curve.method)
     least = {name: min(np.nanmin(each.upper) for each in same) for name, same in bounds.items()}
@@ -506,8 +506,8 @@ def _paper_figure(
     grid = figure.subplots(len(lines), columns, squeeze=False, sharey="row")
     data = [panel for row in rows.values() for panel in row.values()]
     looks = assign_looks(curve for panel in data for curve in panel.curves)
-    for places, (name, shown) in zip(grid, lines, strict=True):
-        for place, a in zip(places, shown, strict=False):
+    for places, (name, names) in zip(grid, lines, strict=True):
+        for place, a in zip(places, names, strict=False):
             for curve in rows[name][a].curves:
                 _draw_fit(place, curve, looks[curve.method])
             place.set_xscale("log")
@@ -518,21 +518,21 @@ def _paper_figure(
         ticks.at_round_numbers(places[0].yaxis)
         family = f"\n{name}" if len(families) > 1 else ""
         places[0].set_ylabel(f"{families[name][0].label}{family}")
-        for place in places[len(shown) :]:
+        for place in places[len(names) :]:
             figure.delaxes(place)
     return figure
 
 
 def _draw_fit(axes: Axes, curve: Curve, look: Look) -> None:
     mean, colour = _positive(curve.mean), look.colour
-    known = np.isfinite(mean)
+    finite = np.isfinite(mean)
     bars = np.abs(np.where(np.isfinite(curve.interval), curve.interval, mean) - mean)
     bars = np.minimum(bars, [0.9 * mean, np.inf * mean])
     marker: Style = {"fmt": look.marker, "ms": 3.0, "lw": 0.8, "color": colour}
     label = _name(curve)
-    if known.sum() > 1:
-        values, logs = curve.values[known], np.log(mean[known])
-        slope = least_squares(values.tolist(), mean[known].tolist())
+    if finite.sum() > 1:
+        values, logs = curve.values[finite], np.log(mean[finite])
+        slope = least_squares(values.tolist(), mean[finite].tolist())
         fitted = np.exp(logs.mean() + slope * (np.log(values) - np.log(values).mean()))
         axes.plot(values, fitted, color=colour, lw=0.8)
         label = f"{label}, slope {signed(slope, 2)}"

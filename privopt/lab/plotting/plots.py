@@ -41,7 +41,7 @@ from privopt.lab.plotting.style import (
 )
 
 COMPARED = "compared"
-"""Name of the figure of the methods without a figure of their own."""
+"""Name of the figure of the methods without a separate figure."""
 
 _COLUMNS = 3
 _LETTERS = 72  # total length of the tick labels in all panels of a row
@@ -64,7 +64,7 @@ def sweep_figures(
 ) -> list[Path]:
     """Draw the figures of a sweep as PNG files and return their paths.
 
-    A method whose slopes are judged has the figure ``<method>.png``, which also shows the
+    A method with slope verdicts has the figure ``<method>.png``, which also shows the
     oracle-tuned twin. The other methods are in ``compared.png``; a single one has its own figure. A
     grid of two axes has the figure ``grid_<axis>_<axis>.png``.
     """

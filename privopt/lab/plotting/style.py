@@ -148,9 +148,9 @@ def sheet(
     """
     rows, columns = panels
     head, foot = (_wrap(paragraphs) for paragraphs in (header, notes))
-    bottom, above = _LINE * len(foot) + 0.06, _LINE * len(head) + _HEAD
+    bottom, header_height = _LINE * len(foot) + 0.06, _LINE * len(head) + _HEAD
     row = top + height + _XLABEL
-    total = bottom + rows * row + above
+    total = bottom + rows * row + header_height
     width = (_WIDTH - left - right - _GAP * (columns - 1)) / columns
     figure = Sheet(figsize=(_WIDTH, total))
     grid = np.empty(panels, dtype=object)

@@ -171,8 +171,9 @@ def _points(x: Iterable[Any], y: Iterable[Any]) -> list[list[float]]:
 
 def _round(value: Any) -> float | None:
     """Round to four digits; None for values that JSON or a logarithmic scale cannot represent."""
-    known = value is not None and math.isfinite(value) and value > 0.0
-    return float(f"{value:.{_DIGITS}g}") if known else None
+    if value is None or not 0.0 < value < math.inf:
+        return None
+    return float(f"{value:.{_DIGITS}g}")
 
 
 # --- cards ----------------------------------------------------------------------------------------
@@ -247,10 +248,10 @@ def _best_by_value(
             ends = (mean if low is None else low), (mean if high is None else high)
             points.setdefault(at, {})[method["name"]] = mean, *ends
     result = {}
-    for at, known in points.items():
-        _, _, limit = min(known.values())
+    for at, means in points.items():
+        _, _, limit = min(means.values())
         if limit < zero.get(at, math.inf):
-            result[at] = [name for name, (_, low, _) in known.items() if low <= limit]
+            result[at] = [name for name, (_, low, _) in means.items() if low <= limit]
     return result
 
 

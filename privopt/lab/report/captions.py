@@ -79,13 +79,13 @@ def _course(axis: str, cells: Sequence[CellResult]) -> str:
     name = "lower bound of {}" if first.is_minimax else "minimax of {}, other problem"
     for guarantee, bound in first.lower_bounds.items():
         bounds[name.format(guarantee)] = bound, last.lower_bounds.get(guarantee, 0.0)
-    known = [
+    values = [
         f"{name} {low:.3g} to {high:.3g}"
         for name, (low, high) in bounds.items()
         if min(low, high) > 0.0 and max(low, high) < math.inf
     ]
     ends = f"{number(first.setting[axis])} to {number(last.setting[axis])}"
-    brackets = f" ({', '.join(known)})" if known else ""
+    brackets = f" ({', '.join(values)})" if values else ""
     return f"{axis_words(axis)} {ends}: mean {first.mean:.3g} to {last.mean:.3g}{brackets}"
 
 
@@ -115,19 +115,19 @@ def comparison_caption(cells: Sequence[CellResult]) -> Caption:
 
 
 def _least(shares: Mapping[str, float]) -> str:
-    known = {name: share for name, share in shares.items() if math.isfinite(share)}
-    name = min(known, key=lambda each: known[each], default="")
-    if name and known[name] >= 1.0:
+    values = {name: share for name, share in shares.items() if math.isfinite(share)}
+    name = min(values, key=lambda each: values[each], default="")
+    if name and values[name] >= 1.0:
         return " (no method is better than the zero predictor)"
-    return f" (least: {name})" if len(known) > 1 else ""
+    return f" (least: {name})" if len(values) > 1 else ""
 
 
 def grid_caption(grid: GridCells) -> Caption:
     """Describe the figure of a grid by the smallest and the largest constant of every method."""
     ranges = []
     for (method, family), constants in grid_constants(grid).items():
-        known = [value for value in constants.values() if math.isfinite(value)]
-        ranges += [f"{method} on {family} {_range(known)}"] if known else []
+        finite = [value for value in constants.values() if math.isfinite(value)]
+        ranges += [f"{method} on {family} {_range(finite)}"] if finite else []
     axes = " and ".join(map(axis_words, grid.axes))
     head = (
         f"The mean divided by its {unit_of_constants(grid.cells)} for every combination of {axes}"
@@ -174,8 +174,8 @@ def _panel(panel: Panel | Map, rows: Sequence[Row]) -> str:
 
 def _ends(quantity: str, rows: Iterable[Row]) -> str:
     """Return the first and the last known value of a quantity."""
-    known = [value for row in rows if (value := _value(row, quantity))]
-    return range_text((known[0], known[-1])) if known else "unknown"
+    values = [value for row in rows if (value := _value(row, quantity))]
+    return range_text((values[0], values[-1])) if values else "unknown"
 
 
 def _value(row: Row, quantity: str) -> str:

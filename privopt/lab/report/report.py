@@ -17,7 +17,7 @@ from markupsafe import Markup
 from privopt.lab.evaluation.cells import cell_results, grouped
 from privopt.lab.evaluation.equivalence import DRIFT, MARGIN, OFFSETS
 from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, counts, tally, twin_summary
-from privopt.lab.evaluation.verdicts import ALPHA, verdict_frame, verdicts
+from privopt.lab.evaluation.verdicts import ALPHA, verdicts, write_verdicts
 from privopt.lab.make.catalogue import declared
 from privopt.lab.make.folder import ResultsError, existing_results, write_file
 from privopt.lab.make.records import Recorded, read, read_provenance, recorded_names
@@ -108,19 +108,19 @@ def write_report(
         progress(Drawing(name, k, len(names)))
         recorded = read(results / name)
         conclusions = (judged or {}).get(name)
-        found = verdicts(recorded) if conclusions is None else conclusions
-        figures = _draw(recorded, results / name, found, redraw=redraw)
+        if conclusions is None:
+            conclusions = verdicts(recorded)
+        figures = _draw(recorded, results / name, conclusions, redraw=redraw)
         provenance = read_provenance(results / name)
         source = sources.get(name, NO_SOURCE)
-        sections.append(make_section(recorded, found, figures, provenance, source))
+        sections.append(make_section(recorded, conclusions, figures, provenance, source))
         every.append(recorded)
     series = chart_series(every)
     content = _content(results, sections, series)
     _write(results / "README.md", "overview.md", **content)
     for section in sections:
         _write(results / section.name / "README.md", "experiment.md", section=section)
-    frame = verdict_frame(content["verdicts"])
-    write_file(results / "verdicts.csv", frame.to_csv(index=False, float_format="%.6g").encode())
+    write_verdicts(results, content["verdicts"])
     index = results / "index.html"
     images = {
         picture.stem: _data_uri(results / f"{picture.stem}.png")
@@ -165,12 +165,12 @@ def _content(
 
 
 def _draw(
-    recorded: Recorded, folder: Path, found: Sequence[Verdict], *, redraw: bool
+    recorded: Recorded, folder: Path, conclusions: Sequence[Verdict], *, redraw: bool
 ) -> list[Path]:
     source = hashlib.sha256((folder / "cells.parquet").read_bytes()).hexdigest()
     if recorded.is_study:
         return study_figures(recorded, folder, source, redraw=redraw)
-    return sweep_figures(cell_results(recorded), folder, found, source, redraw=redraw)
+    return sweep_figures(cell_results(recorded), folder, conclusions, source, redraw=redraw)
 
 
 def _sources(results: Path, experiments: Path) -> dict[str, Source]:

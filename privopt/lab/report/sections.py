@@ -124,7 +124,7 @@ def make_section(
     provenance: Provenance,
     source: Source = NO_SOURCE,
 ) -> Section:
-    """Return the report on one experiment whose figures are drawn."""
+    """Return the report on one experiment, after its figures are drawn."""
     about, name = recorded.about, recorded.about["name"]
     content = (_study if recorded.is_study else _sweep)(recorded, verdicts)
     captions = {path.stem: content.captions[path.stem] for path in figures}
@@ -184,12 +184,12 @@ def _sweep(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
     cells = cell_results(recorded)
     captions = {name: grid_caption(grid) for name, grid in grid_cells(cells).items()}
     every = flatten_twins(verdicts)
-    for name, shown in figure_cells(cells, verdicts).items():
+    for name, members in figure_cells(cells, verdicts).items():
         if name == COMPARED:
-            captions[name] = comparison_caption(shown)
+            captions[name] = comparison_caption(members)
         else:
-            names = {cell.method for cell in shown}
-            own = [cell for cell in shown if cell.method == name]
+            names = {cell.method for cell in members}
+            own = [cell for cell in members if cell.method == name]
             captions[name] = method_caption(own, [v for v in every if v.method in names])
     tables = _ratios(cells), _plans(recorded), _refused(recorded)
     return _Content(captions, tables, _facts(recorded, cells), cost_rows(cells, verdicts))
@@ -294,9 +294,9 @@ def _listed(values: set[float]) -> str:
 
 
 def _study(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
-    rows, shown = rows_of(recorded), presentation(recorded)
-    captions = {plot.name: plot_caption(plot, shown, verdicts, rows) for plot in shown.plots}
-    tables = [listing_table(each, rows[each.part]) for each in shown.listings]
+    rows, content = rows_of(recorded), presentation(recorded)
+    captions = {plot.name: plot_caption(plot, content, verdicts, rows) for plot in content.plots}
+    tables = [listing_table(each, rows[each.part]) for each in content.listings]
     sizes = ", ".join(f"{len(members)} of {part}" for part, members in rows.items())
     return _Content(captions, tables, {"rows": sizes})
 
@@ -310,8 +310,8 @@ def listing_table(listing: Listing, rows: Sequence[Row]) -> Table:
 
 def _entry(column: Column, row: Row) -> Entry | str:
     values = {name: _value(row, name) for name in column.names}
-    known = all(value is not None for value in values.values())
-    text = with_minus(column.text.format(**values)) if known else "–"
+    missing = any(value is None for value in values.values())
+    text = "–" if missing else with_minus(column.text.format(**values))
     text = " ".join(text.split())
     return text if column.check is None else Entry(text, outcome=evaluate_check(column.check, row))
 
@@ -322,7 +322,7 @@ def _value(row: Row, quantity: str) -> Value | _Range:
 
 
 class _Range(NamedTuple):
-    """An interval whose ends are rounded outwards when it is formatted."""
+    """An interval; formatting rounds its ends outwards."""
 
     lower: float
     upper: float

@@ -80,7 +80,10 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> tuple[Table, ...]:
         Table(
             "Upper bounds",
             ("experiment", "mean ÷ bound", "verdict", "bound below the centre", "location"),
-            tuple((*_ratio(v), v.below or _NONE, with_minus(v.detail)) for v in kinds[Kind.BOUND]),
+            tuple(
+                (*_ratio(v), v.below_centre or _NONE, with_minus(v.detail))
+                for v in kinds[Kind.BOUND]
+            ),
             "One-sided, and on every problem: in each cell the mean plus its certified error must "
             "be below the theorem’s upper bound. The table has the largest ratio of mean to bound. "
             "A bound above the risk of the public centre, which uses no data, could not fail in "
@@ -130,8 +133,8 @@ def describe(verdict: Verdict) -> str:
 
 def _experiment(verdict: Verdict) -> Entry:
     """Return the link to the experiment, with the method if it has another name."""
-    named = verdict.method if verdict.method != verdict.experiment or verdict.untuned else ""
-    method = f"{method_label(named, verdict.untuned)} " if named else ""
+    is_same = verdict.method == verdict.experiment and not verdict.untuned
+    method = "" if is_same else f"{method_label(verdict.method, verdict.untuned)} "
     note = f"{method}on {verdict.family}"
     return Entry(in_words(verdict.experiment), note, link=verdict.experiment, method=verdict.method)
 
