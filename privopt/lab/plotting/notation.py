@@ -14,6 +14,7 @@ _MINUS = re.compile(r"(?<![\w.])-(?=[\d.])")
 _ACRONYM = re.compile(r"\b(s?gd|svrg|ftrl|dp)\b")
 _PAPER_NAMES = {
     "noisy_adam": "NoisyAdam",
+    "linf": "ℓ∞ output perturbation",
     "linf_output_perturbation": "ℓ∞ output perturbation",
     "l1_recovery": "ℓ1 recovery",
     "bias_reduced_sgd": "bias-reduced SGD",
