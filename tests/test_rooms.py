@@ -35,8 +35,8 @@ PLOTS = "jax matplotlib numpy pandas"
 GROUND = f"{ROOTS} spec convex records"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
-UPPER = "audit comparison estimators tuning lab/write"
-LAB = "lab/draw lab/judge lab/make"
+UPPER = "audit comparison estimators tuning lab/report"
+LAB = "lab/plotting lab/evaluation lab/make"
 MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
@@ -44,13 +44,13 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 ROOMS = {
     "privopt":    Room(13, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
     "cli":        Room(12, f"{HOST_SIDE} {UPPER} shipped", f"{SHELL} {ENGINES} {HOST} jax pandas"),
-    "comparison": Room(11, f"{LIBRARY} tuning shipped lab/write {LAB}", f"{PLOTS} pyarrow scipy"),
-    "audit":      Room(10, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
+    "comparison": Room(11, f"{LIBRARY} tuning shipped lab/report {LAB}", f"{PLOTS} pyarrow scipy"),
+    "audit":      Room(10, f"{LIBRARY} lab/plotting", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
-    "lab/write":  Room(10, LAB, "rich"),
-    "lab/draw":   Room(9, "arguments lab/judge lab/make", "PIL matplotlib numpy pandas"),
+    "lab/report": Room(10, LAB, "jinja2 markupsafe numpy rich"),
+    "lab/plotting": Room(9, "arguments lab/evaluation lab/make", "PIL matplotlib numpy pandas"),
     "estimators": Room(8, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
-    "lab/judge":  Room(8, "lab/make", "numpy scipy"),
+    "lab/evaluation": Room(8, "lab/make", "numpy pandas scipy"),
     "lab/make":   Room(7, LIBRARY, f"{DEVICE} filelock pyarrow"),
     "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(6, f"{ROOTS} spec records privacy mechanisms", f"{DEVICE} {HOST}"),
@@ -108,7 +108,7 @@ def room_of(module: str) -> str:
     """
     room, *rest = (*module.split(".")[1:], "privopt")
     if room == "lab":
-        return f"lab/{rest[0]}" if f"lab/{rest[0]}" in ROOMS else "lab/write"
+        return f"lab/{rest[0]}" if f"lab/{rest[0]}" in ROOMS else "lab/report"
     return room
 
 

@@ -39,10 +39,10 @@ def curves(audits: Sequence[Audit], title: str) -> Figure:
 
 def write_picture(audits: Sequence[Audit], title: str, stem: Path) -> None:
     """Write a figure to ``stem`` with the ending .png; :func:`curves` for a few audits."""
-    from privopt.lab.draw.style import save
+    from privopt.lab.plotting.style import save
 
     plot = curves if len(audits) <= 2 * _COLUMNS else picture
-    save(lambda: plot(audits, title), stem, formats=(".png",))
+    save(lambda: plot(audits, title), stem)
 
 
 def _with_look(
@@ -58,15 +58,14 @@ def _with_look(
         raise ValueError(f"title must be a text, got {described(title)}")
     from matplotlib import rc_context
 
-    from privopt.lab.draw.sheet import LOOK
+    from privopt.lab.plotting.style import STYLE
 
-    with rc_context(LOOK):
+    with rc_context(STYLE):
         return draw(audits, title)
 
 
 def _squares(audits: Sequence[Audit], title: str) -> Figure:
-    from privopt.lab.draw.sheet import sheet
-    from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE
+    from privopt.lab.plotting.style import BLUE, GREY, INK, ORANGE, sheet
 
     first = audits[0]
     key = (
@@ -106,8 +105,7 @@ def _steps(alphas: FloatArray, powers: FloatArray) -> FloatArray:
 
 
 def _rows(audits: Sequence[Audit], title: str) -> Figure:
-    from privopt.lab.draw.sheet import sheet
-    from privopt.lab.draw.style import BLUE, GREY, INK, ORANGE, PAPER
+    from privopt.lab.plotting.style import BLUE, GREY, INK, ORANGE, PAPER, sheet
 
     colours = {"kept": BLUE, "blind": GREY, "refuted": ORANGE}
     key = (

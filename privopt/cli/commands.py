@@ -12,7 +12,7 @@ import typer
 from privopt.cli.accounting import epsilon, noise
 from privopt.cli.audits import audit
 from privopt.cli.comparisons import compare, recommend
-from privopt.cli.experiments import list_, new, report, run, work
+from privopt.cli.experiments import list_, new, report, run, verdicts, work
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -53,5 +53,5 @@ def privopt(
 
 
 app.command("list")(list_)
-for command in (new, run, work, report, recommend, compare, audit, epsilon, noise):
+for command in (new, run, work, report, verdicts, recommend, compare, audit, epsilon, noise):
     app.command()(command)

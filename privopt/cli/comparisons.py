@@ -80,7 +80,7 @@ def compare(
     import jax
 
     from privopt import comparison, lab
-    from privopt.comparison.comparing import KINDS
+    from privopt.problems import KINDS
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):

@@ -382,6 +382,23 @@ def report(
         console.print(f"Report: {path}", soft_wrap=True)
 
 
+def verdicts(
+    context: typer.Context,
+    results: Annotated[Path, typer.Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
+) -> None:
+    """Compute every verdict from the recorded runs, and write them to verdicts.csv.
+
+    Example: **privopt verdicts --results results**
+    """
+    from privopt import lab
+
+    console = make_console()
+    with plain_errors(context, ValueError, OSError, lab.ResultsError):
+        every = [verdict for each in lab.all_verdicts(results).values() for verdict in each]
+        console.print(lab.tally(every), soft_wrap=True)
+        console.print(f"Verdicts: {lab.write_verdicts(results, every)}", soft_wrap=True)
+
+
 def _select(
     console: Console, names: Sequence[str] | None, profile: Profile
 ) -> list[Experiment | Study]:

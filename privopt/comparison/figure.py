@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from privopt.lab.draw import curves, notation, ticks
-from privopt.lab.draw.curves import Curve, Ground, Plane
-from privopt.lab.draw.sheet import LOOK, sheet
-from privopt.lab.draw.style import BLUE, INK, ORANGE, PAPER, PURPLE
+from privopt.lab.plotting import curves, notation, ticks
+from privopt.lab.plotting.curves import Baselines, Curve, PanelData
+from privopt.lab.plotting.style import BLUE, INK, ORANGE, PAPER, PURPLE, STYLE, sheet
 
 _KEY = (
     "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
@@ -28,7 +27,7 @@ Text = tuple[str, Sequence[str], Sequence[str]]
 _PANEL, _ROW = 3.4, 0.25  # inches: height of a panel along an axis, and of a row of dots
 
 
-@mpl.rc_context(LOOK)
+@mpl.rc_context(STYLE)
 def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax: bool) -> Figure:
     """Return curves of ``points`` along the axis, or one row per method without an axis.
 
@@ -40,24 +39,25 @@ def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax
     lines = dict(iter(points.groupby("method", sort=False)))
     longest = max(lines.values(), key=len)
     values, zero, lower = longest[["value", "zero", "lower_bound"]].to_numpy(float).T
-    plane = Plane(
-        [_curve(name, line) for name, line in lines.items()], Ground(values, zero, lower, minimax)
+    panel = PanelData(
+        [_curve(name, line) for name, line in lines.items()],
+        Baselines(values, zero, lower, minimax),
     )
-    outside = curves.lost([plane], curves.limits([plane])[1])
+    outside = curves.hidden_bounds([panel], curves.y_limits([panel])[1])
     notes = [*[f"Upper bounds above the picture: {', '.join(outside)}"] * bool(outside), *notes]
     figure, ((place,),) = sheet(
-        title, head, [curves.key([plane], ", over data sets and keys"), *notes],
-        panels=(1, 1), height=_PANEL, left=0.76, right=curves.width(plane.curves),
+        title, head, [curves.legend_text([panel], ", over data sets and keys"), *notes],
+        panels=(1, 1), height=_PANEL, left=0.76, right=curves.label_width(panel.curves),
     )  # fmt: skip
-    ends = curves.draw(place, plane, curves.looks(plane.curves))
+    ends = curves.draw_panel(place, panel, curves.assign_looks(panel.curves))
     place.set_xscale("log")
     place.set_yscale("log")
-    place.set_ylim(*curves.limits([plane]))
-    ticks.swept(place.xaxis, plane.ground.values.tolist())
-    ticks.rounded(place.yaxis)
+    place.set_ylim(*curves.y_limits([panel]))
+    ticks.at_values(place.xaxis, panel.baselines.values.tolist())
+    ticks.at_round_numbers(place.yaxis)
     place.set_xlabel(notation.axis_words(axis))
     place.set_ylabel(label)
-    curves.label(place, ends, _PANEL)
+    curves.label_ends(place, ends, _PANEL)
     return figure
 
 
@@ -70,7 +70,7 @@ def _curve(method: str, line: pd.DataFrame) -> Curve:
         interval=line[["lower", "upper"]].to_numpy().T,
         band=line[["low", "high"]].to_numpy().T,
         upper=line["bound"].to_numpy(),
-        silent=line["nonprivate"].to_numpy(),
+        nonprivate=line["nonprivate"].to_numpy(),
     )
 
 
@@ -109,5 +109,5 @@ def _dots(points: pd.DataFrame, label: str, text: Text, minimax: bool) -> Figure
     place.set_yticks(range(len(points)), names)
     place.set_ylim(len(points) - 0.5, -0.5)
     place.set_xlabel(label)
-    ticks.rounded(place.xaxis, letters=60)
+    ticks.at_round_numbers(place.xaxis, letters=60)
     return figure

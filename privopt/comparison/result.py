@@ -385,8 +385,8 @@ class Comparison:
         methods have a colour; others are grey.
         """
         from privopt.comparison.figure import draw
-        from privopt.lab.draw.style import save
-        from privopt.lab.make.minimax import is_minimax
+        from privopt.lab.make.quantities import is_minimax
+        from privopt.lab.plotting.style import save
 
         notes = self.notes
         if self.refused:  # the rules only; the table has the values
@@ -401,7 +401,7 @@ class Comparison:
         )  # fmt: skip
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            save(lambda: figure, Path(path).with_suffix(""), formats=(".png",))
+            save(lambda: figure, Path(path).with_suffix(""))
         return figure
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import Recorded
-from privopt.lab.judge.results import CellResult
+from privopt.lab.evaluation.cells import CellResult
 from privopt.lab.make.cells import BEND, Trial, bent
 from privopt.lab.make.experiment import block_of
 from privopt.lab.make.store import CELLS, RUNS

@@ -1,4 +1,4 @@
-"""The page as a browser shows it: nothing cut off at any width, tables sort, pictures are there."""
+"""The page in a browser: nothing is cut off at any width, tables sort, the chart has values."""
 
 import json
 import os
@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from privopt.lab.make.store import open_results, write_provenance, write_recorded
-from privopt.lab.write import report
-from privopt.lab.write.report import write_report
+from privopt.lab.report.report import write_report
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -178,7 +177,6 @@ CROSSED = """(() => {
 })()"""
 OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
 PICTURES = """[...document.images].map(each => each.complete && each.naturalWidth)"""
-SHOWN = "document.querySelector('header img').currentSrc"
 SORT = """(() => {
     const table = document.querySelector("main table"), at = name =>
         [...table.tHead.rows[0].cells].findIndex(each => each.textContent.startsWith(name));
@@ -219,23 +217,13 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory):
-    """The address of the report on the committed results, its figures blank and of their size."""
+    """The address of the report on the committed results, copied alone to another folder."""
     folder = tmp_path_factory.mktemp("committed") / "results"
-    shutil.copytree(RESULTS, folder, ignore=shutil.ignore_patterns("*.svg", "index.html", "cells"))
-    for path in folder.glob("*/*.png"):
-        sides = (int.from_bytes(path.read_bytes()[at : at + 4]) * 0.65625 for at in (16, 20))
-        width, height = (f"{side:.1f}" for side in sides)  # of 7.2 to 8.2 inches, 110 dots an inch
-        blank = '<svg xmlns="http://www.w3.org/2000/svg" width="{}pt" height="{}pt"/>'
-        path.with_suffix(".svg").write_text(blank.format(width, height))
-
-    def there(recorded, folder, *_):
-        return sorted(folder.glob("*.svg"))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "figures", lambda cells, folder, *_: sorted(folder.glob("*.svg")))
-        patch.setattr(report, "plots", there)
-        patch.setattr(report, "narrow", lambda cells, method, folder, *_: folder / f"{method}.svg")
-        return write_report(folder).as_uri()
+    shutil.copytree(RESULTS, folder, ignore=shutil.ignore_patterns("index.html", "cells"))
+    alone = tmp_path_factory.mktemp("alone") / "index.html"
+    shutil.copy(write_report(folder, redraw=False), alone)
+    assert alone.stat().st_size < 6_000_000
+    return alone.as_uri()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -247,9 +235,8 @@ def test_nothing_is_cut_off_or_broken_at_any_width(browser, page, width):
         for wrong in (WIDE, CUT, BROKEN, CROSSED):
             assert browser.evaluate(wrong) == []
     pictures = browser.evaluate(PICTURES)
-    assert len(pictures) == 4
+    assert len(pictures) == 3
     assert all(pictures)
-    assert browser.evaluate(SHOWN).endswith("_narrow.svg") == (width == 390)
     assert browser.errors == []
 
 
@@ -303,12 +290,12 @@ def test_filters_and_search_hide_rows_and_experiments(browser, page):
 def test_a_link_shows_what_is_folded_or_filtered_away(browser, page):
     browser.open(page, 1440, 900)
     browser.evaluate(f"{CHOOSE}('text', 'no such words')")
-    browser.evaluate("document.querySelector('.summary a').click()")
+    browser.evaluate("location.hash = document.querySelector('.refuted a').hash")
     browser.evaluate("reveal()")
-    row = "document.querySelector('tr[id]')"
-    assert browser.evaluate(f"{row}.checkVisibility()")
-    assert browser.evaluate(f"{row}.getBoundingClientRect().top") < 900
-    assert "refuted" in browser.evaluate(f"{row}.textContent")
+    article = "document.getElementById('wrong')"
+    assert browser.evaluate(f"{article}.checkVisibility()")
+    assert browser.evaluate(f"{article}.getBoundingClientRect().top") < 900
+    assert browser.evaluate(f"{article}.querySelector('details').open")
 
 
 def test_without_its_script_the_page_is_whole(browser, page):
@@ -320,6 +307,32 @@ def test_without_its_script_the_page_is_whole(browser, page):
     assert browser.evaluate("document.querySelector('.filter')") is None
     assert browser.evaluate("document.querySelectorAll('article, tr[data-family]').length") > 6
     assert browser.evaluate("document.querySelectorAll('[hidden]').length") == 0
+
+
+HOVER = """(() => {
+    const drawing = document.querySelector(".chart svg"), at = drawing.getBoundingClientRect();
+    const where = {clientX: at.right - 20, clientY: at.top + 50, bubbles: true};
+    drawing.dispatchEvent(new PointerEvent("pointermove", where));
+    return document.querySelector(".tip").textContent;
+})()"""
+
+
+def test_the_chart_shows_values_and_hides_methods(browser, page):
+    browser.open(page, 1440, 900)
+    select = "document.querySelector('.pickers').elements.problem"
+    names = browser.evaluate(f"[...{select}.options].map(each => each.value)")
+    assert "Wrong: linear" in names
+    browser.evaluate(f"{select}.value = 'Wrong: linear'")
+    browser.evaluate(f"{select}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+    shown = browser.evaluate(HOVER)
+    assert "records\N{NO-BREAK SPACE}n = 4,000" in shown
+    assert "DP-GD: 0.0" in shown
+    assert ", bound 0.0" in shown
+    lines = "document.querySelectorAll('.chart g path').length"
+    before = browser.evaluate(lines)
+    browser.evaluate("document.querySelector('.keys button').click()")
+    assert browser.evaluate(lines) < before
+    assert browser.errors == []
 
 
 def test_a_column_sorts_by_its_numbers(browser, page):

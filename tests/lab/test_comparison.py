@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from privopt.lab.draw.comparison import comparison
-from privopt.lab.draw.figures import figures
-from privopt.lab.draw.grids import grid_cells, grid_figure
-from privopt.lab.judge.results import cell_results
-from privopt.lab.judge.verdicts import verdicts
-from privopt.lab.write.captions import of_grid, of_method
+from privopt.lab.evaluation.cells import cell_results
+from privopt.lab.evaluation.verdicts import verdicts
+from privopt.lab.plotting.curves import curve_figure
+from privopt.lab.plotting.heatmaps import grid_cells, grid_figure
+from privopt.lab.plotting.plots import sweep_figures
+from privopt.lab.report.captions import grid_caption, method_caption
 
 
 @pytest.fixture
@@ -20,21 +20,21 @@ def two(synthetic):
 
 
 def drawn(recorded, folder, judged=()):
-    return [path.name for path in figures(cell_results(recorded), folder, judged)]
+    return [path.name for path in sweep_figures(cell_results(recorded), folder, judged)]
 
 
 def test_each_thing_is_drawn_once(synthetic, two, tmp_path):
-    assert drawn(synthetic(), tmp_path) == ["dp_gd.svg", "dp_gd.png"]
-    assert drawn(two, tmp_path) == ["compared.svg", "compared.png"]
+    assert drawn(synthetic(), tmp_path) == ["dp_gd.png"]
+    assert drawn(two, tmp_path) == ["compared.png"]
     own = [verdict for verdict in verdicts(two) if verdict.check == "slope"]
     names = ["dp_gd", "output_perturbation"]
-    files = [f"{name}{suffix}" for name in names for suffix in (".svg", ".png")]
+    files = [f"{name}.png" for name in names]
     assert drawn(two, tmp_path, own) == files
 
 
 def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled, tmp_path):
     first, again = (
-        figures(cell_results(each), tmp_path / name, ())
+        sweep_figures(cell_results(each), tmp_path / name, ())
         for name, each in (("a", two), ("b", shuffled(two)))
     )
     assert first
@@ -44,31 +44,32 @@ def test_files_are_the_same_to_the_byte_whatever_the_order_of_rows(two, shuffled
 
 def test_lines_are_means_between_the_bounds_and_the_start(two):
     cells = cell_results(two)
-    panel = comparison(cells).axes[0]
+    panel = curve_figure(cells).axes[0]
     lines = {line.get_label(): np.asarray(line.get_ydata()) for line in panel.get_lines()}
     along_n = [c for c in cells if "n" in c.axes and c.method == "dp_gd"]
     sizes = sorted({c.setting["n"] for c in along_n})
     worst = [max(c.mean for c in along_n if c.setting["n"] == n) for n in sizes]
-    np.testing.assert_allclose(lines["dp_gd"], worst)
+    np.testing.assert_allclose(lines["DP-GD"], worst)
     np.testing.assert_allclose(lines["zero predictor"], along_n[0].start)
     bound = {c.setting["n"]: c.upper for c in along_n}
-    np.testing.assert_allclose(lines["dp_gd: upper bound"], [bound[n] for n in sizes])
-    assert "output_perturbation" in lines
+    np.testing.assert_allclose(lines["DP-GD: upper bound"], [bound[n] for n in sizes])
+    assert "output perturbation" in lines
     low, high = panel.get_ylim()
     assert low < min(worst) < along_n[0].start < high
 
 
 def test_every_method_has_a_colour_and_a_name_of_its_own(synthetic):
     methods = tuple(f"method_{k}" for k in range(8))
-    figure = comparison(cell_results(synthetic(methods=methods, axes={"n": (500, 2000)})))
+    figure = curve_figure(cell_results(synthetic(methods=methods, axes={"n": (500, 2000)})))
     (panel,) = figure.axes
-    named = {text.get_text().split()[0]: text.get_color() for text in panel.texts}
-    colours = [named[method] for method in methods]
+    names = [method.replace("_", " ") for method in methods]
+    named = {" ".join(t.get_text().split()[:2]): t.get_color() for t in panel.texts}
+    colours = [named[name] for name in names]
     assert len(set(colours)) == 8  # seven, and grey for what is left
     drawn = {line.get_label(): line.get_color() for line in panel.get_lines()}
-    assert all(drawn[method] == named[method] for method in methods)
+    assert all(drawn[name] == named[name] for name in names)
     figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in panel.texts[1:]]  # above it its family
+    boxes = [Text.get_window_extent(text) for text in panel.texts]
     edges = np.array(sorted((box.y0, box.y1) for box in boxes))
     assert np.all(edges[1:, 0] > edges[:-1, 1] - 2.0)  # names lie apart
     assert "thin and grey: others" in figure.texts[-1].get_text()
@@ -81,12 +82,14 @@ def test_a_grid_is_drawn_by_its_constants(synthetic, replaced, tmp_path):
     texts = [text.get_text() for text in grid_figure(grid).axes[0].texts[:4]]
     assert len(texts) == 4  # a cross: not every combination was run
     assert all(abs(float(text) - 0.5) < 0.01 for text in texts)  # of the worst strength
-    assert "grid_n_dim.svg" in drawn(law, tmp_path / "grid")
+    assert "grid_n_dim.png" in drawn(law, tmp_path / "grid")
     alone = replaced(table, "axes", lambda row: "n x dim")
-    assert drawn(alone, tmp_path / "alone") == ["grid_n_dim.svg", "grid_n_dim.png"]
-    caption, alt = of_grid(grid)
-    assert caption.startswith("The mean over its upper bound at every combination of records")
-    assert alt.endswith("dp_gd on linear 0.5")
+    assert drawn(alone, tmp_path / "alone") == ["grid_n_dim.png"]
+    caption, alt = grid_caption(grid)
+    assert caption.startswith(
+        "The mean divided by its upper bound for every combination of records"
+    )
+    assert alt.endswith("DP-GD on linear 0.5")
     assert grid_cells(cell_results(table)) == {}
 
 
@@ -117,6 +120,6 @@ def test_every_panel_of_a_grid_has_room(synthetic, replaced):
 def test_a_caption_tells_of_the_worst_strength_alone(cells_of):
     cells = cells_of()
     weak = [replace(cell, strength=9.0, values=cell.values / 10.0) for cell in cells]
-    caption, _ = of_method(cells, ())
-    assert "of that bound" in caption
-    assert of_method([*weak, *cells], ())[0] == caption
+    caption, _ = method_caption(cells, ())
+    assert "of the bound" in caption
+    assert method_caption([*weak, *cells], ())[0] == caption

@@ -7,12 +7,12 @@ import pytest
 from builders import most_allowed
 from scipy import stats
 
-from privopt.lab.judge.equivalence import DRIFT, passing, place
-from privopt.lab.judge.estimates import (
+from privopt.lab.evaluation.equivalence import DRIFT, classify, pass_probability
+from privopt.lab.evaluation.estimates import (
     Estimate,
     difference,
-    exponent,
-    exponents_apart,
+    exponent_difference,
+    fit_exponent,
     least_squares,
     mean_interval,
 )
@@ -30,7 +30,7 @@ def covered(trials, draw, alpha):
     for trial in range(trials):
         rng = np.random.default_rng(trial)
         samples = [draw(rng, 1.0 / value) for value in VALUES]
-        found = exponent(VALUES, samples, alpha, [trial]).estimate
+        found = fit_exponent(VALUES, samples, alpha, [trial]).estimate
         low, high = low + (found.lower > -1.0), high + (found.upper < -1.0)
     return low, high
 
@@ -78,7 +78,7 @@ def test_an_interval_is_that_of_the_normal_limit():
     samples = [
         [lognormal(np.random.default_rng(k), 1.0 / v, 3000)] for k, v in enumerate((1, 2, 4))
     ]
-    fitted = exponent((1.0, 2.0, 4.0), samples, 0.01, [0])
+    fitted = fit_exponent((1.0, 2.0, 4.0), samples, 0.01, [0])
     found = fitted.estimate
     logs = [math.log(s.mean()) for (s,) in samples]
     assert found.value == pytest.approx((logs[2] - logs[0]) / math.log(4.0))
@@ -106,7 +106,7 @@ def test_a_difference_of_pairs_misses_as_often_as_it_says():
             [s * value**0.1 * np.exp(0.05 * rng.normal(size=s.size)) for s in group]
             for value, group in zip(VALUES, theirs, strict=True)
         ]
-        found = exponents_apart(VALUES, ours, theirs, 0.1, [trial])
+        found = exponent_difference(VALUES, ours, theirs, 0.1, [trial])
         low, high = low + (found.lower > 0.1), high + (found.upper < 0.1)
         assert found.upper - found.lower < 0.04
     assert max(low, high) <= most_allowed(400, 0.05)
@@ -121,11 +121,11 @@ def measured(trials, off, size, spread, alpha, ties=1):
             [lognormal(rng, value ** (off - 1.0), size, spread) for _ in range(ties)]
             for value in VALUES
         ]
-        fitted = exponent(VALUES, samples, alpha, [trial])
+        fitted = fit_exponent(VALUES, samples, alpha, [trial])
         ratios = [max(s.mean() for s in group) for group in samples] * VALUES
         steady = np.ptp(np.log(ratios)) <= math.log(DRIFT)
-        passed += place(fitted.estimate, -1.0) == "within" and steady
-        told.append([passing(fitted, wrong=wrong) for wrong in (0.0, 0.05, 0.10)])
+        passed += classify(fitted.estimate, -1.0) == "within" and steady
+        told.append([pass_probability(fitted, offset=wrong) for wrong in (0.0, 0.05, 0.10)])
     return passed, np.mean(told, axis=0)
 
 
@@ -154,7 +154,7 @@ def test_an_exponent_wrong_by_the_margin_passes_at_most_as_often_as_the_level_sa
 
 def test_a_wide_interval_has_no_power():
     samples = [[lognormal(np.random.default_rng(k), 1.0, 20)] for k in range(5)]
-    assert passing(exponent(VALUES, samples, 0.01, [0])) == 0.0
+    assert pass_probability(fit_exponent(VALUES, samples, 0.01, [0])) == 0.0
 
 
 def test_drift_counts_in_the_power():
@@ -163,6 +163,6 @@ def test_drift_counts_in_the_power():
     values = (1.0, 90.0, 100.0, 110.0, 10000.0)
     samples = [[lognormal(rng, 1.0 / v, 400, 0.02 if k in (0, 4) else 1.2)] for k, v in
                enumerate(values)]  # fmt: skip
-    fitted = exponent(values, samples, 0.01, [0])
+    fitted = fit_exponent(values, samples, 0.01, [0])
     assert fitted.estimate.upper - fitted.estimate.lower < 0.02
-    assert passing(fitted) < 0.9
+    assert pass_probability(fitted) < 0.9

@@ -81,7 +81,7 @@ def test_a_family_of_ones_own_is_swept_certified_judged_and_drawn(families, tmp_
     assert "own_median" in page
     assert "own_classes" in page
     assert MEDIANS in page
-    assert "privopt.lab.run(experiment, profile=&#x27;quick&#x27;, seed=0" in page  # no file of it
+    assert "privopt.lab.run(experiment, profile=&#39;quick&#39;, seed=0" in page  # no file of it
     assert list((tmp_path / "own").glob("*.png"))
 
 

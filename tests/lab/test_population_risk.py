@@ -12,7 +12,7 @@ import privopt
 from privopt import lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Setting, replicate_keys, stream, verdicts
-from privopt.lab.judge.results import cell_results
+from privopt.lab.evaluation.cells import cell_results
 from privopt.problems import family
 
 DEMO = experiment(

@@ -1,13 +1,16 @@
-"""What is recorded, as a data frame and as a picture."""
+"""Recorded experiments as data frames and figures."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from privopt import lab
-from privopt.lab.draw.figures import narrow
-from privopt.lab.judge.results import cell_results
+from privopt.lab.evaluation.cells import cell_results
+from privopt.lab.evaluation.verdict import flatten_twins
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def test_the_frame_has_a_row_a_measured_run(synthetic):
@@ -61,7 +64,7 @@ def test_what_cannot_be_drawn_is_named(synthetic):
 
 
 def test_of_a_study_a_plot_goes_by_its_name():
-    recorded = lab.read(Path(__file__).parents[2] / "results" / "sparse_regimes")
+    recorded = lab.read(RESULTS / "sparse_regimes")
     for name, title in ((None, "Gaussian noise"), ("risk_laplace", "Laplace noise")):
         assert recorded.plot(name).axes[0].texts[0].get_text() == title
     assert recorded.plot("risk_laplace")._repr_png_().startswith(b"\x89PNG")
@@ -69,21 +72,38 @@ def test_of_a_study_a_plot_goes_by_its_name():
         recorded.plot("r")
 
 
-def test_the_legend_of_a_narrow_figure_is_inside_it(tmp_path, monkeypatch):
-    kept, folder = [], Path(__file__).parents[2] / "results" / "dp_gd"
-    recorded = lab.read(folder)
+@pytest.mark.parametrize(("axis", "width"), [("n", 3.25), (None, 6.75)])
+def test_a_paper_figure_has_data_theory_lines_and_slopes_only(tmp_path, axis, width):
+    recorded = lab.read(RESULTS / "dp_gd")
+    figure = recorded.plot(axis, paper=True, path=tmp_path / "figure.png")
+    assert figure.get_size_inches()[0] == width
+    assert figure.texts == []
+    assert figure._suptitle is None
+    slope = re.compile(r"DP-GD( oracle-tuned)?, slope −?\d\.\d\d")
+    for place in figure.axes:
+        assert all(slope.fullmatch(t.get_text()) for t in place.get_legend().get_texts())
+        assert len(place.collections) == 2  # error bars
+    assert (tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF")
+    data = (tmp_path / "figure.png").read_bytes()
+    assert int.from_bytes(data[16:20], "big") == int(300 * width)
 
-    def save(draw, stem, *_, **__):
-        kept.append(draw())
-        kept[-1].draw_without_rendering()
-        return [stem]
 
-    monkeypatch.setattr("privopt.lab.draw.style.save", save)
-    narrow(cell_results(recorded), "dp_gd", tmp_path, lab.verdicts(recorded))
-    (figure,) = kept
-    (legend,) = figure.legends
-    assert len(legend.get_texts()) > 8
-    box, width = legend.get_window_extent(), figure.get_size_inches()[0] * figure.dpi
-    assert min(box.x0, box.y0) > -1.0
-    assert box.x1 < width
-    assert legend.get_window_extent().y1 < figure.axes[0].xaxis.label.get_window_extent().y0
+def test_a_fitted_slope_of_a_paper_figure_is_that_of_the_verdict():
+    recorded = lab.read(RESULTS / "dp_gd")
+    (place,) = recorded.plot("dim", paper=True).axes
+    slopes = {v.untuned: v for v in flatten_twins(lab.verdicts(recorded)) if v.axis == "dim"}
+    for text in place.get_legend().get_texts():
+        verdict = slopes["oracle-tuned" in text.get_text()]
+        slope = float(text.get_text().rpartition(" ")[2])
+        assert slope == pytest.approx(verdict.estimate, abs=0.005)
+
+
+def test_a_method_has_one_colour_in_every_figure():
+    used = {}
+    for name in ("dp_gd", "first_order", "real_data", "synthetic"):
+        for place in lab.read(RESULTS / name).plot().axes:
+            for line in place.get_lines():
+                used.setdefault(line.get_label(), set()).add(line.get_color())
+    methods = "DP-GD", "DP-SGD", "NoisyAdam", "objective perturbation", "output perturbation"
+    assert all(len(used[method]) == 1 for method in methods)
+    assert len(set().union(*(used[method] for method in methods))) == 5

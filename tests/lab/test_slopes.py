@@ -7,13 +7,13 @@ import re
 import pytest
 from builders import most_allowed
 
-from privopt.lab.judge.controls import controls
-from privopt.lab.judge.equivalence import MARGIN, margin_of, place
-from privopt.lab.judge.estimates import Estimate
-from privopt.lab.judge.results import Refusal, along, worst
-from privopt.lab.judge.slopes import slope_verdict
-from privopt.lab.judge.verdict import Outcome, tally
-from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
+from privopt.lab.evaluation.cells import Refusal, cells_along, worst
+from privopt.lab.evaluation.controls import evaluate_controls
+from privopt.lab.evaluation.equivalence import MARGIN, classify, margin_of
+from privopt.lab.evaluation.estimates import Estimate
+from privopt.lab.evaluation.slopes import slope_verdict
+from privopt.lab.evaluation.verdict import Outcome, tally
+from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.make.cells import Trial
 
 OFF, BENT, SECOND = Trial.NOISE_OFF, Trial.NOISE_BENT, Trial.SECOND_KEY
@@ -57,7 +57,7 @@ def said(verdict):
     ],
 )
 def test_the_interval_must_lie_within_the_margin(lower, upper, where):
-    assert place(Estimate((lower + upper) / 2, lower, upper), -1.0) == where
+    assert classify(Estimate((lower + upper) / 2, lower, upper), -1.0) == where
 
 
 def test_the_margin_is_at_most_a_quarter_of_a_small_exponent(judged):
@@ -76,7 +76,7 @@ def test_the_right_exponent_holds_with_everything_told(judged):
     assert (verdict.target, verdict.margin, verdict.axis) == (-1.0, MARGIN, "n")
     assert verdict.power > 0.95
     assert verdict.wrong[1] <= verdict.wrong[0] < ALPHA
-    assert said(verdict) == [("noise off", "told apart"), ("noise bent", "told apart")]
+    assert said(verdict) == [("noise off", "differs"), ("noise bent", "differs")]
     assert verdict.second.outcome == "agrees"
     assert verdict.bound_slope == pytest.approx(-1.0, abs=1e-12)
     assert 1.0 < verdict.drift < 1.1
@@ -188,7 +188,7 @@ def test_a_slope_that_survives_a_control_is_inherited(judged, control):
     assert re.search(
         rf"noise {control}: -0\.0\d\d \[.*\] from the measured exponent", verdict.detail
     )
-    assert sorted(outcome for _, outcome in said(verdict)) == ["survives", "told apart"]
+    assert sorted(outcome for _, outcome in said(verdict)) == ["differs", "survives"]
 
 
 def test_a_wrong_exponent_is_not_inherited(judged):
@@ -216,10 +216,10 @@ def test_a_control_shares_the_noise_of_the_measured_runs_and_is_compared_pair_by
         dataclasses.replace(c, trial=BENT, values=c.values * (c.setting["n"] / 2000.0) ** 0.1)
         for c in one
     ]
-    (_, bent) = controls(both, "n", ALPHA)
+    (_, bent) = evaluate_controls(both, "n", ALPHA)
     assert bent.upper - bent.lower > 0.3
     assert (bent.outcome, bent.detail) == (
-        "told apart",
+        "differs",
         "+0.100 [+0.100, +0.100] from the measured exponent",
     )
 
@@ -237,10 +237,10 @@ def test_no_risk_without_noise_tells_apart(judged):
 def test_no_risk_without_noise_must_be_so_at_every_value(judged):
     shares = {"values": (500, 1000, 2000, 4000, 8000), "true": 0.0, "scale": 5e-5}
     verdict = judged(off=shares)  # flat: at n = 8000 it is 2% of what is measured
-    assert said(verdict)[0] == ("noise off", "told apart")
+    assert said(verdict)[0] == ("noise off", "differs")
     assert verdict.controls[0].value == pytest.approx(0.0, abs=0.1)
     verdict = judged(off={**shares, "scale": 0.0, "gap": lambda n: 1e-4 if n > 4000 else 0.0})
-    assert said(verdict)[0] == ("noise off", "told apart")
+    assert said(verdict)[0] == ("noise off", "differs")
 
 
 def test_a_refused_control_is_told_with_its_reason_and_the_other_decides(judged):
@@ -249,7 +249,7 @@ def test_a_refused_control_is_told_with_its_reason_and_the_other_decides(judged)
 
     off = judged(off=None, refused=[refusal(OFF), refusal(BENT, "dim")])
     assert off.outcome is Outcome.HOLDS
-    assert said(off) == [("noise off", "none"), ("noise bent", "told apart")]
+    assert said(off) == [("noise off", "none"), ("noise bent", "differs")]
     assert off.controls[0].detail == "refused: factor must be > 0"
     both = judged(off=None, bent=None, refused=[refusal(OFF), refusal(BENT)])
     assert both.outcome is Outcome.UNDECIDED
@@ -259,7 +259,7 @@ def test_a_refused_control_is_told_with_its_reason_and_the_other_decides(judged)
 def test_without_noise_there_is_nothing_to_control(judged):
     plain = judged(off=None, bent=None, private=False)
     assert plain.outcome is Outcome.HOLDS
-    assert [each.detail for each in plain.controls] == ["no noise to control"] * 2
+    assert [each.detail for each in plain.controls] == ["the method adds no noise"] * 2
     assert judged(off=None, bent=None).outcome is Outcome.UNDECIDED
 
 
@@ -329,7 +329,7 @@ def test_a_best_candidate_at_the_edge_of_the_grid_is_undecided(judged):
 
 def test_trials_are_never_mixed(cells_of):
     mixed = cells_of() + cells_of(SECOND)
-    for read in (lambda: along(mixed, "n"), lambda: worst(mixed)):
+    for read in (lambda: cells_along(mixed, "n"), lambda: worst(mixed)):
         with pytest.raises(ValueError, match="one trial, got measured, second key"):
             read()
 

@@ -32,14 +32,14 @@ from privopt.lab import (
     verdicts,
     write_report,
 )
-from privopt.lab.draw.plots import _figure
-from privopt.lab.judge.claims import outcome, presentation, rows_of
+from privopt.lab.evaluation.claims import evaluate_check, presentation, rows_of
 from privopt.lab.make.catalogue import declared
 from privopt.lab.make.store import open_results, read_provenance, write_provenance, write_recorded
 from privopt.lab.make.study import Presentation
 from privopt.lab.make.work import Note, Started
-from privopt.lab.write.captions import of_plot
-from privopt.lab.write.sections import listed
+from privopt.lab.plotting.plots import plot_figure
+from privopt.lab.report.captions import plot_caption
+from privopt.lab.report.sections import listing_table
 from privopt.privacy import Interval
 
 ROOT = Path(__file__).parents[2]
@@ -137,7 +137,7 @@ def test_a_column_refuses_a_format_that_no_value_takes(spec):
 def test_an_interval_takes_the_format_of_a_number_and_is_rounded_outwards(spec, told):
     spec = f",{spec}" if spec == ".2f" else spec
     listing = Listing("p", "l", Column("x", f"{{a:{spec}}}"))
-    table = listed(listing, [{"a_lower": -1.234, "a_upper": 2345.671}])
+    table = listing_table(listing, [{"a_lower": -1.234, "a_upper": 2345.671}])
     assert table.rows == ((told,),)
 
 
@@ -150,8 +150,8 @@ def test_a_line_is_told_from_where_it_is_known():
         {"x": 3, "whole": 7.0, "middle": math.inf, "once": None},
         {"x": 4, "whole": 8.0, "middle": 4.0, "once": None},
     ]
-    _, alt = of_plot(plot, Presentation(plots=(plot,)), (), {"squares": rows})
-    assert alt == "P: y, x 1 to 4: whole 5 to 8, middle 2 to 4, once 3, none nowhere"
+    _, alt = plot_caption(plot, Presentation(plots=(plot,)), (), {"squares": rows})
+    assert alt == "P: y, x 1 to 4: whole 5 to 8, middle 2 to 4, once 3, none unknown"
 
 
 test_a_bad_declaration_is_refused = refused(
@@ -329,7 +329,7 @@ AMONG, EDGE = {"a": 2.5, "b_lower": 2.0, "b_upper": 3.0}, {"a": 2.0, "b_lower": 
     ],
 )
 def test_a_check_takes_the_less_favourable_end(check, row, expected):
-    assert outcome(check, row) == expected
+    assert evaluate_check(check, row) == expected
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_an_estimate_is_drawn_in_the_middle_of_its_band():
     certified = Line("err", "an interval")
     for line, expected in ((estimate, [2.0, 3.0, 4.0]), (certified, [3.0, 4.0, 5.0])):
         panel = replace(PANEL, part="p", lines=(line,))
-        (place, *_) = _figure(Plot("f", "f", panel), {"p": rows}).axes
+        (place, *_) = plot_figure(Plot("f", "f", panel), {"p": rows}).axes
         (curve,), (band,) = place.get_lines(), place.collections
         assert curve.get_ydata().tolist() == expected
         (path,) = band.get_paths()
@@ -402,7 +402,7 @@ def test_ticks_of_narrow_panels_leave_room_for_each_other():
     panel = replace(PANEL, part="p", x="x", lines=(Line("y", "y"),), log="x")
     shown = {}
     for panels in (1, 3):
-        (place, *_) = _figure(Plot("f", "f", *(panel,) * panels), {"p": rows}).axes
+        (place, *_) = plot_figure(Plot("f", "f", *(panel,) * panels), {"p": rows}).axes
         low, high = place.get_xlim()
         shown[panels] = [tick for tick in place.get_xticks() if low <= tick <= high]
     assert shown == {1: [100, 200, 500, 1000, 2000, 5000, 10_000], 3: [100, 1000, 10_000]}
@@ -419,7 +419,7 @@ def test_the_report_is_made_from_the_table_alone_and_the_same_to_the_byte(
     write_report(copy)
     made = {path: data for path, data in before.items() if "cells" not in path.parts}
     assert contents(copy) == made
-    assert {path.name for path in made} >= {"curve.svg", "curve.png", "named.svg", "README.md"}
+    assert {path.name for path in made} >= {"curve.png", "named.png", "README.md", "verdicts.csv"}
 
 
 def test_claims_and_listings_are_told(results, parsed):
@@ -435,8 +435,8 @@ def test_claims_and_listings_are_told(results, parsed):
     assert "| one | +1.0 |" in readme
     assert "| &lt;two> | – |" in readme
     assert "&lt;two&gt;" in page
-    assert "privopt.lab.run(experiment, profile=&#x27;quick&#x27;" in page
-    assert page.count('<img src="demo/') == 2
+    assert "privopt.lab.run(experiment, profile=&#39;quick&#39;" in page
+    assert page.count("<img ") == 2
     assert "method | family" not in readme  # no verdict on a theorem, no table of them
 
 

@@ -274,7 +274,7 @@ def test_a_refused_plan_is_a_row_with_its_reason_and_stops_nothing(tmp_path, eve
     assert judged["output_perturbation"].detail.startswith("every plan is refused: choice must be")
     page = lab.write_report(tmp_path).read_text(encoding="utf-8")
     assert "Refused plans" in page
-    assert "got &#x27;steps&#x27;" in page
+    assert "got &#39;steps&#39;" in page
 
 
 def test_where_every_plan_is_refused_the_tables_say_so(tmp_path, events_of, demo):

@@ -12,7 +12,7 @@ from builders import experiment
 from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Grid, Setting, Trial, cells, read, replicate_keys, stream
-from privopt.lab.judge.results import cell_results
+from privopt.lab.evaluation.cells import cell_results
 from privopt.lab.make import measure
 from privopt.lab.make.cells import BEND
 from privopt.lab.make.experiment import block_of, group_of

@@ -8,9 +8,9 @@ import pytest
 from builders import most_allowed
 
 from privopt.lab import ResultsError, verdicts
-from privopt.lab.judge.results import along, cell_results, worst
-from privopt.lab.judge.verdict import Outcome, tally
-from privopt.lab.judge.verdicts import ALPHA, theorem_verdicts
+from privopt.lab.evaluation.cells import cell_results, cells_along, worst
+from privopt.lab.evaluation.verdict import Outcome, tally
+from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.make.cells import Trial
 from privopt.lab.make.store import write_recorded
 
@@ -39,8 +39,8 @@ def test_a_true_theorem_holds_on_every_axis_and_tells_what_could_have_made_it_fa
     assert found[0].estimate == pytest.approx(0.5, abs=0.1)
     for verdict in found[1:]:
         assert [(each.name, each.outcome) for each in verdict.controls] == [
-            ("noise off", "told apart"),
-            ("noise bent", "told apart"),
+            ("noise off", "differs"),
+            ("noise bent", "differs"),
         ]
         assert verdict.controls[1].value == pytest.approx(verdict.target + 0.1, abs=0.03)
         assert verdict.second.outcome == "agrees"
@@ -96,17 +96,17 @@ def test_a_bound_above_what_the_public_centre_has_is_vacuous(synthetic, replaced
     """It could not fail: any risk up to the centre's would pass. In every cell; else it is told."""
     table = synthetic(axes=N_ONLY, bound=2.0)  # 0.005 to 0.08
     verdict = bound(table)
-    assert (verdict.outcome, verdict.below) == (Outcome.HOLDS, "in 15 of 15 cells")
+    assert (verdict.outcome, verdict.below_centre) == (Outcome.HOLDS, "in 15 of 15 cells")
     some = bound(replaced(table, "start_value", lambda row: 0.03))
-    assert (some.outcome, some.below) == (Outcome.HOLDS, "in 9 of 15 cells")
+    assert (some.outcome, some.below_centre) == (Outcome.HOLDS, "in 9 of 15 cells")
     none = replaced(table, "start_value", lambda row: 0.004)
-    assert (bound(none).outcome, bound(none).below) == (Outcome.VACUOUS, "in 0 of 15 cells")
+    assert (bound(none).outcome, bound(none).below_centre) == (Outcome.VACUOUS, "in 0 of 15 cells")
     assert tally([bound(none)]) == "0 of 1 bounds could have failed: vacuous."
     above = replaced(none, "value", lambda row: 10.0 * row["value"])
     assert bound(above).outcome is Outcome.REFUTED  # by whatever bound
     # Where the centre is the minimiser it says nothing.
     zero = bound(replaced(table, "start_value", lambda row: 0.0))
-    assert (zero.outcome, zero.below) == (Outcome.HOLDS, "")
+    assert (zero.outcome, zero.below_centre) == (Outcome.HOLDS, "")
 
 
 def test_a_bound_that_is_the_exact_mean_is_attained(synthetic, replaced):
@@ -230,7 +230,7 @@ def test_cells_are_read_whole(synthetic):
     base = [c for c in cells if c.setting == {"n": 2000, "dim": 16, "epsilon": 1.0, "steps": 100}]
     assert [c.axes for c in base] == [{"n", "dim", "epsilon"}] * 3
     assert worst(base).strength == 2.0
-    assert list(along(cells, "dim")) == [4, 8, 16, 32, 64]
+    assert list(cells_along(cells, "dim")) == [4, 8, 16, 32, 64]
     assert all(c.values.shape == (40,) for c in cells)
 
 

@@ -5,9 +5,9 @@ from dataclasses import fields
 import numpy as np
 from museum.exhibits import exhibit
 
-from privopt.lab.judge.controls import controls
-from privopt.lab.judge.results import CellResult
-from privopt.lab.judge.sweeps import sweep
+from privopt.lab.evaluation.cells import CellResult
+from privopt.lab.evaluation.controls import evaluate_controls
+from privopt.lab.evaluation.sweeps import make_sweep
 from privopt.lab.make.cache_key import user_code
 from privopt.lab.make.cells import Trial
 
@@ -57,12 +57,12 @@ def cells(trial, power, seed):
 
 
 def beside_its_control(found):
-    (off,) = (each for each in controls(found, "n", 0.01) if each.name == "noise off")
-    return off.outcome == "told apart" and alone(found)
+    (off,) = (each for each in evaluate_controls(found, "n", 0.01) if each.name == "noise off")
+    return off.outcome == "differs" and alone(found)
 
 
 def alone(found):
-    return abs(sweep(found, "n").fit(0.01).estimate.value + 1.0) < 0.05
+    return abs(make_sweep(found, "n").fit(0.01).estimate.value + 1.0) < 0.05
 
 
 @exhibit(beside_its_control, alone)

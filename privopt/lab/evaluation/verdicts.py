@@ -1,0 +1,204 @@
+"""Verdicts of an experiment, and a data frame of the verdicts of a results folder.
+
+*bound*, one-sided, on every problem: the mean excess risk of each cell against ``rate.upper``.
+*slope*, on the hard family for which the rate is tight: the exponent along each swept axis, see
+:mod:`privopt.lab.evaluation.slopes`. *law*, if the exact expectation is known: the mean against it.
+
+In one experiment each kind of check is wrong with probability at most ``ALPHA`` in total, because
+its intervals are simultaneous (Bonferroni): a true bound is refuted, a true law is refuted, or an
+exponent that is wrong by the margin or more holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from privopt.lab.evaluation.cells import (
+    CellResult,
+    Refusal,
+    cell_results,
+    cells_of_trial,
+    grouped,
+    refusals,
+    swept_axes,
+)
+from privopt.lab.evaluation.claims import claim_verdicts
+from privopt.lab.evaluation.means import bound_verdict, law_verdict
+from privopt.lab.evaluation.slopes import slope_verdict
+from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins
+from privopt.lab.make.cells import Trial
+from privopt.lab.make.experiment import CHECKS, Unanswered, unanswered
+from privopt.lab.make.store import (
+    Recorded,
+    ResultsError,
+    existing_results,
+    read,
+    recorded_names,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+ALPHA = 0.01
+"""Probability of a wrong verdict, per experiment and kind of check."""
+
+_Pair = tuple[str, str, str]
+
+
+def verdicts(recorded: Recorded | Path | str) -> list[Verdict]:
+    """Return every verdict on an experiment: on theorems of a sweep, or on claims of a study.
+
+    Parameters
+    ----------
+    recorded : Recorded or path
+        The tables of the experiment, or their folder, for example ``results/dp_gd``.
+    """
+    if not isinstance(recorded, Recorded):
+        recorded = read(recorded)
+    if recorded.is_study:
+        return claim_verdicts(recorded)
+    cells, checks = cell_results(recorded, tuple(Trial)), recorded.about["checks"]
+    unanswerable = unanswered(checks, recorded.cells.to_pylist())
+    return theorem_verdicts(cells, checks, refusals(recorded), unanswerable)
+
+
+def all_verdicts(results: Path | str) -> dict[str, list[Verdict]]:
+    """Compute the verdicts of every experiment of a results folder from the recorded runs."""
+    results = existing_results(Path(results))
+    if not (names := recorded_names(results)):
+        raise ResultsError(f"{results} holds no table yet: run an experiment first")
+    return {name: verdicts(results / name) for name in names}
+
+
+def verdict_frame(verdicts: Iterable[Verdict]) -> pandas.DataFrame:
+    """Return a data frame with one row per verdict, the content of ``verdicts.csv``.
+
+    A slope of an oracle-tuned method is followed by a row for its twin at the hyperparameters of
+    the theory, with ``is_twin`` True.
+    """
+    import pandas as pd
+
+    rows = [
+        _csv_row(v, is_twin=v is each.at_theory) for each in verdicts for v in flatten_twins([each])
+    ]
+    return pd.DataFrame(rows)
+
+
+def write_verdicts(results: Path, verdicts: Iterable[Verdict]) -> Path:
+    """Write ``verdicts.csv`` of a results folder, a row per verdict, and return its path."""
+    path = results / "verdicts.csv"
+    text = verdict_frame(verdicts).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    write_file(path, text.encode())
+    return path
+
+
+def _csv_row(verdict: Verdict, *, is_twin: bool) -> dict[str, object]:
+    nested = ("controls", "second", "at_theory", "wrong")
+    row: dict[str, object] = {"kind": str(verdict.kind)}
+    row |= {
+        field.name: getattr(verdict, field.name)
+        for field in fields(verdict)
+        if field.name not in nested
+    }
+    controls = (*verdict.controls, *([verdict.second] if verdict.second else []))
+    for control in controls:
+        row[control.name], row[f"{control.name} exponent"] = str(control.outcome), control.value
+    return row | {"outcome": str(verdict.outcome), "is_twin": is_twin}
+
+
+def theorem_verdicts(
+    every: Sequence[CellResult],
+    checks: Sequence[str] = CHECKS,
+    refused: Sequence[Refusal] = (),
+    unanswered: Sequence[Unanswered] = (),
+) -> list[Verdict]:
+    """Return every verdict on a theorem that the cells of experiments support.
+
+    Each (method, family) with a bound has a verdict on it, and one on the law if that is known. On
+    the family for which its rate is tight it also has a verdict on the slope along each swept axis
+    with an exponent. An oracle-tuned method has slopes only; the slope of its twin at the
+    hyperparameters of the theory is part of the same verdict. Only the ``checks`` that the
+    experiment declares are evaluated. A check that cannot be evaluated is undecided, with the
+    reason.
+    """
+    result = []
+    for cells in grouped(every, lambda cell: cell.experiment).values():
+        result += _experiment_verdicts(cells, checks, refused)
+    evaluated = {(*_pair(verdict), verdict.check) for verdict in result}
+    return result + [
+        Verdict(outcome=Outcome.UNDECIDED, **each._asdict())
+        for each in unanswered
+        if each[:4] not in evaluated
+    ]
+
+
+def _experiment_verdicts(
+    cells: Sequence[CellResult], checks: Sequence[str], refused: Sequence[Refusal]
+) -> list[Verdict]:
+    pairs = grouped(cells, _pair)
+    measured = [c for c in cells_of_trial(cells, Trial.MEASURED) if not c.untuned]
+    bounded = grouped((cell for cell in measured if cell.has_bound), _pair)
+    lawful = grouped((cell for cell in measured if cell.law is not None), _pair)
+    slope_axes = {pair: _slope_axes(members) for pair, members in pairs.items()}
+    slopes = sum(map(len, slope_axes.values()))
+    result = []
+    for pair, members in pairs.items():
+        if "bound" in checks and pair in bounded:
+            result.append(bound_verdict(bounded[pair], ALPHA / len(measured)))
+        if "law" in checks and pair in lawful:
+            result.append(law_verdict(lawful[pair], ALPHA / len(lawful)))
+        if "slope" in checks:
+            missing = [each for each in refused if _pair(each) == pair]
+            result += [slope_verdict(members, a, ALPHA / slopes, missing) for a in slope_axes[pair]]
+    return _with_twins(result, _find_twins(pairs.values()))
+
+
+def _pair(item: CellResult | Refusal | Verdict) -> _Pair:
+    return item.experiment, item.method, item.family
+
+
+def _slope_axes(pair: Sequence[CellResult]) -> list[str]:
+    measured = cells_of_trial(pair, Trial.MEASURED)
+    if not measured or measured[0].family != measured[0].tight_on:
+        return []
+    return [axis for axis in swept_axes(measured) if axis in measured[0].exponents]
+
+
+def _find_twins(pairs: Iterable[Sequence[CellResult]]) -> dict[_Pair, _Pair]:
+    """Map oracle-tuned methods to their twins: the same algorithm with the most equal choices."""
+    first = [pair[0] for pair in pairs]
+    result = {}
+    for tuned in (cell for cell in first if cell.untuned):
+        twins = [
+            cell
+            for cell in first
+            if not cell.untuned and (cell.algorithm, cell.family) == (tuned.algorithm, tuned.family)
+        ]
+        if twins:
+            result[_pair(tuned)] = _pair(min(twins, key=lambda twin: _distance(twin, tuned)))
+    return result
+
+
+def _distance(twin: CellResult, tuned: CellResult) -> int:
+    """Count the choices that differ, without the searched ones."""
+    searched = (tuned.searched or {}).get("chosen", ())
+    ours, theirs = (
+        {item for item in cell.choices.items() if item[0] not in searched} for cell in (twin, tuned)
+    )
+    return len(ours ^ theirs)
+
+
+def _with_twins(result: Sequence[Verdict], twins: Mapping[_Pair, _Pair]) -> list[Verdict]:
+    """Move the slopes of twins into the verdicts of the oracle-tuned methods."""
+    slopes = {(_pair(verdict), verdict.axis): verdict for verdict in result if verdict.axis}
+    inner = {(pair, axis): (twins[pair], axis) for pair, axis in slopes if pair in twins}
+    return [
+        replace(verdict, at_theory=slopes.get(inner[key])) if key in inner else verdict
+        for verdict in result
+        for key in [(_pair(verdict), verdict.axis)]
+        if key in inner or key not in inner.values()
+    ]

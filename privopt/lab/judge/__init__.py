@@ -1,3 +1,0 @@
-"""Recorded results judged: theorems by their cells, claims by their rows."""
-
-__all__ = ()  # privopt.lab hands out
