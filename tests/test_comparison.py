@@ -14,7 +14,7 @@ import privopt
 from privopt import lab, problems
 from privopt.cli.commands import app
 from privopt.comparison import cost_of
-from privopt.comparison.comparing import _methods
+from privopt.comparison.experiment import _methods
 from privopt.comparison.result import _winner, brief
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")

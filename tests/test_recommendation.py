@@ -27,7 +27,7 @@ from privopt.comparison import (
 )
 from privopt.comparison.losses import provided
 from privopt.comparison.plans import SLOW
-from privopt.comparison.recommendation import smallest
+from privopt.comparison.ranking import smallest
 from privopt.problems import GeneralisedLinear
 from privopt.tuning import is_tuned
 

@@ -1,9 +1,9 @@
 """Comparison of algorithms: measured on a problem, or ranked by their bounds before any run."""
 
-from privopt.comparison.comparing import MAX_SECONDS, compare
+from privopt.comparison.experiment import MAX_SECONDS, compare
 from privopt.comparison.losses import LOSSES, problem_class_of
 from privopt.comparison.plans import Cost, cost_of, plans, without_privacy
-from privopt.comparison.recommendation import Reach, alternatives, reach, recommend, representative
+from privopt.comparison.ranking import Reach, alternatives, reach, recommend, representative
 from privopt.comparison.recorded import nearest_setting, read_measured, write_measured
 from privopt.comparison.result import Comparison, Winner
 
