@@ -21,7 +21,6 @@ __all__ = [
     "Interval",
     "Plan",
     "ProblemClass",
-    "Recommendation",
     "Relation",
     "Run",
     "RunState",
@@ -58,7 +57,6 @@ __all__ = [
     "projection_mechanism",
     "random",
     "recommend",
-    "recommendation",
     "release",
     "run",
     "run_many",
@@ -88,7 +86,6 @@ if TYPE_CHECKING:
         privacy,
         problems,
         random,
-        recommendation,
         release,
         spec,
         statistics,
@@ -112,7 +109,7 @@ if TYPE_CHECKING:
     from privopt.algorithms.phased_sgd import phased_sgd
     from privopt.algorithms.projection_mechanism import projection_mechanism
     from privopt.algorithms.sufficient_statistics import sufficient_statistics
-    from privopt.comparison import Comparison, compare
+    from privopt.comparison import Comparison, compare, recommend
     from privopt.core import (
         Algorithm,
         Execution,
@@ -126,7 +123,6 @@ if TYPE_CHECKING:
     )
     from privopt.privacy import Guarantee, Interval
     from privopt.reading import run_stream
-    from privopt.recommendation import Recommendation, recommend
     from privopt.spec import Budget, ProblemClass, Relation
     from privopt.tuning import tuned
 
@@ -137,10 +133,9 @@ else:
         **dict.fromkeys(("Guarantee", "Interval"), "privacy"),
         **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "RunState", "Stepper"), "core"),
         **dict.fromkeys(("run", "run_many", "stepper"), "core"),
-        **dict.fromkeys(("Comparison", "compare"), "comparison"),
+        **dict.fromkeys(("Comparison", "compare", "recommend"), "comparison"),
         "run_stream": "reading",
         "tuned": "tuning",
-        **dict.fromkeys(("Recommendation", "recommend"), "recommendation"),
         **dict.fromkeys(("ALGORITHMS", "Batching", "Descent"), "algorithms"),
     }
 

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from privopt import lab
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS
-from privopt.cli import console, device, steps
+from privopt.cli import accounting, console, device
 from privopt.cli.commands import app
 from privopt.privacy import Fourier, Interval, Sampler
 from privopt.problems.datasets import VARIABLE
@@ -189,7 +189,7 @@ def test_no_steps_and_no_record_in_a_batch_cost_nothing():
 
 
 def test_samplers_are_those_of_the_theorems():
-    assert {each.value for each in steps.Sampler} == {each.value for each in Sampler}
+    assert {each.value for each in accounting.Sampler} == {each.value for each in Sampler}
 
 
 def test_batches_of_fixed_size_are_amplified_where_a_record_is_replaced():
@@ -235,7 +235,7 @@ def test_shuffled_batches_are_not_amplified(relation, square):
     [("100", "1/10", 10), ("101", "1/10", 11), ("7", "1", 7), ("7", "0.6", 7), ("9", "0.3", 3)],
 )
 def test_epochs_of_disjoint_batches(count, rate, epochs):
-    each = steps.read_steps(count, rate, steps.Sampler.SHUFFLED)
+    each = accounting.Steps.parse(count, rate, accounting.Sampler.SHUFFLED)
     event, reason = each.event(1.0, Relation.ZERO_OUT)
     assert event == SelfComposedDpEvent(GaussianDpEvent(1.0), epochs)
     assert f"{epochs} epoch" in reason
@@ -514,7 +514,7 @@ def test_a_quick_run_never_replaces_a_full_table(folder, judged):
     assert "more: 10/10 cells" in printed  # the run goes on
     assert (folder / "results" / "demo" / "runs.parquet").read_bytes() == before
     named = privopt("run", "demo", "--results", "results", code=2)
-    assert "experiments must not lose what is recorded, got demo" in named
+    assert "experiments must not lose recorded tables, got demo" in named
 
 
 def test_profile_seed_and_results_are_used(folder, judged):

@@ -1,7 +1,7 @@
-"""Comparisons: they are the lab's runs, read as a table, a frame, a picture and winners."""
+"""Comparisons: runs of the lab as tables, winners, fitted exponents and figures."""
 
-import re
-from dataclasses import dataclass, replace
+import math
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import privopt
 from privopt import lab, problems
 from privopt.cli.commands import app
-from privopt.comparison.request import methods_of
-from privopt.comparison.winners import winners_of
-from privopt.lab.make.resume import Note, Started
+from privopt.comparison import cost_of
+from privopt.comparison.experiment import _methods
+from privopt.comparison.result import _winner, brief
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 QUICK = ["output_perturbation", "phased_sgd"]
@@ -23,12 +23,12 @@ KEY = jax.random.key(3)
 
 
 def silent(event):
-    """No progress is told."""
+    """Print nothing."""
 
 
-def compared(problem="logistic", algorithms=QUICK, **told):
-    given = {"budget": BUDGET, "n": 60, "dim": 3, "replicates": 6, "data_sets": 2, "key": KEY}
-    return privopt.compare(problem, algorithms, **{**given, "progress": silent, **told})
+def compared(problem="logistic", algorithms=QUICK, **options):
+    defaults = {"budget": BUDGET, "n": 60, "dim": 3, "replicates": 6, "data_sets": 2, "key": KEY}
+    return privopt.compare(problem, algorithms, **{**defaults, "progress": silent, **options})
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +46,12 @@ def own_problem(**facts):
     return problems.logistic(features, labels, problem_class=replace(told, **facts))
 
 
-# --- what is measured -----------------------------------------------------------------------------
+# --- measurements ---------------------------------------------------------------------------------
 
 
 def test_a_cell_is_the_plan_run_by_hand_to_the_digits_that_are_kept():
-    point = compared(algorithms=["phased_sgd"]).points[0]
-    for number, runs in enumerate(point.runs):
+    comparison = compared(algorithms=["phased_sgd"])
+    for number, runs in enumerate(comparison.runs[None, "phased_sgd"]):
         problem = problems.synthetic("logistic").build(
             n=60, dim=3, noise_ratio=0.0, strength=float(number)
         )
@@ -64,140 +64,185 @@ def test_a_cell_is_the_plan_run_by_hand_to_the_digits_that_are_kept():
 
 
 def test_spread_has_two_parts_and_the_interval_is_over_data_sets(found):
-    point = found.points[0]
-    means = point.runs.mean(axis=1)
+    point = found.points.iloc[0]
+    runs = found.runs[point["value"], point["method"]]
+    means = runs.mean(axis=1)
     half = 12.706 * means.std(ddof=1) / np.sqrt(2.0)  # Student's, one degree of freedom
-    assert point.runs.shape == (2, 3)
-    assert point.interval.upper - point.mean == pytest.approx(half, rel=1e-4)
-    keys = point.runs.var(axis=1, ddof=1).mean()
+    assert runs.shape == (2, 3)
+    assert point["upper"] - point["mean"] == pytest.approx(half, rel=1e-4)
+    keys = runs.var(axis=1, ddof=1).mean()
     data = max(means.var(ddof=1) - keys / 3.0, 0.0)
-    assert point.spread == pytest.approx((keys**0.5, data**0.5))
+    assert (point["sd_keys"], point["sd_data"]) == pytest.approx((keys**0.5, data**0.5))
 
 
-def test_a_problem_of_ones_own_takes_part():
-    found = compared(own_problem(), n=40, dim=None, data_sets=None)
-    assert {point.runs.shape for point in found.points} == {(1, 6)}
-    assert found.points[0].cells[0].setting["n"] == 40
+def test_a_problem_with_fixed_data_is_compared():
+    comparison = compared(own_problem(), n=40, dim=None, data_sets=None)
+    assert {runs.shape for runs in comparison.runs.values()} == {(1, 6)}
+    assert set(comparison.cells["n"]) == {40}
 
 
-def test_longer_plans_are_held_and_named():
-    events = []
-    told = {"algorithms": ["dp_gd"], "max_steps": 7, "progress": events.append}
-    found = compared(**told)
-    assert found.points[0].steps == 7
-    assert "Held to 7 steps where theory asks for more: dp_gd" in found.notes
+def test_public_randomness_is_shared_by_groups_of_runs():
+    """Differences to a method without groups are taken group by group."""
+    comparison = compared(
+        "sparse_mean", ["l1_recovery", "projection_mechanism"], n=200, dim=8, sparsity=2,
+        replicates=32, data_sets=1,
+    )  # fmt: skip
+    assert comparison.runs[None, "l1_recovery"].shape == (1, 16)
+    assert comparison.runs[None, "projection_mechanism"].shape == (1, 32)
+    (won,) = comparison.winners()
+    assert math.isfinite(won.margin.lower)
+
+
+def test_longer_plans_are_capped_and_named():
+    comparison = compared(algorithms=["dp_gd"], max_steps=7)
+    (point,) = comparison.points.itertuples()
+    assert point.steps == 7
+    assert "Planned for fewer steps than the default: dp_gd (7)" in comparison.notes
     facts = problems.synthetic("logistic").build(n=60, dim=3, noise_ratio=0.0, strength=0.0)
-    bound = privopt.dp_gd(facts.problem_class, BUDGET, steps=7).rate.upper
-    assert found.points[0].bound == bound
-    texts = [event.text for event in events if isinstance(event, Note)]
-    assert any(re.match(r"about \d+ s of work", text) for text in texts)
-    assert any("dp_gd: held to max_steps = 7" in text for text in texts)
+    plan = privopt.dp_gd(facts.problem_class, BUDGET, steps=7)
+    assert point.bound == plan.rate.upper
+    seconds = cost_of(plan).seconds  # of seven steps
+    by_cost = compared(algorithms=["dp_gd"], max_seconds=1.001 * seconds)
+    assert by_cost.points.equals(comparison.points.assign(seconds=by_cost.points["seconds"]))
+    assert compared(algorithms=["dp_gd"], max_seconds=None).limits == {}
 
 
-def test_the_best_of_a_grid_is_labelled_and_wins_nothing():
-    found = compared(algorithms=["output_perturbation", "phased_sgd"], tune="oracle", replicates=4)
-    tuned = [point.method for point in found.points if point.tuned]
+def test_the_best_of_a_grid_is_labelled_and_never_wins():
+    comparison = compared(algorithms=QUICK, tune="oracle", replicates=4)
+    tuned = comparison.points.query("tuned")["method"]
     assert sorted(tuned) == ["output_perturbation_best", "phased_sgd_best"]
-    assert "output_perturbation_best (oracle-tuned)" in found.table()
-    assert "oracle-tuned" in found.setting
-    (won,) = found.winners()
+    assert "output_perturbation_best (oracle-tuned)" in comparison.table(wide=True)
+    assert "oracle-tuned" in comparison.setting
+    (won,) = comparison.winners()
     assert {won.least, *won.ties} <= set(QUICK)
 
 
-def test_what_is_tuned_privately_pays_and_may_win():
+def test_a_privately_tuned_method_pays_and_may_win():
     names = ["output_perturbation", "exponential_mechanism"]
-    found = compared(algorithms=names, tune="private", replicates=4)
-    told = {point.method: point for point in found.points}
-    assert sorted(told) == [*sorted(names), "output_perturbation_tuned"]
-    assert not told["output_perturbation_tuned"].tuned  # which would keep it from winning
-    assert told["output_perturbation_tuned"].bound > told["output_perturbation"].bound
-    assert "tuned privately" in found.setting
-    labels = [method.label for method in methods_of(None, None, None)]
+    comparison = compared(algorithms=names, tune="private", replicates=4)
+    points = comparison.points.set_index("method")
+    assert sorted(points.index) == [*sorted(names), "output_perturbation_tuned"]
+    assert not points.loc["output_perturbation_tuned", "tuned"]  # which would exclude it
+    bounds = points["bound"]
+    assert bounds["output_perturbation_tuned"] > bounds["output_perturbation"]
+    assert "tuned privately" in comparison.setting
+    labels = [method.label for method in _methods(None)]
     assert "dp_gd" in labels
-    assert "output_perturbation_tuned" not in labels  # not asked for again
+    assert "output_perturbation_tuned" not in labels  # it is only registered
 
 
 def test_steps_may_be_the_axis():
-    found = compared(algorithms=["dp_gd", "phased_sgd"], axis="steps", values=(2, 4))
-    assert [(point.value, point.steps) for point in found.points] == [(2, 2), (4, 4)]
-    assert "steps" in found.refused["phased_sgd"]
+    comparison = compared(algorithms=["dp_gd", "phased_sgd"], axis="steps", values=(2, 4))
+    assert comparison.points[["value", "steps"]].values.tolist() == [[2, 2], [4, 4]]
+    assert "steps" in comparison.refused["phased_sgd"]
 
 
 def test_budgets_that_differ_in_epsilon_are_the_axis():
-    found = compared(budget=[replace(BUDGET, epsilon=e) for e in (0.5, 2.0)])
-    assert found.axis == "epsilon"
-    assert sorted({point.value for point in found.points}) == [0.5, 2.0]
+    comparison = compared(budget=[replace(BUDGET, epsilon=e) for e in (0.5, 2.0)])
+    assert comparison.axis == "epsilon"
+    assert comparison.values == [0.5, 2.0]
 
 
-def test_it_goes_on_where_it_was(tmp_path):
+def test_an_interrupted_comparison_continues(tmp_path):
     events = []
-    told = {"results": tmp_path, "progress": events.append}
-    first, second = compared(**told), compared(**told)
-    started = [event for event in events if isinstance(event, Started)]
-    assert [(event.reused, len(event.missing)) for event in started] == [(0, 4), (4, 0)]
+    options = {"results": tmp_path, "progress": events.append}
+    first, second = compared(**options), compared(**options)
+    started = [event for event in events if type(event).__name__ == "Started"]
+    assert [(event.reused, event.total) for event in started] == [(0, 4), (4, 4)]
     assert first.recorded.runs.equals(second.recorded.runs)
-    assert compared(key=jax.random.key(4)).points[0].mean != first.points[0].mean
+    other = compared(key=jax.random.key(4))
+    assert other.points["mean"][0] != first.points["mean"][0]
 
 
-# --- how it is told -------------------------------------------------------------------------------
+# --- winners, tables and figures ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What winners look at."""
-
-    method: str
-    runs: np.ndarray
-    value: float = 1.0
-    tuned: bool = False
-
-    @property
-    def mean(self):
-        return float(self.runs.mean())
-
-
-def test_a_winner_is_told_from_all_others_and_a_tie_is_not():
+def test_a_winner_differs_from_all_others_and_a_tie_does_not():
     rng = np.random.default_rng(0)
     shared = rng.normal(size=(10, 1))  # of the data: cancels in differences
     noise = [0.1 * rng.normal(size=(10, 8)) for _ in range(3)]
-    clear = [
-        Measured(name, shared + level + each)
+    clear = {
+        (1.0, name): shared + level + each
         for name, level, each in zip("abc", (1.0, 1.5, 2.0), noise, strict=True)
-    ]
-    (won,) = winners_of(clear)
+    }
+    won = _winner(1.0, "abc", clear)
     assert (won.winner, won.least, won.ties) == ("a", "a", ())
     assert won.margin.lower < 0.5 < won.margin.upper  # a margin of 0.5; misses with 5 %, seed fixed
     assert won.margin.upper - won.margin.lower < 0.2
-    close = [clear[0], Measured("b", shared + 1.0 + noise[1]), clear[2]]
-    (tie,) = winners_of(close)
+    tie = _winner(1.0, "abc", {**clear, (1.0, "b"): shared + 1.0 + noise[1]})
     assert (tie.winner, {tie.least, *tie.ties}) == ("tie", {"a", "b"})
-    best = Measured("d", shared + noise[1], tuned=True)
-    assert winners_of([best, *clear]) == winners_of(clear)
 
 
-def test_the_frame_has_a_row_a_run(found):
+def test_oracle_tuned_methods_are_no_winners(found):
+    points = found.points.assign(tuned=found.points["method"] == "output_perturbation")
+    assert replace(found, points=points).winners() == ()
+
+
+def test_fitted_exponents_are_slopes_of_logarithms(found):
+    """The exponents of three means that lie on a line; the theorem's where a bound is known."""
+    values = np.array([0.5, 1.0, 2.0])
+    runs = {
+        (value, method): np.full((2, 3), 0.1 * value**slope)
+        for value in values
+        for method, slope in (("output_perturbation", -0.5), ("phased_sgd", -2.0))
+    }
+    frame = replace(found, runs=runs).exponents().set_index("method")
+    expected = {"output_perturbation": -0.5, "phased_sgd": -2.0}
+    assert frame["fitted"].to_dict() == pytest.approx(expected)
+    assert frame.loc["output_perturbation", "theorem"] == pytest.approx(-0.5, abs=0.05)
+    assert math.isnan(frame.loc["phased_sgd", "theorem"])  # a bound on the population risk
+
+
+def test_the_frame_has_a_row_per_run(found):
     frame = found.frame()
     assert isinstance(frame, pandas.DataFrame)
     assert len(frame) == 2 * 3 * 6
     wanted = {"method", "epsilon", "data_set", "replicate", "value", "upper", "zero"}
     assert wanted <= set(frame.columns)
     means = frame.groupby(["epsilon", "method"])["value"].mean()
-    for point in found.points:
+    for point in found.points.itertuples():
         assert means[point.value, point.method] == pytest.approx(point.mean, rel=1e-12)
 
 
-def test_the_table_tells_bounds_of_other_quantities_and_refusals(found):
+def test_the_table_is_a_matrix_of_means_in_80_columns(found):
     text = found.table()
-    assert "Excess risk, synthetic logistic: n = 60, d = 3, δ = 1e-06, replace-one" in text
-    assert "6 runs on 2 data sets, numbers set by theory" in text
+    assert max(map(len, text.splitlines())) <= 80
+    lines = text.splitlines()
+    assert lines[0].startswith("Excess risk, synthetic logistic: n = 60, d = 3, δ = 1e-06, repl")
+    (row,) = (line for line in lines if line.startswith("output_perturbation"))
+    for entry, value in zip(row.split()[1:], (0.5, 1.0, 2.0), strict=True):
+        at = found.points[found.points["value"] == value].set_index("method")
+        point = at.loc["output_perturbation"]
+        assert entry.lstrip("*").split("±") == [
+            brief(point["mean"]),
+            brief(point["upper"] - point["mean"], 1),
+        ]
+        assert entry.startswith("*") == (at["mean"].idxmin() == "output_perturbation")
+    assert text.count("*") == 3
+    assert found.table(bold=str.upper).count("*") == 0
+    assert "1 method does not apply (--why)" in text
+    assert "Refused" not in text
+    assert "Refused: l1_recovery (sparsity must be declared" in found.table(why=True)
+    assert found.conclusion.endswith("(95 %, paired runs).")
+    assert "Fitted exponents of ε (theorem): " in text
+
+
+def test_the_wide_table_has_all_numbers_bounds_of_other_quantities_and_refusals(found):
+    text = found.table(wide=True)
+    assert "6 runs on 2 data sets, hyperparameters of theory" in text
     assert "Refused: l1_recovery (sparsity must be declared" in text
-    assert "Bound of the population risk, not of the empirical risk" in text
+    assert "Bound on the population risk, not on the empirical risk: phased_sgd" in text
     assert "zero predictor" in text
-    assert "twice as far as under zero-out" in text
+    assert "doubles the sensitivity of a sum, compared with zero-out" in text
+    methods = found.points["method"]
+    for method in QUICK:
+        rows = [line.split() for line in text.splitlines() if line.split()[1:2] == [method]]
+        means = found.points.loc[methods == method, "mean"].map(brief)
+        assert [row[2] for row in rows] == list(means)
 
 
 @pytest.mark.parametrize("axis", ["epsilon", None])
-def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
+def test_the_figure_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
     shown = found if axis else compared()
     figure = shown.plot(tmp_path / "new" / "picture.png")
     with Image.open(tmp_path / "new" / "picture.png") as image:
@@ -214,11 +259,11 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         assert text.get_fontsize() >= 8.0
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("options", "words"),
     [
         ({"problem": "logistc"}, "problem must be one of .*; did you mean logistic"),
         (
@@ -236,12 +281,17 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         ({"algorithms": ["dp_dg"]}, "algorithms must be one of .*; did you mean dp_gd"),
         ({"axis": "d"}, "axis of synthetic_logistic must be one of .*got 'd'; did you mean dim"),
         ({"axis": "n", "values": (50,)}, r"values must be two or more along an axis, got \(50,\)"),
-        ({"values": (50, 60)}, "values must be left out where there is no axis"),
+        ({"values": (50, 60)}, "values must be left out without an axis"),
+        ({"axis": "eps"}, "did you mean epsilon"),
+        ({"problem": "logreg"}, "did you mean logistic"),
         ({"algorithms": ["l1_recovery", "projection_mechanism"]}, "l1_recovery: .*; projection_m"),
         ({"data_sets": 4}, "data_sets must divide replicates = 6, got 4"),
         ({"budget": 1.0}, "budget must be a Budget or a sequence"),
         ({"tune": "best"}, "tune must be one of oracle, private, got 'best'"),
-        ({"problem": own_problem(), "n": 40}, "data_sets must be left out for logistic, which has"),
+        (
+            {"problem": own_problem(), "n": 40},
+            "data_sets must be left out for logistic, whose data are fixed",
+        ),
         (
             {"problem": own_problem(), "data_sets": None, "axis": "dim"},
             "axis of logistic must be one of n, epsilon, steps, got 'dim'",
@@ -256,26 +306,37 @@ def test_the_picture_is_written_and_nothing_is_cut_off(found, axis, tmp_path):
         ),
     ],
 )
-def test_bad_input_is_named_before_anything_is_compiled(told, words):
+def test_bad_input_is_named_before_anything_is_compiled(options, words):
     with pytest.raises(ValueError, match=words):
-        compared(**told)
+        compared(**options)
 
 
 # --- the command ----------------------------------------------------------------------------------
 
+COMMAND = ["compare", "logistic", *QUICK, "--axis", "epsilon", "--values", "0.5,2", "--n", "60"]
+COMMAND += ["--dim", "3", "--replicates", "4", "--data-sets", "2"]
 
-def test_the_command_prints_the_table_and_writes_the_picture(tmp_path):
-    told = ["logistic", *QUICK, "--axis", "epsilon", "--values", "0.5,2", "--n", "60", "--dim", "3"]
-    told += ["--replicates", "4", "--data-sets", "2", "--results", str(tmp_path / "kept")]
-    result = CliRunner().invoke(app, ["compare", *told])
+
+def test_the_command_prints_the_table_and_writes_the_figure(tmp_path):
+    options = [*COMMAND, "--results", str(tmp_path / "kept")]
+    result = CliRunner().invoke(app, options)
     assert result.exit_code == 0, result.output
-    assert "Excess risk, synthetic logistic: n = 60, d = 3, δ = 1e-06, replace-one" in result.output
-    assert "output_perturbation" in result.output
-    assert "bound of the population risk" in result.output.lower()
-    for form in ("", "_narrow"):
-        assert (tmp_path / "kept" / f"compare_logistic_epsilon{form}.png").stat().st_size > 5000
-    again = CliRunner().invoke(app, ["compare", *told])
+    first, whole = result.output.split("First answer, from one data set")
+    assert "2 runs, hyperparameters of theory" in " ".join(first.split())
+    assert "4 runs on 2 data sets, hyperparameters of theory" in " ".join(whole.split())
+    assert "output_perturbation" in whole
+    assert (tmp_path / "kept" / "compare_logistic_epsilon.png").stat().st_size > 5000
+    again = CliRunner().invoke(app, [*options, "--wide"])
     assert "8 of them there already" in again.output
+    assert "bound on the population risk" in again.output.lower()
+
+
+def test_the_command_counts_refused_methods_and_lists_them_on_request(tmp_path):
+    options = [*COMMAND, "l1_recovery", "--results", str(tmp_path)]
+    result = CliRunner().invoke(app, options)
+    assert result.output.count("1 method does not apply (--why)") == 2
+    assert "sparsity must be" not in result.output
+    assert "sparsity must be declared" in CliRunner().invoke(app, [*options, "--why"]).output
 
 
 def test_the_command_refuses_in_one_line():

@@ -192,6 +192,7 @@ NAMED_ON_PURPOSE = {  # lists of names that the programmer chose, the wrong one 
     ("lab.Study", "parts"),
     ("lab.Study", "profiles"),
     ("lab.Study", "uses"),
+    ("comparison.plans", "algorithms"),
     ("privopt.compare", "algorithms"),
     ("privopt.recommend", "algorithms"),
 }
@@ -205,7 +206,7 @@ OTHER_NAME = {  # refused by the name of the whole to which the parameter belong
     ("records.places_of", "values"),
     ("tables.Table", "columns"),
 }
-INSIDE = ("lab.", "recommendation.", "convex.", "mechanisms.")  # rooms of parts that are declared
+INSIDE = ("lab.", "comparison.", "convex.", "mechanisms.")  # rooms of parts that are declared
 
 
 def public():

@@ -86,12 +86,9 @@ CEILINGS: dict[str, Measure] = {
     "privopt": Measure(3.0, 3.5, 2.5, 3, 3),
     "accounting": Measure(1.0, 1.5, 0.5, 0, 0),
     "audit": Measure(12.0, 13.0, 4.0, 23, 1),
-    "cli": Measure(32.0, 35.0, 10.0, 34, 2),
-    "comparison": Measure(38.0, 31.0, 12.5, 26, 0),
     "estimators": Measure(1.0, 2.0, 0.5, 1, 0),
     "lab": Measure(37.5, 30.5, 7.5, 292, 17),
     "privacy": Measure(1.0, 1.5, 0.3, 2, 0),
-    "recommendation": Measure(41.0, 31.5, 7.0, 25, 3),
     "statistics": Measure(1.0, 1.5, 1.0, 0, 0),
     "tables": Measure(1.0, 5.0, 0.5, 0, 0),
 }

@@ -30,20 +30,22 @@ HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
 DEVICE = "jax numpy optax scipy"
 SHELL = "rich typer"
 ENGINES = "dask distributed submitit"
+FRAMES = "dp_accounting jax pandas"
+PLOTS = "jax matplotlib numpy pandas"
 ROOTS = "arguments random release"
 GROUND = f"{ROOTS} spec convex records"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
-UPPER = "audit comparison estimators recommendation tuning lab/write"
+UPPER = "audit comparison estimators tuning lab/write"
 LAB = "lab/draw lab/judge lab/make"
 MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(12, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
-    "cli":        Room(11, f"{HOST_SIDE} {UPPER} shipped", f"{SHELL} {ENGINES} dp_accounting jax"),
-    "comparison": Room(10, f"{LIBRARY} tuning {LAB}", "jax matplotlib numpy pandas"),
+    "privopt":    Room(13, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
+    "cli":        Room(12, f"{HOST_SIDE} {UPPER} problems shipped", f"{SHELL} {ENGINES} {FRAMES}"),
+    "comparison": Room(11, f"{LIBRARY} tuning shipped lab/write {LAB}", f"{PLOTS} pyarrow scipy"),
     "audit":      Room(10, f"{LIBRARY} lab/draw", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
     "lab/write":  Room(10, LAB, "rich"),
@@ -58,7 +60,6 @@ ROOMS = {
     "reading":    Room(7, LIBRARY, DEVICE),
     "tables":     Room(7, f"{ROOTS} mechanisms records spec statistics", "jax numpy scipy"),
     "tuning":     Room(7, LIBRARY, f"{DEVICE} {HOST}"),
-    "recommendation": Room(8, f"{LIBRARY} tuning shipped", "pyarrow"),
     "accounting": Room(5, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(5, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),
     "mechanisms": Room(5, f"{GROUND} privacy factorisations", f"{DEVICE} {HOST}"),

@@ -101,7 +101,7 @@ def test_the_other_commands_work(command):
     assert "noise" in command("noise --epsilon 1 --delta 1e-6 --relation zero_out")
     few = "--n 200 --dim 4 --replicates 4 --data-sets 2"
     compared = command(f"compare logistic output_perturbation {few}")
-    assert "Picture: comparisons/" in compared
-    assert "Picture and numbers: audits/" in command("audit output_perturbation --runs 1e4")
+    assert "Figure: comparisons/" in compared
+    assert "Figure and numbers: audits/" in command("audit output_perturbation --runs 1e4")
     assert "privopt run mine" in command("new mine")  # from here on ./experiments counts
     assert "│ mine " in command("list")

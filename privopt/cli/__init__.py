@@ -1,4 +1,4 @@
-"""The command ``privopt``; its parts are loaded once it can be interrupted."""
+"""Command ``privopt``. Its parts are imported after the interrupt handler is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point of the command ``privopt``."""
+    """Run the command ``privopt``."""
     end_at_interrupt()
     try:
         from privopt.cli.commands import app

@@ -1,6 +1,6 @@
-"""The commands of ``privopt``, each in the file of its subject.
+"""Commands of ``privopt``.
 
-JAX is imported only by the commands that need it, and after the number of host devices is set.
+Commands that need JAX import it, after the number of host devices is set.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import typer
 
 from privopt.cli.accounting import epsilon, noise
 from privopt.cli.audits import audit
-from privopt.cli.comparisons import compare
-from privopt.cli.experiments import list_, report, run, work
-from privopt.cli.new import new
-from privopt.cli.recommending import recommend
+from privopt.cli.comparisons import compare, recommend
+from privopt.cli.experiments import list_, new, report, run, work
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,8 +23,8 @@ app = typer.Typer(
 )
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version  # slow to import
 
         typer.echo(f"privopt {version('privopt')}")
@@ -36,15 +34,17 @@ def _tell_version(asked: bool) -> None:
 @app.callback()
 def privopt(
     context: typer.Context,
-    told: Annotated[
+    version: Annotated[
         bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where an error came from.")
+        bool, typer.Option("--traceback", help="Print the traceback of an error.")
     ] = False,
 ) -> None:
-    """Differentially private convex optimisation, measured against its theorems.
+    """Run differentially private convex optimisation and compare it with its theorems.
 
     Example: **privopt run --profile quick** runs every experiment in ./experiments and
     writes build/results/index.html.
@@ -53,12 +53,5 @@ def privopt(
 
 
 app.command("list")(list_)
-app.command()(new)
-app.command()(run)
-app.command()(work)
-app.command()(report)
-app.command()(recommend)
-app.command()(compare)
-app.command()(audit)
-app.command()(epsilon)
-app.command()(noise)
+for command in (new, run, work, report, recommend, compare, audit, epsilon, noise):
+    app.command()(command)

@@ -1,7 +1,7 @@
-"""Engines: who starts the workers of a sweep, on this machine or on many.
+"""Engines that start the workers of a sweep, on one machine or on several.
 
-A worker takes cells of the results folder until none is left. Results never travel: they lie in the
-folder, which all workers and who asks must see under one path.
+A worker runs cells of the results folder until none is left. Results are not sent: they are stored
+in the folder, which all workers and the calling process must see under one path.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from privopt.arguments import positive_integer
 from privopt.cli.device import prepare
 
 _DAY = 24 * 60  # minutes
-_FAILURES = 1000  # dead workers of which a task is not blamed
+_FAILURES = 1000  # a task may fail with this many dead workers
+
+Report = Callable[[int, int, str], object]
+"""Listener for ended workers: number of ended ones, number of all, outcome of the last."""
 
 
 class Engine(StrEnum):
-    """Who starts the workers."""
+    """Library that starts the workers."""
 
     DASK = "dask"
     SUBMITIT = "submitit"
@@ -29,29 +32,31 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker is asked for; it is pickled, and JAX is not imported to read it.
+    """Order to a worker. It is pickled, and read without importing JAX.
 
-    Calling it takes cells until none is left, and returns how many, or why it took none: what a
-    worker of another environment or of other source made would be of no use.
+    A call runs cells until none is left and returns their number. It returns a message if the
+    environment or the source of the worker differs, because its cells would be of no use.
+    ``identity`` describes environment and source of the calling process.
     """
 
-    experiments: Sequence[str]  # names, or paths
+    experiments: Sequence[str]  # names or paths
     folder: str  # of the experiments
     profile: str
     seed: int
     results: str
     devices: int | None
     cache: bool
-    identity: Mapping[str, str]  # of who asks
+    identity: Mapping[str, str]
 
     @classmethod
     def of(cls, experiments: Sequence[str], folder: Path, results: Path, **others: Any) -> Order:
-        """With paths that do not depend on where a worker is started."""
-        named = [
+        """Return an order with absolute paths."""
+        names = [
             str(Path(name).resolve()) if name.endswith(".py") else name for name in experiments
         ]
-        place, found = str(folder.resolve()), str(results.resolve())
-        return cls(named, place, results=found, identity=_identity(named, place), **others)
+        place = str(folder.resolve())
+        identity = _identity(names, place)
+        return cls(names, place, results=str(results.resolve()), identity=identity, **others)
 
     def __call__(self) -> int | str:
         prepare(self.devices, self.cache)
@@ -61,17 +66,17 @@ class Order:
         for name, value in self.identity.items():
             if ours[name] != value:
                 return (
-                    f"worker on {platform.node()} must have {name} {value}, as who asks has, "
-                    f"got {ours[name]}"
+                    f"worker on {platform.node()} must have {name} {value}, as the calling "
+                    f"process, got {ours[name]}"
                 )
-        chosen, _ = lab.choose(self.experiments, self.folder, self.profile)
+        selected, _ = lab.choose(self.experiments, self.folder, self.profile)
         return sum(
             lab.work(each, profile=self.profile, seed=self.seed, results=self.results)
-            for each in chosen
+            for each in selected
         )
 
     def checkpoint(self) -> Any:
-        """What submitit runs when a job is preempted: the same again, which finds its cells."""
+        """Return the same order for submitit to run after a preemption; stored cells are reused."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -84,22 +89,19 @@ def _identity(experiments: Sequence[str], folder: str) -> dict[str, str]:
     return lab.identity([*lab.discover(folder), *files])
 
 
-Told = Callable[[int, int, str], object]
-"""Of workers that have ended: how many, of how many, and what the last one says."""
-
-
-def work_with(
+def run_workers(
     engine: Engine,
     order: Order,
     *,
     workers: int | None,
     scheduler: str | None,
     options: Mapping[str, str],
-    told: Told,
+    report: Report,
 ) -> None:
-    """Workers of an engine, to their end. What a dead one leaves, others take.
+    """Start the workers of an engine and wait for them. Others run the cells of a dead worker.
 
-    ValueError where a worker refuses, ModuleNotFoundError without the extra ``scale``.
+    ``ValueError`` if a worker refuses the order, ``ModuleNotFoundError`` without the extra
+    ``scale``.
     """
     if workers is not None:
         positive_integer("workers", workers)
@@ -109,25 +111,25 @@ def work_with(
         if engine is Engine.DASK:
             if options:
                 raise ValueError(f"option must come with the engine submitit, got {[*options]}")
-            _with_dask(order, workers, scheduler, told)
+            _run_dask(order, workers, scheduler, report)
         else:
-            _with_submitit(order, workers or 1, options, told)
+            _run_submitit(order, workers or 1, options, report)
     except ModuleNotFoundError as error:
         if error.name in ("dask", "distributed", "submitit"):
             error.msg += "; it comes with the extra scale: pip install 'privopt[scale]'"
         raise
 
 
-def _with_dask(order: Order, workers: int | None, scheduler: str | None, told: Told) -> None:
-    """One task a worker; of this machine's own cluster where no scheduler is named."""
+def _run_dask(order: Order, workers: int | None, scheduler: str | None, report: Report) -> None:
+    """Submit one task per worker, to a local cluster if no scheduler is given."""
     import dask
     from distributed import Client, as_completed
 
     if scheduler is None and workers is None:
-        raise ValueError("workers must be given with dask where no scheduler is, got None")
-    # While JAX compiles, a worker is silent; and a worker that dies tells nothing of its task.
+        raise ValueError("workers must be given with dask without a scheduler, got None")
+    # A worker sends nothing while JAX compiles, and a dead worker does not report its task.
     patient = {"worker-ttl": None, "allowed-failures": _FAILURES}
-    with dask.config.set({f"distributed.scheduler.{name}": of for name, of in patient.items()}):
+    with dask.config.set({f"distributed.scheduler.{name}": x for name, x in patient.items()}):
         local = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
         with Client(scheduler) if scheduler else Client(processes=True, **local) as client:
             number = workers or len(client.nthreads())
@@ -135,11 +137,11 @@ def _with_dask(order: Order, workers: int | None, scheduler: str | None, told: T
                 raise ValueError(f"scheduler must have workers, got none at {scheduler}")
             tasks = [client.submit(order, pure=False) for _ in range(number)]
             for ended, task in enumerate(as_completed(tasks), 1):
-                told(ended, number, _said(task.result))
+                report(ended, number, _outcome(task.result))
 
 
-def _with_submitit(order: Order, workers: int, options: Mapping[str, str], told: Told) -> None:
-    """An array of jobs of SLURM, or processes where there is none; logs in ``.jobs``."""
+def _run_submitit(order: Order, workers: int, options: Mapping[str, str], report: Report) -> None:
+    """Submit an array of SLURM jobs, or local processes without SLURM; logs are in ``.jobs``."""
     from submitit import AutoExecutor
 
     from privopt import lab
@@ -150,15 +152,15 @@ def _with_submitit(order: Order, workers: int, options: Mapping[str, str], told:
     with executor.batch():
         jobs = [executor.submit(order) for _ in range(workers)]
     for ended, job in enumerate(jobs, 1):
-        told(ended, workers, _said(job.result))
+        report(ended, workers, _outcome(job.result))
 
 
-def _said(result: Callable[[], int | str]) -> str:
-    """What a worker did, or of what it died: its cells are others' then. A refusal is raised."""
+def _outcome(result: Callable[[], int | str]) -> str:
+    """Return the outcome of a worker as text; raise ``ValueError`` if it refused the order."""
     try:
-        found = result()
+        value = result()
     except Exception as error:
         return f"ended without a result: {error}"
-    if isinstance(found, str):
-        raise ValueError(found)
-    return f"made {found} cells"
+    if isinstance(value, str):
+        raise ValueError(value)
+    return f"made {value} cells"

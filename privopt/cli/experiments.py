@@ -1,10 +1,11 @@
-"""The commands about experiments: list, run, work, report."""
+"""Commands for experiments: list, new, run, work and report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from privopt.arguments import shown
+from privopt.arguments import member, shown
 from privopt.cli.console import make_console, make_table, plain_errors
 from privopt.cli.device import Devices, KeepPrograms, prepare
-from privopt.cli.engines import Engine, Order, work_with
+from privopt.cli.engines import Engine, Order, run_workers
 from privopt.shipped import shipped
 
 if TYPE_CHECKING:
@@ -24,12 +25,31 @@ if TYPE_CHECKING:
 EXPERIMENTS = Path("experiments")
 
 REFUTED, DIFFERS = 3, 4
-"""Exit status of a refuted verdict, and of a table that differs from the committed one; of a crash
-it is 1, and of bad input 2."""
+"""Exit status for a refuted verdict, and for a table that differs from the committed one."""
+
+_TOTALS = ("cells", "reused", "refused", "run_seconds", "compile_seconds", "programs_read")
+_FILE = '''"""The claim, the problem, and the result that would refute the claim."""
+
+from privopt.lab import Axis, Experiment, Setting
+
+{name} = Experiment(
+    name="{name}",
+    title="{algorithm} on {family}",
+    description="Reasons for the problem and the sizes.",
+    algorithms={{"{algorithm}": {{}}}},  # arguments of the plan, such as {{"steps": 100}}
+    families=("{family}",),
+    base=Setting(n=1000, dim=8, epsilon=1.0),
+    axes=(Axis("n", (500, 1000, 2000)), Axis("epsilon", (0.5, 1.0, 2.0))),
+    replicates={{"quick": 50, "full": 400}},
+    relation="replace_one",
+    delta=1e-6,
+    checks=("bound",),
+)
+'''
 
 
 class Profile(StrEnum):
-    """How much of an experiment is run."""
+    """Size of the sweep of an experiment."""
 
     QUICK = "quick"
     FULL = "full"
@@ -38,11 +58,22 @@ class Profile(StrEnum):
 RESULTS = {Profile.QUICK: Path("build/results"), Profile.FULL: Path("results")}
 """Default results folder of each profile."""
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Names in ./experiments, or paths; default all. Without that folder, the experiments "
+        "of the package."
+    ),
+]
+ProfileOption = Annotated[Profile, typer.Option("--profile", help="Size of the sweep.")]
+Seed = Annotated[
+    int, typer.Option(help="Root of all randomness: the same seed gives the same table.")
+]
 Results = Annotated[
     Path | None,
     typer.Option(
         show_default=False,
-        help="Folder of records, figures and report; made if absent. Default: build/results for "
+        help="Folder of records, figures and report; created if absent. Default: build/results for "
         "the quick profile, results for the full one.",
     ),
 ]
@@ -51,7 +82,7 @@ Results = Annotated[
 def list_() -> None:
     """List algorithms, families of problems, and the experiments in ./experiments.
 
-    Where there is no such folder, the experiments are those that come with the package.
+    Without such a folder, the experiments of the package are listed.
 
     Example: **privopt list**
     """
@@ -71,35 +102,54 @@ def list_() -> None:
     table = make_table(f"Experiments in {folder}/", "name", "profiles", "title")
     for path in lab.discover(folder):
         try:
-            for found in lab.load(path):
-                table.add_row(found.name, ", ".join(found.profiles), escape(found.title))
+            for each in lab.load(path):
+                table.add_row(each.name, ", ".join(each.profiles), escape(each.title))
         except ValueError as error:
             table.add_row(path.stem, "", f"[red]{escape(str(error))}[/red]")
     console.print(table if table.row_count else f"No experiments in {folder}/")
 
 
+def new(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name of the experiment and of its file.")],
+    algorithm: Annotated[str, typer.Option(help="A name in `privopt list`.")] = "dp_gd",
+    family: Annotated[str, typer.Option(help="A family in `privopt list`.")] = "linear",
+) -> None:
+    """Write ./experiments/NAME.py, an experiment that runs unchanged.
+
+    Example: **privopt new mine --algorithm dp_sgd --family sphere_logistic**, then
+    **privopt run mine**
+    """
+    from privopt import lab
+
+    with plain_errors(context, ValueError, OSError):
+        member("algorithm", algorithm, lab.algorithms())
+        member("family", family, lab.families())
+        if not name.isidentifier() or iskeyword(name):
+            raise ValueError(
+                f"NAME must be a Python name, such as my_experiment, got {shown(name)}"
+            )
+        EXPERIMENTS.mkdir(exist_ok=True)
+        path = EXPERIMENTS / f"{name}.py"
+        with path.open("x", encoding="utf-8") as file:  # an existing file is an error
+            file.write(_FILE.format(name=name, algorithm=algorithm, family=family))
+        make_console().print(f"{path}: change it, then: privopt run {name}", soft_wrap=True)
+
+
 def run(
     context: typer.Context,
-    experiments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Names in ./experiments, or paths; default all. Without that folder, those that "
-            "come with the package."
-        ),
-    ] = None,
+    experiments: Names = None,
     listed: Annotated[
-        bool, typer.Option("--list", help="Run nothing: print what **privopt list** prints.")
+        bool, typer.Option("--list", help="Run nothing: print the output of **privopt list**.")
     ] = False,
-    profile: Annotated[Profile, typer.Option(help="Size of the sweep.")] = Profile.QUICK,
-    seed: Annotated[
-        int, typer.Option(help="Root of all randomness: the same seed gives the same table.")
-    ] = 0,
+    profile: ProfileOption = Profile.QUICK,
+    seed: Seed = 0,
     results: Results = None,
     record: Annotated[
         bool,
         typer.Option(
             "--record",
-            help="Write the tables that quick runs are compared with: results/quick, beside the "
+            help="Write the tables with which quick runs are compared: results/quick, beside the "
             "folder of the experiments.",
         ),
     ] = False,
@@ -107,32 +157,34 @@ def run(
     devices: Devices = None,
     cache: KeepPrograms = True,
     engine: Annotated[
-        Engine | None, typer.Option(help="Who starts workers; default none, this process works.")
+        Engine | None, typer.Option(help="Starts workers; by default only this process runs.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="How many, of the engine.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of workers of the engine.")
+    ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Of Dask; default one of this machine.")
+        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler; default a local one.")
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Of submitit, such as slurm_partition=cpu."),
+        typer.Option(metavar="NAME=VALUE", help="For submitit, such as slurm_partition=cpu."),
     ] = None,
 ) -> None:
-    """Run experiments, judge them against the theorems, and write the report.
+    """Run experiments, evaluate them against the theorems, and write the report.
 
-    Finished cells are kept as they come: an interrupted run continues where it stopped and ends
-    with the same table. Experiments of the full profile alone are left out of the quick one.
+    Finished cells are stored at once: an interrupted run continues and ends with the same table.
+    The quick profile skips experiments that have only the full profile.
     A quick run writes to build/results and compares its tables with the small ones committed in
-    results/quick, up to round-off. A full run writes to results. A table that
-    was recorded with data sets that are missing now is left as it is.
+    results/quick, up to round-off. A full run writes to results. A table that was recorded with
+    data sets that are missing now is not changed.
 
     Exit status: 4 if a quick table differs from the committed one, 3 if a verdict is refuted, 2
-    for bad input, 130 if interrupted (143 by SIGTERM), else 0: what stays undecided, is inherited,
-    or is not tight here, is no failure.
+    for bad input, 130 if interrupted (143 by SIGTERM), else 0. A verdict that is undecided,
+    inherited or not tight here is no failure.
 
-    With an engine, workers on one or many machines fill the folder first, which all must see
-    under one path; then this process makes what they left, and the tables. Without one,
-    **privopt work** on each machine does the same.
+    With an engine, workers on one or more machines run cells in a shared folder, under one path on
+    all machines; then this process runs the remaining cells and writes the tables. Without an
+    engine, **privopt work** on each machine does the same.
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
@@ -141,14 +193,14 @@ def run(
         return
     prepare(devices, cache)
     from privopt import lab
-    from privopt.recommendation import Plates
+    from privopt.comparison import write_measured
 
     console = make_console()
     results = results or RESULTS[profile]
     with plain_errors(context, ValueError, OSError, lab.ResultsError, ModuleNotFoundError):
         if record and profile is not Profile.QUICK:
             raise ValueError(f"record must come with the quick profile, got {profile.value}")
-        chosen = _chosen(console, experiments, profile)
+        selected = _select(console, experiments, profile)
         if engine is not None:
             order = Order.of(
                 experiments or (),
@@ -159,71 +211,74 @@ def run(
                 devices=devices,
                 cache=cache,
             )
-            options = dict(_named(text) for text in option or ())
             with console.status(f"workers of {engine.value} fill {results}"):
-                work_with(
+                run_workers(
                     engine,
                     order,
                     workers=workers,
                     scheduler=scheduler,
-                    options=options,
-                    told=lambda ended, number, said: console.print(
-                        f"worker {ended} of {number} {said}", markup=False, soft_wrap=True
+                    options=dict(_name_and_value(text) for text in option or ()),
+                    report=lambda ended, number, text: console.print(
+                        f"worker {ended} of {number} {text}", markup=False, soft_wrap=True
                     ),
                 )
         elif workers is not None or scheduler is not None or option:
             raise ValueError("engine must be given with workers, scheduler or option, got None")
         run_one = partial(lab.run, profile=profile.value, seed=seed, results=results)
-        swept, judged, kept = [], {}, {}
-        with lab.Display(console, [each.name for each in chosen]) as display:
-            for each in chosen:
+        outcomes, judged, skipped = {}, {}, {}
+        with lab.Display(console, [each.name for each in selected]) as display:
+            for each in selected:
                 try:
-                    swept.append(run_one(each, progress=display))
+                    outcomes[each.name] = run_one(each, progress=display)
                 except lab.OverwriteError as error:
-                    kept[each.name] = str(error)
+                    skipped[each.name] = str(error)
                     continue
-                judged[each.name] = lab.verdicts(swept[-1].folder)
-        verdicts = [verdict for found in judged.values() for verdict in found]
-        telling = [v for v in verdicts if v.outcome not in ("holds", "vacuous")]
-        console.print(lab.verdict_table(verdicts if len(chosen) == 1 else telling))
+                judged[each.name] = lab.verdicts(outcomes[each.name].folder)
+        verdicts = [verdict for several in judged.values() for verdict in several]
+        open_ones = [each for each in verdicts if each.outcome not in ("holds", "vacuous")]
+        console.print(lab.verdict_table(verdicts if len(selected) == 1 else open_ones))
         console.print(lab.tally(verdicts), soft_wrap=True)
-        refused = sum(part.refused for part in swept)
-        read = sum(part.programs_read for part in swept)
+        total = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _TOTALS}
         console.print(
-            f"{sum(part.cells for part in swept)} cells, {sum(part.reused for part in swept)} of "
-            f"them from earlier runs: {sum(part.run_seconds for part in swept):.1f} s running, "
-            f"{sum(part.compile_seconds for part in swept):.1f} s compiling"
-            + (f", {read} programs kept from earlier runs" if read else "")
-            + (f"; {refused} refused" if refused else "")
+            f"{total['cells']} cells, {total['reused']} of them from earlier runs: "
+            f"{total['run_seconds']:.1f} s running, {total['compile_seconds']:.1f} s compiling"
+            + (
+                f", {read} programs kept from earlier runs"
+                if (read := total["programs_read"])
+                else ""
+            )
+            + (f"; {refused} refused" if (refused := total["refused"]) else "")
         )
-        for name, why in kept.items():
-            console.print(f"{name} was not run: {why}", markup=False, soft_wrap=True)
+        for name, reason in skipped.items():
+            console.print(f"{name} was not run: {reason}", markup=False, soft_wrap=True)
         if report and judged:
             with lab.Display(console) as display:
                 page = lab.write_report(
                     results, judged=judged, redraw=False, experiments=_folder(), progress=display
                 )
-            Plates(results).write()
+            write_measured(results)
             console.print(f"Report: {page}", soft_wrap=True)
-        found = {name: part.as_committed for name, part in zip(judged, swept, strict=True)}
+        equal = {name: each.as_committed for name, each in outcomes.items()}
         if profile is Profile.QUICK:
-            run_again = [each for each in chosen if each.name in judged]
-            found = _compared(console, run_again, results, record=record)
-        differ = _tell_committed(console, found)
-        if kept and experiments:
-            raise ValueError(f"experiments must not lose what is recorded, got {', '.join(kept)}")
-    if profile is Profile.QUICK and differ:
+            compared = [each for each in selected if each.name in judged]
+            equal = _compare_quick(console, compared, results, record=record)
+        differs = _print_equality(console, equal)
+        if skipped and experiments:
+            names = ", ".join(skipped)
+            raise ValueError(f"experiments must not lose recorded tables, got {names}")
+    if profile is Profile.QUICK and differs:
         raise typer.Exit(DIFFERS)
     if any(verdict.outcome == "refuted" for verdict in verdicts):
         raise typer.Exit(REFUTED)
 
 
-def _compared(
+def _compare_quick(
     console: Console, experiments: Sequence[Experiment | Study], results: Path, *, record: bool
 ) -> dict[str, bool | None]:
-    """Return for each experiment whether its quick table equals the committed one; print how not.
+    """Return for each experiment whether its quick table equals the committed one.
 
-    ``None`` where no table is committed. With ``record`` the tables are written first.
+    Differences are printed. The value is None without a committed table. With ``record`` the
+    tables are written first.
     """
     from privopt import lab
 
@@ -241,26 +296,42 @@ def _compared(
     return equal
 
 
+def _print_equality(console: Console, equal: Mapping[str, bool | None]) -> bool:
+    """Print how many tables equal the committed ones; return True if any differs.
+
+    No line is printed if none is committed.
+    """
+    differ = [name for name, same in equal.items() if same is False]
+    others = [name for name, same in equal.items() if same is None]
+    if count := len(equal) - len(others):
+        groups = {"different": differ, "not compared": others}
+        rest = (f"; {label}: {', '.join(names)}" for label, names in groups.items() if names)
+        console.print(
+            f"{count - len(differ)} of {len(equal)} experiments equal the committed tables"
+            + "".join(rest),
+            soft_wrap=True,
+        )
+    return bool(differ)
+
+
 def work(
     context: typer.Context,
-    experiments: Annotated[
-        list[str] | None, typer.Argument(help="As of **privopt run**; default all.")
-    ] = None,
-    profile: Annotated[Profile, typer.Option(help="Size of the sweep.")] = Profile.QUICK,
-    seed: Annotated[int, typer.Option(help="Root of all randomness.")] = 0,
+    experiments: Names = None,
+    profile: ProfileOption = Profile.QUICK,
+    seed: Seed = 0,
     results: Results = None,
     share: Annotated[
-        str, typer.Option(help="I/K: every K-th cell, for machines that share no folder.")
+        str, typer.Option(help="I/K: every K-th cell, for machines without a shared folder.")
     ] = "1/1",
     devices: Devices = None,
     cache: KeepPrograms = True,
 ) -> None:
-    """Take cells of a results folder until none is left: one worker of many on one folder.
+    """Run cells of a shared results folder until none is left, as one of several workers.
 
-    Start it on each machine with the arguments of **privopt run**, and at the end run that: it
-    waits for cells that are still held, and writes tables and report. A cell whose worker has died
-    is taken by another. Without a folder that all see, each machine takes a share into its own, and
-    copies of all in one are the whole.
+    Start it on each machine with the arguments of **privopt run**. At the end, start that: it waits
+    for cells that are still running, and writes tables and report. The cell of a dead worker is run
+    by another one. Without a shared folder, each machine runs a share in its own folder; the
+    copies of all folders in one are the whole.
 
     Example: **privopt work dp_gd --profile full --results /shared/results**
     """
@@ -269,28 +340,23 @@ def work(
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
-        chosen = _chosen(console, experiments, profile)
-        with lab.Display(console, [each.name for each in chosen]) as display:
-            made = sum(
+        selected = _select(console, experiments, profile)
+        part, slash, parts = share.partition("/")
+        if not (slash and part.isdigit() and parts.isdigit()):
+            raise ValueError(f"share must be I/K with 1 <= I <= K, got {shown(share)}")
+        with lab.Display(console, [each.name for each in selected]) as display:
+            count = sum(
                 lab.work(
                     each,
                     profile=profile.value,
                     seed=seed,
                     results=results or RESULTS[profile],
-                    share=_share(share),
+                    share=(int(part), int(parts)),
                     progress=display,
                 )
-                for each in chosen
+                for each in selected
             )
-        console.print(f"{made} cells made here; privopt run writes the tables", soft_wrap=True)
-
-
-def _share(text: str) -> tuple[int, int]:
-    """Of ``I/K`` the two numbers."""
-    part, slash, parts = text.partition("/")
-    if not (slash and part.isdigit() and parts.isdigit()):
-        raise ValueError(f"share must be I/K with 1 <= I <= K, got {shown(text)}")
-    return int(part), int(parts)
+        console.print(f"{count} cells made here; privopt run writes the tables", soft_wrap=True)
 
 
 def report(
@@ -299,13 +365,12 @@ def report(
 ) -> None:
     """Write figures and report again, from the recorded tables alone.
 
-    Also measured.parquet, of which **privopt recommend** reads what was measured where the tables
-    are not.
+    It also writes measured.parquet, which **privopt recommend** reads without the tables.
 
     Example: **privopt report --results results**
     """
     from privopt import lab
-    from privopt.recommendation import Plates
+    from privopt.comparison import write_measured
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
@@ -313,50 +378,31 @@ def report(
             path = lab.write_report(
                 lab.existing_results(results), experiments=_folder(), progress=display
             )
-        Plates(results).write()
+        write_measured(results)
         console.print(f"Report: {path}", soft_wrap=True)
 
 
-def _chosen(
+def _select(
     console: Console, names: Sequence[str] | None, profile: Profile
 ) -> list[Experiment | Study]:
-    """The experiments asked for; those left out are told with the reason."""
+    """Return the selected experiments; print those that are left out, with the reason."""
     from privopt import lab
 
-    chosen, left_out = lab.choose(names or (), _folder(), profile.value)
-    for why, others in left_out.items():
-        told = f"Left out, {why}: {', '.join(others)}"
-        console.print(told, markup=False, soft_wrap=True)
-    return chosen
+    selected, omitted = lab.choose(names or (), _folder(), profile.value)
+    for reason, others in omitted.items():
+        text = f"Left out, {reason}: {', '.join(others)}"
+        console.print(text, markup=False, soft_wrap=True)
+    return selected
 
 
-def _named(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not (name and found and value):
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
         raise ValueError(f"option must be NAME=VALUE, got {shown(text)}")
     return name, value
 
 
 def _folder() -> Path:
-    """Return ``./experiments`` or, if there is none, the folder that comes with the package."""
+    """Return ``./experiments`` or, without it, the folder that comes with the package."""
     others = shipped("experiments")
     return others if others.is_dir() and not EXPERIMENTS.is_dir() else EXPERIMENTS
-
-
-def _tell_committed(console: Console, same: Mapping[str, bool | None]) -> bool:
-    """Print how many tables equal the committed ones, and which do not; return True if any differs.
-
-    Nothing is printed if none is committed.
-    """
-    known = {name: equal for name, equal in same.items() if equal is not None}
-    differ = [name for name, equal in known.items() if not equal]
-    others = [name for name in same if name not in known]
-    if known:
-        told = {"different": differ, "not compared": others}
-        rest = (f"; {what}: {', '.join(names)}" for what, names in told.items() if names)
-        console.print(
-            f"{len(known) - len(differ)} of {len(same)} experiments equal the committed tables"
-            + "".join(rest),
-            soft_wrap=True,
-        )
-    return bool(differ)

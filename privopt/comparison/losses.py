@@ -1,4 +1,4 @@
-"""The losses whose constants are known for records of norm at most 1, by name."""
+"""Problem classes of losses with a name, for records and labels of norm at most 1."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from privopt.arguments import member, positive_number
 from privopt.convex import Hinge, Huber, Linear, Logistic, ScalarLoss, Squared
 from privopt.spec import ProblemClass
 
-_MEAN = "squared_distance"
-_OF_A_MEAN = frozenset({"ball", "mean", "unit_modulus"})
-_OF_A_PREDICTION = frozenset({"ball", "smoothing"})
 LOSSES: Mapping[str, ScalarLoss | None] = MappingProxyType(
     {
         "linear": Linear(),
@@ -21,22 +18,23 @@ LOSSES: Mapping[str, ScalarLoss | None] = MappingProxyType(
         "squared": Squared(),
         "absolute": Huber(),
         "huber": Huber(0.1),
-        _MEAN: None,
+        "squared_distance": None,
     }
 )
-"""Losses of one linear prediction, ``|x| <= 1`` and ``|y| <= 1``; ``huber`` is rounded over 0.1.
+"""Losses of one linear prediction for ``|x| <= 1`` and ``|y| <= 1``; ``huber`` is rounded over 0.1.
 
-``squared_distance``, ``|w - x|^2/2``, is no such loss; its minimiser is the mean of the records.
+``squared_distance`` is ``|w - x|^2/2``, a loss of no prediction; its minimiser is the mean.
 """
 
 
 def problem_class_of(
     loss: str, *, n: int, dim: int, radius: float, sparsity: int | None = None
 ) -> ProblemClass:
-    """The class of a loss by its name, for ``|x| <= 1``, ``|y| <= 1`` and ``|w| <= radius``.
+    """Return the class of a named loss for ``|x| <= 1``, ``|y| <= 1`` and ``|w| <= radius``.
 
-    ``L`` and ``H`` are the largest slope and curvature in the prediction; a squared loss has slope
-    ``R + 1`` on the ball. ``sparsity`` is that of the features, which gradients inherit.
+    ``L`` and ``H`` are the largest slope and curvature in the prediction. The slope of a squared
+    loss on the ball is ``R + 1``. ``sparsity`` is the number of non-zero features; gradients
+    inherit it.
 
     Examples
     --------
@@ -60,9 +58,12 @@ def problem_class_of(
 
 
 def provided(loss: str, problem_class: ProblemClass) -> frozenset[str]:
-    """What problems of that loss have beyond gradients, as :attr:`Problem.provides` says it."""
+    """Return :attr:`Problem.provides` of problems with this loss."""
     if LOSSES[loss] is None:
-        return _OF_A_MEAN
-    smooth = {"linear_model"} if problem_class.smoothness is not None else set()
-    squares = {"squares"} if isinstance(LOSSES[loss], Squared) else set()
-    return _OF_A_PREDICTION | smooth | squares
+        return frozenset({"ball", "mean", "unit_modulus"})
+    features = {"ball", "smoothing"}
+    if problem_class.smoothness is not None:
+        features.add("linear_model")
+    if isinstance(LOSSES[loss], Squared):
+        features.add("squares")
+    return frozenset(features)

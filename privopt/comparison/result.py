@@ -1,0 +1,513 @@
+"""Result of a comparison: means with intervals, winners, fitted exponents, tables and a figure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from privopt.lab import Recorded
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_WIDTH = 80  # columns of a table
+_LONGEST = 22  # characters of the name of a method in the matrix
+_COLUMNS = 5  # values of the axis side by side
+_ALPHA = 0.025  # error probability of each end of an interval
+_SYMBOLS = {"n": "n", "dim": "d", "sparsity": "s", "epsilon": "ε", "steps": "T"}
+_LABELS = {"empirical risk": "excess risk", "population risk": "excess population risk"}
+_Runs = NDArray[np.float64]  # shape (data sets, runs)
+
+
+class Winner(NamedTuple):
+    """The method with the smallest mean at one value of the axis, or a tie.
+
+    ``least`` has the smallest mean. ``margin`` is the mean difference of the next method to it,
+    with the interval of that difference. ``ties`` are the methods that do not differ significantly
+    from ``least``. ``winner`` is ``least``, or ``"tie"`` if there are ties.
+    """
+
+    value: float | None
+    winner: str
+    least: str
+    margin: Mean
+    ties: tuple[str, ...]
+
+
+class Mean(NamedTuple):
+    """A mean with the ends of its interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Measured risks of several methods, as returned by :func:`privopt.compare`.
+
+    Attributes
+    ----------
+    recorded : Recorded
+        Tables of the experiment.
+    axis : str or None
+        The swept axis.
+    points : DataFrame
+        One row per method and value of the axis, ordered by value and mean: ``value``, ``method``;
+        ``mean``, ``lower``, ``upper``: mean with its 95 % interval; ``low``, ``high``: 10 % and
+        90 % quantiles of the runs; ``sd_keys``, ``sd_data``: standard deviations between keys and
+        between data sets; ``bound``, the upper bound on the mean, infinite if there is none, and
+        ``bound_on``, the quantity that the theorem bounds; ``lower_bound`` of all methods within
+        the budget; ``zero``, the mean of the default output; ``nonprivate``, gradient descent
+        without noise; ``steps``; ``tuned``, True for oracle-tuned methods; ``exponent`` of the
+        bound along the axis; and ``seconds`` per run without compilation.
+    refused : dict
+        Reasons of the methods without any result.
+    limits : mapping
+        Largest numbers of steps by method.
+
+    Examples
+    --------
+    >>> import jax, privopt
+    >>> comparison = privopt.compare(
+    ...     "sparse_mean", ["projection_mechanism", "dp_gd"], n=200, dim=8, replicates=4,
+    ...     data_sets=2, key=jax.random.key(0), progress=lambda event: None,
+    ...     budget=privopt.Budget(epsilon=1.0, delta=1e-5, relation="zero_out"),
+    ... )
+    >>> sorted(comparison.points["method"])
+    ['dp_gd', 'projection_mechanism']
+    >>> comparison.frame().shape[0]
+    8
+    """
+
+    recorded: Recorded
+    axis: str | None
+    points: pd.DataFrame
+    runs: Mapping[tuple[float | None, str], _Runs]
+    refused: Mapping[str, str]
+    limits: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        recorded: Recorded,
+        axis: str | None,
+        seconds: Sequence[float],
+        limits: Mapping[str, int],
+    ) -> Comparison:
+        """Return the comparison in the tables of an experiment; ``seconds`` are those of its cells.
+
+        ``ValueError`` if all plans were refused.
+        """
+        cells = recorded.cells.to_pandas()
+        measured = cells[cells["refused"].isna()].copy()
+        refused = {
+            method: "; ".join(dict.fromkeys(group["refused"]))
+            for method, group in cells[cells["refused"].notna()].groupby("method", sort=False)
+            if method not in set(measured["method"])
+        }
+        if measured.empty:
+            text = "; ".join(f"{method}: {reason}" for method, reason in refused.items())
+            raise ValueError(f"algorithms must have a plan for this class and budget: {text}")
+        timings = pd.Series(seconds, dtype=float).reindex(range(len(measured))).to_numpy()
+        measured["seconds"] = timings / recorded.about["replicates"]
+        measured["value"] = [_axis_value(row, axis) for _, row in measured.iterrows()]
+        values = recorded.runs.to_pandas().sort_values(["cell", "replicate"]).groupby("cell")
+        groups = recorded.about.get("groups", {})
+        runs, rows = {}, []
+        for (value, method), group in measured.groupby(["value", "method"], dropna=False):
+            group = group.sort_values("strength")
+            samples = np.stack([values.get_group(cell)["value"] for cell in group["cell"]])
+            value = None if axis is None else value
+            runs[value, method] = _means(samples, groups.get(method, 1))
+            exponents = [
+                json.loads(text or "{}").get(axis, math.nan) for text in group["exponents"]
+            ]
+            point = _point(group, runs[value, method])
+            bounded = math.isfinite(point["bound"])
+            point["exponent"] = float(np.mean(exponents)) if bounded else math.nan
+            rows.append({"value": value, "method": method, **point})
+        points = pd.DataFrame(rows).sort_values(["value", "mean"], ignore_index=True)
+        return cls(recorded, axis, points, runs, refused, limits)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        along = "" if self.axis is None else f" along {self.axis}"
+        return f"<Comparison of {len(self.methods)} methods{along}: {len(self.refused)} refused>"
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per run, with the facts of its method, plan and data set."""
+        return self.recorded.frame().rename(columns={"strength": "data_set"})
+
+    def winners(self) -> tuple[Winner, ...]:
+        """Return the winner, or the tie, at each value of the axis.
+
+        Differences are taken run by run on shared data sets. A method differs from the one of
+        smallest mean if the interval of its mean difference is above 0, at 95 % for all other
+        methods together (Bonferroni). Oracle-tuned methods are left out.
+        """
+        fair = self.points[~self.points["tuned"]]
+        groups = fair.groupby("value", dropna=False, sort=False)["method"]
+        return tuple(
+            _winner(None if self.axis is None else value, list(methods), self.runs)
+            for value, methods in groups
+            if len(methods) > 1
+        )
+
+    def exponents(self) -> pd.DataFrame:
+        """Return fitted exponents along the axis, with those of the theorems.
+
+        The columns are ``method``; ``fitted``, by least squares on the logarithms of the means;
+        ``half_width`` of its 95 % interval over data sets; and ``theorem``, the mean exponent of
+        the bounds, NaN without a bound on the measured quantity. The frame is empty for axes
+        without exponents and for fewer than three values.
+        """
+        rows = []
+        logs = np.log(np.array(self.values, float)) if self.axis in ("n", "dim", "epsilon") else []
+        for method in self.methods if len(logs) > 2 else []:
+            if not all((value, method) in self.runs for value in self.values):
+                continue
+            means = np.array([self.runs[value, method].mean(axis=1) for value in self.values])
+            if not (means > 0.0).all():
+                continue
+            fitted = np.polyfit(logs, np.log(means.mean(axis=1)), 1)[0]
+            interval = mean_interval(np.polyfit(logs, np.log(means), 1)[0])
+            theorem = self.points.loc[self.points["method"] == method, "exponent"].mean()
+            rows.append((method, fitted, 0.5 * (interval.upper - interval.lower), theorem))
+        return pd.DataFrame(rows, columns=["method", "fitted", "half_width", "theorem"])
+
+    @property
+    def values(self) -> list[Any]:
+        """Values of the axis, ascending; ``[None]`` without an axis."""
+        return [None] if self.axis is None else sorted(set(self.points["value"]))
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """Cells of the experiment, one row per method, value and data set."""
+        return self.recorded.cells.to_pandas()
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Methods, ordered by the mean of the logarithms of their means."""
+        logs = np.log(self.points["mean"].clip(lower=1e-300))
+        return list(logs.groupby(self.points["method"]).mean().sort_values().index)
+
+    # --- text -------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """The measured quantity and the problem."""
+        return f"{self.label.capitalize()}, {self._first['family'].replace('_', ' ')}"
+
+    @property
+    def label(self) -> str:
+        """The measured quantity."""
+        return _LABELS.get(self._first["quantity"], self._first["quantity"])
+
+    @property
+    def setting(self) -> str:
+        """Sizes, budget, runs and tuning, in one line."""
+        first, (sets, runs) = self._first, next(iter(self.runs.values())).shape
+        runs = self.recorded.about["replicates"]
+        sizes = [
+            f"{_SYMBOLS[name]} = {first[name]:{',' if name != 'epsilon' else ''}g}"
+            for name in ("n", "dim", "sparsity", "epsilon")
+            if name != self.axis and not pd.isna(first[name])
+        ]
+        tuned = ", and oracle-tuned" if self.points["tuned"].any() else ""
+        is_private = self.points["method"].str.endswith("_tuned").any()
+        private = ", and tuned privately" if is_private else ""
+        return ", ".join([
+            *sizes,
+            f"δ = {first['delta']:g}",
+            first["relation"].replace("_", "-"),
+            f"{sets * runs} runs" + (f" on {sets} data sets" if sets > 1 else ""),
+            f"hyperparameters of theory{tuned}{private}",
+        ])  # fmt: skip
+
+    @property
+    def conclusion(self) -> str:
+        """The winner or the tie, in one sentence; empty for a single method."""
+        winners = self.winners()
+        if not winners:
+            return ""
+        best = [(won.least, *won.ties) for won in winners]
+        always = [name for name in self.methods if all(name in names for names in best)]
+        how = " (95 %, paired runs)."
+        if self.axis is None or not always:
+            groups: dict[str, list[str]] = {}
+            for won in winners:
+                groups.setdefault(_outcome(won), []).append(f"{won.value:g}" if self.axis else "")
+            at = f" at {self._symbol} = " if self.axis else ""
+            return "; ".join(f"{text}{at}{', '.join(v)}" for text, v in groups.items()) + how
+        if all(won.winner == always[0] for won in winners):
+            return f"{always[0]} wins at every {self._symbol}{how}"
+        return f"Best or tied with the best at every {self._symbol}: {', '.join(always)}{how}"
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The winner or the tie at each value, one line per value."""
+        return [
+            _outcome(won) + (f" at {self._symbol} = {won.value:g}" if self.axis else "")
+            for won in self.winners()
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """Missing bounds, capped plans, and the effect of the relation."""
+        notes = []
+        unbounded = self.points[np.isinf(self.points["bound"])]
+        for quantity, group in unbounded.groupby("bound_on"):
+            names = ", ".join(dict.fromkeys(group["method"]))
+            measured = self._first["quantity"]
+            notes.append(
+                f"Bound on the {quantity}, not on the {measured}: {names}"
+                if quantity != measured
+                else f"No bound is known: {names}"
+            )
+        notes += self._capped
+        if self._first["relation"] == "replace_one":
+            notes.append("Replace-one doubles the sensitivity of a sum, compared with zero-out")
+        return notes
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reasons of refusals, one line per method."""
+        cells = self.cells
+        partly = cells[cells["refused"].notna() & ~cells["method"].isin(self.refused)]
+        return [f"Refused: {name} ({reason})" for name, reason in self.refused.items()] + [
+            f"Refused at some values: {method} ({group['refused'].iloc[0]})"
+            for method, group in partly.groupby("method", sort=False)
+        ]
+
+    @property
+    def _capped(self) -> list[str]:
+        limits = self.points["method"].map(self.limits)
+        capped = self.points[(self.points["steps"] == limits) & (self.axis != "steps")]
+        names = [f"{name} ({self.limits[name]:,})" for name in dict.fromkeys(capped["method"])]
+        return [f"Planned for fewer steps than the default: {', '.join(names)}"] if names else []
+
+    @property
+    def _symbol(self) -> str:
+        return _SYMBOLS[self.axis or "n"]
+
+    @property
+    def _first(self) -> pd.Series[Any]:
+        return self.cells[self.cells["refused"].isna()].iloc[0]
+
+    def table(
+        self, *, wide: bool = False, why: bool = False, bold: Callable[[str], str] | None = None
+    ) -> str:
+        """Return a matrix of means, methods by values, and the conclusion, in 80 columns.
+
+        Entries are a mean and the half width of its 95 % interval. The smallest mean of a column
+        has a star, or is passed through ``bold``. ``wide`` returns ``points`` and all notes
+        instead. ``why`` adds the reasons of refusals.
+        """
+        head = f"{self.title}: {self.setting}"
+        if wide:
+            notes = [*self.outcomes, *self.notes, *self.reasons]
+            return "\n".join([head, "", *self._wide(), "", *notes])
+        fitted = [
+            f"{row.method} {row.fitted:.2f}"
+            + (f" ({row.theorem:.2f})" if math.isfinite(row.theorem) else "")
+            for row in self.exponents().itertuples()
+        ]
+        lines = [self.conclusion] if self.conclusion else []
+        if fitted:
+            lines.append(f"Fitted exponents of {self._symbol} (theorem): {', '.join(fitted)}")
+        lines += self._capped
+        if why:
+            lines += self.reasons
+        elif self.refused:
+            plural = "methods do" if len(self.refused) > 1 else "method does"
+            lines.append(f"{len(self.refused)} {plural} not apply (--why)")
+        matrix = "\n".join(self._matrix())
+        if bold is not None:
+            matrix = re.sub(r"\*(\S+)", lambda match: f" {bold(match[1])}", matrix)
+        fill = partial(textwrap.fill, width=_WIDTH, subsequent_indent="  ")
+        caption = "Mean ± half width of its 95 % interval"
+        return "\n".join([fill(head), caption, "", matrix, *map(fill, lines)])
+
+    def _matrix(self) -> Iterator[str]:
+        """Yield the lines of the matrix, five values side by side."""
+        for start in range(0, len(self.values), _COLUMNS):
+            columns = {}
+            for value in self.values[start : start + _COLUMNS]:
+                at = self.points[self.points["value"] == value] if self.axis else self.points
+                entries = {
+                    row.method: f" {brief(row.mean)}±{brief(row.upper - row.mean, 1)}"
+                    for row in at.itertuples()
+                }
+                first = at.iloc[0]
+                entries[first["method"]] = entries[first["method"]].replace(" ", "*")
+                entries["zero predictor"] = f" {brief(first['zero'])}"
+                columns[f" {self._symbol} = {value:,g}" if self.axis else ""] = entries
+            names = [*self.methods, "zero predictor"]
+            text = pd.DataFrame(columns).reindex(names).fillna(" -").to_numpy().tolist()
+            rows = [[name[:_LONGEST], *row] for name, row in zip(names, text, strict=True)]
+            rows = [["", *columns], *rows]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            for row in rows:
+                yield " ".join(map(str.ljust, row, widths)).rstrip()
+            yield ""
+
+    def _wide(self) -> list[str]:
+        points = self.points.drop(columns=["bound_on", "exponent", "tuned"])
+        points["method"] += np.where(self.points["tuned"], " (oracle-tuned)", "")
+        ratio = (points["mean"] / points["bound"]).where(np.isfinite(points["bound"]))
+        points.insert(points.columns.get_loc("bound") + 1, "mean/bound", ratio)
+        points = points if self.axis else points.drop(columns="value")
+        points = points.rename(columns={"value": self.axis, "zero": "zero predictor"})
+        numbers = points.columns.difference([self.axis, "method", "steps"])
+        formats = {"steps": "{:,.0f}".format, **dict.fromkeys(numbers, brief)}
+        return points.to_string(index=False, formatters=formats, na_rep="-").splitlines()
+
+    def plot(self, path: Path | str | None = None) -> Figure:
+        """Return the figure; it is also written as a PNG if ``path`` is given.
+
+        Along an axis: means with 95 % intervals, bands of 10-90 % of the runs, the certified upper
+        bounds (dashed) and the lower bound (dotted). Without an axis: one row per method. Seven
+        methods have a colour; others are grey.
+        """
+        from privopt.comparison.figure import draw
+        from privopt.lab.draw.style import save
+        from privopt.lab.make.minimax import is_minimax
+
+        notes = self.notes
+        if self.refused:  # the rules only; the table has the values
+            rules = [re.sub(r",? got .*$", "", reason) for reason in self.refused.values()]
+            pairs = zip(self.refused, rules, strict=True)
+            notes.append(f"Refused: {'; '.join(f'{name} ({rule})' for name, rule in pairs)}")
+        first = self._first
+        figure = draw(
+            self.points, self.axis, self.label,
+            text=(self.title, [self.setting, self.conclusion], notes),
+            minimax=is_minimax(first["family"], pure=first["delta"] == 0.0),
+        )  # fmt: skip
+        if path is not None:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            save(lambda: figure, Path(path).with_suffix(""), formats=(".png",))
+        return figure
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+
+def mean_interval(samples: _Runs, alpha: float = _ALPHA) -> Mean:
+    """Return the mean with Student's limits; each is wrong with probability ``alpha``.
+
+    The limits of a single sample are infinite.
+    """
+    value, size = float(samples.mean()), samples.size
+    if size < 2:
+        return Mean(value, -math.inf, math.inf)
+    half = float(stats.t.isf(alpha, size - 1) * samples.std(ddof=1)) / math.sqrt(size)
+    return Mean(value, value - half, value + half)
+
+
+def _over_data(runs: _Runs) -> _Runs:
+    """Return the independent samples: means of data sets, or the runs on a single data set."""
+    return runs.mean(axis=1) if runs.shape[0] > 1 else runs[0]
+
+
+def _means(runs: _Runs, group: int) -> _Runs:
+    """Average groups of ``group`` consecutive runs on each data set."""
+    return runs.reshape(len(runs), -1, group).mean(axis=2)
+
+
+def _axis_value(row: pd.Series[Any], axis: str | None) -> float:
+    if axis is None:
+        return math.nan
+    return row[axis] if axis in row else json.loads(row["choices"])[axis]
+
+
+def _point(cells: pd.DataFrame, runs: _Runs) -> dict[str, Any]:
+    """Return the row of one method at one value from its cells, one per data set.
+
+    The variance between data sets is the variance of their means without the share of the keys.
+    """
+    first, (sets, size) = cells.iloc[0], runs.shape
+    mean = mean_interval(_over_data(runs))
+    keys = float(runs.var(axis=1, ddof=1).mean()) if size > 1 else math.nan
+    variance = float(runs.mean(axis=1).var(ddof=1)) - keys / size if sets > 1 else math.nan
+    low, high = np.quantile(runs, (0.1, 0.9))
+    rate = json.loads(first["plan"] or "{}").get("rate", {})
+    nonprivate = float(cells["nonprivate_value"].mean())
+    return {
+        "mean": float(runs.mean()),
+        "lower": mean.lower,
+        "upper": mean.upper,
+        "low": float(low),
+        "high": float(high),
+        "sd_keys": math.sqrt(keys),
+        "sd_data": math.sqrt(max(variance, 0.0)) if sets > 1 else math.nan,
+        "bound": first["upper"],
+        "bound_on": rate.get("quantity", first["quantity"]),
+        "lower_bound": first["lower"],
+        "zero": float(cells["start_value"].mean()),
+        "nonprivate": nonprivate if nonprivate > first["reference_gap"] else 0.0,
+        "steps": first["steps"],
+        "tuned": bool(pd.notna(first["searched"])),
+        "seconds": float(cells["seconds"].mean()),
+    }
+
+
+def _winner(
+    value: float | None, methods: Sequence[str], runs: Mapping[tuple[float | None, str], _Runs]
+) -> Winner:
+    """Return the winner among ``methods`` at one value."""
+    best, *others = sorted(methods, key=lambda name: runs[value, name].mean())
+    margins = {
+        name: mean_interval(
+            _over_data(_difference(runs[value, name], runs[value, best])), _ALPHA / len(others)
+        )
+        for name in others
+    }
+    ties = tuple(name for name, margin in margins.items() if not margin.lower > 0.0)
+    return Winner(value, "tie" if ties else best, best, margins[others[0]], ties)
+
+
+def _difference(runs: _Runs, others: _Runs) -> _Runs:
+    """Subtract run by run; the finer of two groupings is averaged to the coarser one."""
+    size = math.gcd(runs.shape[1], others.shape[1])
+    return _means(runs, runs.shape[1] // size) - _means(others, others.shape[1] // size)
+
+
+# --- formats --------------------------------------------------------------------------------------
+
+
+def brief(value: float, digits: int = 2) -> str:
+    """Return a number with few significant digits and without a leading zero; "-" if not finite.
+
+    Examples
+    --------
+    >>> brief(0.06249), brief(2e-7), brief(12345.0), brief(math.inf)
+    ('.062', '2e-7', '12,000', '-')
+    """
+    if not math.isfinite(value):
+        return "-"
+    if value == 0.0 or 1e-4 <= abs(value) < 1.0:
+        return f"{value:#.{digits}g}".replace("0.", ".", 1) if value else "0"
+    text = f"{float(f'{value:.{digits}g}'):,g}"
+    return text.replace("e-0", "e-")
+
+
+def _outcome(won: Winner) -> str:
+    if won.winner == "tie":
+        return f"Tie of {', '.join(sorted((won.least, *won.ties)))}"
+    return f"{won.winner} wins"
