@@ -22,8 +22,8 @@ from privopt.comparison.table import cost_of, private_algorithms
 from privopt.convex import Update
 from privopt.lab import Axis, Experiment, Method, Setting, cells, read, run
 from privopt.problems import FAMILIES, KINDS, Family, Problem, synthetic
-from privopt.spec import Budget
 from privopt.random import as_key
+from privopt.spec import Budget
 from privopt.tuning import tunable, tuned
 
 MAX_SECONDS = 0.03
