@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache, wraps
@@ -35,6 +35,7 @@ __all__ = [
     "Names",
     "answering",
     "check_fields",
+    "check_keywords",
     "check_type",
     "checked",
     "count",
@@ -46,6 +47,7 @@ __all__ = [
     "positive_number",
     "real",
     "shown",
+    "suggest_fields",
     "suggestion",
 ]
 
@@ -62,6 +64,22 @@ _WORDS = {
 }
 _ARRAYS = ("jax", "jaxlib", "numpy")  # packages whose objects are arrays
 _LONGEST_SHOWN = 60  # characters
+
+_SYNONYMS = {
+    **dict.fromkeys(("eps", "ε", "privacy"), "epsilon"),
+    **dict.fromkeys(("d", "dimension", "num_features"), "dim"),
+    **dict.fromkeys(("num_samples", "records", "size"), "n"),
+    **dict.fromkeys(("s", "nonzeros"), "sparsity"),
+    **dict.fromkeys(("t", "iterations", "num_steps", "max_iter"), "steps"),
+    **dict.fromkeys(("learning_rate", "lr", "eta"), "step_size"),
+    **dict.fromkeys(("l2_norm_clip", "max_grad_norm", "clip"), "clip_norm"),
+    **dict.fromkeys(("logreg", "logit", "logistic_regression"), "logistic"),
+    **dict.fromkeys(("svm", "hinge_loss"), "hinge"),
+    **dict.fromkeys(("linear_regression", "ridge", "mse"), "squared"),
+    **dict.fromkeys(("mae", "median"), "absolute"),
+}
+"""Usual names elsewhere, in lower case, and the names here."""
+_OTHER_SYNONYMS = {"squared": "least_squares"}  # one name, two meanings
 
 Kind = TypeVar("Kind")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -213,10 +231,36 @@ def member(
 
 def suggestion(value: object, known: Iterable[str], synonyms: dict[str, str] | None = None) -> str:
     """Return ``"; did you mean dp_gd?"`` for the nearest name, or an empty string."""
-    text = str(getattr(value, "name", value)).lower()
+    text, names = str(getattr(value, "name", value)).lower(), list(known)
     near = (synonyms or {}).get(text)
-    near = near or next(iter(get_close_matches(text, list(known), n=1)), None)
+    if near is None and text not in names:
+        text = _SYNONYMS.get(text, text)
+        if text not in names:
+            text = _OTHER_SYNONYMS.get(text, text)
+    near = near or next(iter(get_close_matches(text, names, n=1)), None)
     return f"; did you mean {near}?" if near else ""
+
+
+def check_keywords(function: str, keywords: Iterable[str], known: Iterable[str]) -> None:
+    """Check that all keyword arguments of a call are known; the message suggests the nearest."""
+    names = list(known)
+    for name in keywords:
+        if name not in names:
+            hint = suggestion(name, names)
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+
+
+def suggest_fields(record: type[Kind]) -> type[Kind]:
+    """Decorate a dataclass. The error for an unknown keyword argument suggests a field."""
+    construct, names = record.__init__, [field.name for field in fields(record)]  # type: ignore
+
+    @wraps(construct)
+    def initialise(self: Kind, *args: Any, **kwargs: Any) -> None:
+        check_keywords(record.__name__, kwargs, names)
+        construct(self, *args, **kwargs)
+
+    record.__init__ = initialise  # type: ignore[method-assign, assignment]
+    return record
 
 
 def check_fields(name: str, record: Any) -> None:
@@ -248,9 +292,12 @@ def checked(function: Function) -> Function:
     privopt.arguments.WrongTypeError: size must be a real number, got an object of type list and...
     """
     parameters = signature(function)
+    open_ended = any(each.kind is _KWARGS for each in parameters.parameters.values())
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not open_ended:
+            check_keywords(function.__name__, kwargs, parameters.parameters)
         types = _annotations(unwrap(function))
         for name, value in parameters.bind(*args, **kwargs).arguments.items():
             if name in ("key", "keys"):  # ``as_key`` checks keys, with a more specific message

@@ -7,12 +7,13 @@ everything that depends only on them is independent of the data.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Literal
 
-from privopt.arguments import Names, positive_integer, real, shown
+from privopt.arguments import Names, positive_integer, real, shown, suggest_fields
 
 __all__ = ["LIPSCHITZ", "Assumptions", "Budget", "Norm", "ProblemClass", "Relation", "RelationName"]
 
@@ -73,6 +74,7 @@ class Norm(Names):
         return size * root * (1.0 + 2.0**-51) if power > 0.0 else size
 
 
+@suggest_fields
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """Privacy budget: (epsilon, delta) under a named neighbouring relation.
@@ -103,15 +105,28 @@ class Budget:
         if not (0.0 < epsilon < math.inf):
             raise ValueError(f"epsilon must be positive and finite, got {shown(self.epsilon)}")
         if not (0.0 <= delta < 1.0):
-            raise ValueError(f"delta must lie in [0, 1), got {shown(self.delta)}")
+            swapped = ": are epsilon and delta swapped?" if epsilon < 0.01 else ""
+            raise ValueError(f"delta must lie in [0, 1), got {shown(self.delta)}{swapped}")
+        if epsilon < delta and delta > 0.01:
+            warnings.warn(
+                f"delta is larger than epsilon, got {delta:g} > {epsilon:g}: are they swapped?",
+                stacklevel=4,
+            )
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
 
 
+def _size(name: str, value: object) -> int:
+    """Return a positive integer; a float such as ``200.0`` is accepted."""
+    whole = isinstance(value, float) and value.is_integer()
+    return positive_integer(name, int(value) if whole else value)  # type: ignore[call-overload]
+
+
 LIPSCHITZ = {"lipschitz": Norm.L2, "lipschitz_l1": Norm.L1, "lipschitz_linf": Norm.LINF}
 
 
+@suggest_fields
 @dataclass(frozen=True, kw_only=True)
 class ProblemClass:
     """Public facts of a problem, which must hold for every data set.
@@ -158,8 +173,8 @@ class ProblemClass:
     lipschitz_linf: float = math.inf
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", positive_integer("n", self.n))
-        object.__setattr__(self, "dim", positive_integer("dim", self.dim))
+        object.__setattr__(self, "n", _size("n", self.n))
+        object.__setattr__(self, "dim", _size("dim", self.dim))
         for name in (*LIPSCHITZ, "radius", "strong_convexity"):
             object.__setattr__(self, name, real(name, getattr(self, name)))
         for name in LIPSCHITZ:
@@ -201,7 +216,7 @@ class ProblemClass:
                 f"{shown(self.strong_convexity)} * {shown(self.radius)} > {shown(self.lipschitz)}"
             )
         if self.sparsity is not None:
-            sparsity = positive_integer("sparsity", self.sparsity)
+            sparsity = _size("sparsity", self.sparsity)
             object.__setattr__(self, "sparsity", sparsity)
             if sparsity > self.dim:
                 raise ValueError(

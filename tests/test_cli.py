@@ -514,7 +514,7 @@ def test_a_quick_run_never_replaces_a_full_table(folder, judged):
     assert "more: 10/10 cells" in printed  # the run goes on
     assert (folder / "results" / "demo" / "runs.parquet").read_bytes() == before
     named = privopt("run", "demo", "--results", "results", code=2)
-    assert "experiments must not lose what is recorded, got demo" in named
+    assert "experiments must not lose recorded tables, got demo" in named
 
 
 def test_profile_seed_and_results_are_used(folder, judged):
@@ -688,7 +688,7 @@ def test_a_second_process_compiles_nothing_again(tmp_path):
     }
     code = (
         "from privopt.cli.device import prepare; prepare(None, True)\n"
-        "from privopt.lab.make.work import programs_read\n"
+        "from privopt.lab.make.MISSING_programs import programs_read\n"
         "import jax; jax.numpy.ones(3) + 1; print(programs_read() > 0)"
     )
     command = [sys.executable, "-c", code]

@@ -159,7 +159,7 @@ def test_a_worker_of_other_source_is_refused_by_name(folder):
     (folder / "experiments" / "squares.py").write_text(SQUARES.replace("x * x", "x ** 2"))
     assert "must have source " in asked()
     other = replace(order(folder), identity={**asked.identity, "jax": "0.0.1"})
-    assert "must have jax 0.0.1, as who asks has, got " in other()
+    assert "must have jax 0.0.1, as the calling process, got " in other()
     assert not (folder / "results").exists()
     assert order(folder)() == PARTS
     told = CliRunner().invoke(app, ["work", "squares", "--results", str(folder / "results")])
@@ -171,7 +171,7 @@ def test_a_worker_of_other_source_is_refused_by_name(folder):
     ("arguments", "said"),
     [
         (("--workers", "2"), "engine must be given with workers, scheduler or option, got None"),
-        (("--engine", "dask"), "workers must be given with dask where no scheduler is, got None"),
+        (("--engine", "dask"), "workers must be given with dask without a scheduler, got None"),
         (("--engine", "dask", "--workers", "1", "--option", "a=1"), "option must come with"),
         (("--engine", "submitit", "--option", "cpu"), "option must be NAME=VALUE, got 'cpu'"),
         (("--engine", "submitit", "--scheduler", "tcp://a"), "scheduler must come with the engine"),

@@ -26,8 +26,8 @@ from privopt.comparison import (
     write_measured,
 )
 from privopt.comparison.losses import provided
-from privopt.comparison.plans import SLOW
 from privopt.comparison.ranking import smallest
+from privopt.comparison.table import SLOW
 from privopt.problems import GeneralisedLinear
 from privopt.tuning import is_tuned
 

@@ -61,11 +61,33 @@ def test_budget_refuses(changes, message):
         budget(**changes)
 
 
+def test_sizes_may_be_whole_floats():
+    facts = problem_class(n=200.0, dim=5.0, sparsity=2.0)
+    assert facts == problem_class(n=200, dim=5, sparsity=2)
+    assert type(facts.n) is type(facts.dim) is type(facts.sparsity) is int
+
+
+def test_swapped_epsilon_and_delta_are_reported():
+    with pytest.warns(UserWarning, match=r"delta is larger than epsilon, got 0.5 > 1e-05"):
+        budget(epsilon=1e-5, delta=0.5)
+    with pytest.raises(ValueError, match=r"got 1.0: are epsilon and delta swapped\?"):
+        budget(epsilon=1e-5, delta=1.0)
+
+
+@pytest.mark.parametrize(
+    ("construct", "name", "field"), [(budget, "eps", "epsilon"), (problem_class, "d", "dim")]
+)
+def test_usual_names_of_fields_are_suggested(construct, name, field):
+    message = f"unexpected keyword argument '{name}'; did you mean {field}?"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        construct(**{name: 1})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"n": 0}, "n must be a positive integer, got 0"),
-        ({"n": 100.0}, "n must be a positive integer, got 100.0"),
+        ({"n": 100.5}, "n must be a positive integer, got 100.5"),
         ({"dim": -3}, "dim must be a positive integer, got -3"),
         ({"lipschitz": 0.0}, "lipschitz must be positive (inf: not declared), got 0.0"),
         ({"convex": 1}, "convex must be True or False, got 1"),

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.table import Table
 
 from privopt.arguments import shown
 from privopt.cli.console import digits, exact, make_console, make_table, number, plain_errors
@@ -192,34 +192,32 @@ def epsilon(
         z, batches = number("noise", noise), Steps.parse(steps, rate, sampler)
         if delta is None and at is None:
             raise ValueError("one of --delta and --epsilon must be given, got neither")
-        console = make_console()
-        console.print(f"Gaussian noise {z:g}, {batches}", soft_wrap=True)
         options = {"epsilon": ("delta", delta), "delta": ("epsilon", at)}
-        questions = {
-            target: (name, number(name, text)) for target, (name, text) in options.items() if text
-        }
+        questions = [
+            (target, name, number(name, text)) for target, (name, text) in options.items() if text
+        ]
+        answers = []
         for each in [relation] if relation else Relation:
             event, reason = batches.event(z, each)
-            for target, (name, value) in questions.items():
-                console.print()
-                _print_answers(
-                    console, event, each, reason,
-                    target=target, given=name, value=value, accuracy=accuracy,
-                )  # fmt: skip
+            answers += [_answer(event, each, reason, *question, accuracy) for question in questions]
+        console = make_console()
+        console.print(f"Gaussian noise {z:g}, {batches}", soft_wrap=True)
+        for table, conclusion in answers:
+            console.print()
+            console.print(table)
+            console.print(conclusion, soft_wrap=True)
 
 
-def _print_answers(
-    console: Console,
+def _answer(
     event: DpEvent,
     relation: Relation,
     reason: str,
-    *,
     target: str,
     given: str,
     value: float,
     accuracy: float,
-) -> None:
-    """Print the results of all accountants as a table, the tightest first, and the conclusion.
+) -> tuple[Table, str]:
+    """Return the results of all accountants as a table, the tightest first, and the conclusion.
 
     If ``reason`` is not empty, the event only dominates the release, so lower bounds and estimates
     are left out.
@@ -256,7 +254,6 @@ def _print_answers(
     for name, each in sorted(estimates.items(), key=lambda item: item[1].value):
         remark = ["[red]under-reports[/red]" * low[name]] if any(low.values()) else []
         table.add_row(name, "no: estimate", "", f"about {each.value:.4g}", *remark)
-    console.print(table)
     lower = "" if reason else f"{digits(least, ROUND_FLOOR)} <= "
     certified = f"Certified {at}: {lower}{target} <= {digits(most, ROUND_CEILING)}"
     lines = [f"[bold]{certified}[/bold]"]
@@ -270,7 +267,7 @@ def _print_answers(
         lines.append("[red]under-reports[/red]: below the certified lower bound")
     if silent:
         lines.append(f"[dim]Without an answer: {', '.join(silent)}[/dim]")
-    console.print("\n".join(lines), soft_wrap=True)
+    return table, "\n".join(lines)
 
 
 def noise(

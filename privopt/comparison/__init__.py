@@ -2,10 +2,10 @@
 
 from privopt.comparison.experiment import MAX_SECONDS, compare
 from privopt.comparison.losses import LOSSES, problem_class_of
-from privopt.comparison.plans import Cost, cost_of, plans, without_privacy
 from privopt.comparison.ranking import Reach, alternatives, reach, recommend, representative
 from privopt.comparison.recorded import nearest_setting, read_measured, write_measured
 from privopt.comparison.result import Comparison, Winner
+from privopt.comparison.table import Cost, cost_of, plans, without_privacy
 
 __all__ = [
     "LOSSES",

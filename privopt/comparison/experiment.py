@@ -17,8 +17,8 @@ from jax import Array
 
 from privopt.algorithms import ALGORITHMS, register
 from privopt.arguments import checked, described, member, positive_integer, positive_number, shown
-from privopt.comparison.plans import cost_of, private_algorithms
 from privopt.comparison.result import Comparison
+from privopt.comparison.table import cost_of, private_algorithms
 from privopt.convex import Update
 from privopt.lab import Axis, Experiment, Method, Setting, cells, read, run
 from privopt.problems import FAMILIES, KINDS, Family, Problem, synthetic
@@ -38,19 +38,6 @@ AXES: Mapping[str, tuple[float, ...]] = {
 }
 """Axes with their default values."""
 
-_AXIS_SYNONYMS = {
-    **dict.fromkeys(("d", "dimension", "features"), "dim"),
-    **dict.fromkeys(("eps", "ε", "privacy"), "epsilon"),
-    **dict.fromkeys(("records", "size", "samples"), "n"),
-    **dict.fromkeys(("s", "nonzeros"), "sparsity"),
-    **dict.fromkeys(("t", "iterations"), "steps"),
-}
-_PROBLEM_SYNONYMS = {
-    **dict.fromkeys(("logreg", "logit", "logistic_regression"), "logistic"),
-    **dict.fromkeys(("linear_regression", "squared", "mse"), "least_squares"),
-    **dict.fromkeys(("svm", "hinge_loss"), "hinge"),
-    **dict.fromkeys(("multinomial", "cross_entropy"), "softmax"),
-}
 _GRIDS = {
     "step_size": tuple(4.0**k for k in range(-3, 4)),
     "regularisation": tuple(4.0**k for k in range(-8, 2)),
@@ -189,7 +176,7 @@ def _family(problem: object, data_sets: int | None, replicates: int) -> Family:
         name = problem.name if problem.name not in FAMILIES else f"own_{problem.name}"
         problem = replace(Family.of(problem), name=name)
     elif isinstance(problem, str):
-        member("problem", problem, [*KINDS, *FAMILIES], _PROBLEM_SYNONYMS)
+        member("problem", problem, [*KINDS, *FAMILIES])
         problem = synthetic(problem) if problem in KINDS else FAMILIES[problem]
     if not isinstance(problem, Family):
         raise ValueError(
@@ -223,7 +210,7 @@ def _axes(family: Family, axis: str | None, values: Sequence[float] | None) -> t
     if "sparsity" not in inspect.signature(family.build).parameters:
         missing.add("sparsity")
     names = [name for name in AXES if name not in missing]
-    member(f"axis of {family.name}", axis, names, _AXIS_SYNONYMS)
+    member(f"axis of {family.name}", axis, names)
     swept = Axis(axis, AXES[axis] if values is None else tuple(values))
     if len(swept.values) < 2:
         raise ValueError(

@@ -10,13 +10,6 @@ from privopt.arguments import member, positive_number
 from privopt.convex import Hinge, Huber, Linear, Logistic, ScalarLoss, Squared
 from privopt.spec import ProblemClass
 
-_SYNONYMS = {
-    **dict.fromkeys(("logreg", "logit", "logistic_regression", "cross_entropy"), "logistic"),
-    **dict.fromkeys(("svm", "hinge_loss"), "hinge"),
-    **dict.fromkeys(("least_squares", "linear_regression", "mse", "l2", "ridge"), "squared"),
-    **dict.fromkeys(("mae", "l1", "median"), "absolute"),
-    "mean": "squared_distance",
-}
 LOSSES: Mapping[str, ScalarLoss | None] = MappingProxyType(
     {
         "linear": Linear(),
@@ -34,11 +27,6 @@ LOSSES: Mapping[str, ScalarLoss | None] = MappingProxyType(
 """
 
 
-def check_loss(loss: str) -> None:
-    """Check that ``loss`` is a name in ``LOSSES``."""
-    member("loss", loss, LOSSES, _SYNONYMS)
-
-
 def problem_class_of(
     loss: str, *, n: int, dim: int, radius: float, sparsity: int | None = None
 ) -> ProblemClass:
@@ -54,7 +42,7 @@ def problem_class_of(
     >>> facts.lipschitz, facts.smoothness
     (3.0, 1.0)
     """
-    check_loss(loss)
+    member("loss", loss, LOSSES)
     radius, scalar = positive_number("radius", radius), LOSSES[loss]
     slope = math.inf if scalar is None else scalar.slope_bound
     curvature = 1.0 if scalar is None else scalar.curvature

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,8 +16,8 @@ import pandas as pd
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import checked, instance, positive_number
 from privopt.comparison.losses import problem_class_of
-from privopt.comparison.plans import Algorithms, plans, private_algorithms
 from privopt.comparison.recorded import SETTING, nearest_setting, read_measured
+from privopt.comparison.table import Algorithms, plans, private_algorithms
 from privopt.core import Plan
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import Quantity
@@ -171,7 +172,9 @@ def reach(plan: Plan, target: float) -> Reach:
 
     def suffices(facts: ProblemClass, budget: Budget) -> bool:
         try:
-            return plan.algorithm.plan(facts, budget).rate.upper <= target
+            with warnings.catch_warnings():  # delta may exceed 1/n at a large n
+                warnings.simplefilter("ignore")
+                return plan.algorithm.plan(facts, budget).rate.upper <= target
         except ValueError:
             return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
@@ -348,6 +349,12 @@ def planner(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     def checked(problem_class: ProblemClass, budget: Budget, **choices: object) -> Plan:
         instance("problem_class", problem_class, ProblemClass)
         instance("budget", budget, Budget)
+        if budget.delta * problem_class.n >= 1.0:
+            warnings.warn(
+                f"delta is at least 1/n = {1.0 / problem_class.n:.2g}, got {budget.delta:g}: the "
+                "guarantee allows a whole record to be published",
+                stacklevel=2,
+            )
         for name, value in choices.items():
             member("choice", name, names)
             if isinstance(value, Array) or getattr(value, "ndim", False):

@@ -16,7 +16,7 @@ from jax.tree_util import Partial
 from jax.typing import ArrayLike, DTypeLike
 from numpy.typing import NDArray
 
-from privopt.arguments import instance, shown
+from privopt.arguments import WrongTypeError, described, instance, shown
 from privopt.convex import (
     ConstraintSet,
     EmpiricalRisk,
@@ -404,12 +404,16 @@ class Family:
     """
 
     name: str
-    summary: str
-    build: Callable[..., Problem]
+    summary: str = ""
+    build: Callable[..., Problem] = field(default=None)  # type: ignore[assignment]
     strengths: tuple[float, ...] = (1.0,)
     dim: int | None = None
     max_n: int | None = None
     redrawn: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.build):
+            raise WrongTypeError(f"build must be a function, got {described(self.build)}")
 
     @property
     def hard(self) -> bool:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from privopt.algorithms import ALGORITHMS, gradient_descent
 from privopt.arguments import checked, member
-from privopt.comparison.losses import check_loss, provided
+from privopt.comparison.losses import LOSSES, provided
 from privopt.core import Plan
 from privopt.core.running import REMEDIES
 from privopt.spec import Budget, ProblemClass
@@ -68,7 +68,7 @@ def plans(
     {'name': 'dp_gd', 'bound': 0.0176, 'steps': 2131, 'refused': ''}
     """
     if loss is not None:
-        check_loss(loss)
+        member("loss", loss, LOSSES)
     features = None if loss is None else provided(loss, problem_class)
     rows = [
         {"name": name, **_row(name, problem_class, budget, features)} for name in _names(algorithms)
