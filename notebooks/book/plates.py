@@ -55,8 +55,8 @@ def pages() -> dict[str, str]:
     start, tables = report.split(TABLES, 1)
     overview = start.split(LEGEND, 1)[0].replace("# Measured against the theorem", "# Plates", 1)
     overview = overview.replace(
-        "`privopt report` writes `index.html`, one file with all figures, a chart and a search, and "
-        "`verdicts.csv`.",
+        "`privopt report` writes `index.html`, one file with all figures, a chart and a search, "
+        "and `verdicts.csv`.",
         "[All verdicts](verdicts.md) in tables; [how to read them](../reading.md).",
     )
     families = {file_of(found[1]): found.groups() for found in FAMILY.finditer(overview)}

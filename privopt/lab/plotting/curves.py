@@ -22,8 +22,10 @@ from privopt.lab.plotting.notation import (
     brief,
     estimate,
     method_label,
+    number,
     paper_name,
     signed,
+    small,
     symbol,
 )
 from privopt.lab.plotting.style import COLOURS, GREY, INK, METHOD_COLOURS, PAPER, STYLE, Style
@@ -168,11 +170,7 @@ def curve_figure(
     notes = [*_verdict_notes(verdicts), legend_text(data)]
     notes += [f"Upper bounds above the picture: {'; '.join(texts)}."] if texts else []
     columns = 2 if len(axes) == 4 else min(_MAX_COLUMNS, len(axes))
-    lines = [  # family and axes of every row of panels
-        (name, list(row)[k : k + columns])
-        for name, row in rows.items()
-        for k in range(0, len(row), columns)
-    ]
+    lines = _lines(rows, columns)
     figure, grid = style.sheet(
         _title(cells, axes), [_conditions(cells)], notes,
         panels=(len(lines), columns), height=_HEIGHT, left=0.76,
@@ -199,6 +197,17 @@ def curve_figure(
             figure.delaxes(place)
         label_ends(places[len(names) - 1], list(ends.values()), _HEIGHT)
     return figure
+
+
+def _lines(
+    rows: Mapping[str, Mapping[str, PanelData]], columns: int
+) -> list[tuple[str, list[str]]]:
+    """Return the family and the axes of every line of panels."""
+    return [
+        (name, list(row)[k : k + columns])
+        for name, row in rows.items()
+        for k in range(0, len(row), columns)
+    ]
 
 
 def panel_data(groups: Mapping[float, Sequence[CellResult]]) -> PanelData:
@@ -256,9 +265,9 @@ def _conditions(cells: Sequence[CellResult]) -> str:
     deltas = sorted({cell.delta for cell in cells})
     groups = grouped(cells, lambda cell: (cell.method, cell.family, cell.setting_key))
     strengths = max(len(same) for same in groups.values())
-    parts = [f"{' to '.join(str(n) for n in dict.fromkeys((runs[0], runs[-1])))} runs per point"]
+    parts = [f"{' to '.join(map(number, dict.fromkeys((runs[0], runs[-1]))))} runs per point"]
     parts += [f"worst of {strengths} strengths"] if strengths > 1 else []
-    parts += [f"δ = {deltas[0]:.3g}"] if len(deltas) == 1 else []
+    parts += [f"δ = {small(deltas[0])}"] if len(deltas) == 1 else []
     parts.append(" or ".join(sorted({cell.relation.replace("_", "-") for cell in cells})))
     return ", ".join(parts)
 
@@ -307,7 +316,7 @@ def assign_looks(curves: Iterable[Curve]) -> dict[str, Look]:
 
 
 def legend_text(panels: Sequence[PanelData], over: str = "") -> str:
-    """Explain the lines of a figure; ``over`` names the randomness covered by the intervals."""
+    """Describe the lines of a figure; ``over`` names the randomness covered by the intervals."""
     curves = [curve for panel in panels for curve in panel.curves]
     looks = assign_looks(curves)
     lines = [[curve.mean for curve in panel.curves] for panel in panels]
@@ -496,11 +505,7 @@ def _paper_figure(
 ) -> Figure:
     """Plot data, theory lines and fitted slopes without title, notes and baselines."""
     columns = min(_MAX_COLUMNS, max(map(len, rows.values())))
-    lines = [
-        (name, list(row)[k : k + columns])
-        for name, row in rows.items()
-        for k in range(0, len(row), columns)
-    ]
+    lines = _lines(rows, columns)
     size = _PAPER_WIDTHS[columns > 1], _PAPER_HEIGHT * len(lines)
     figure = style.Sheet(figsize=size, layout="constrained")
     grid = figure.subplots(len(lines), columns, squeeze=False, sharey="row")
@@ -514,7 +519,12 @@ def _paper_figure(
             place.set_yscale("log")
             ticks.at_values(place.xaxis, rows[name][a].baselines.values.tolist())
             place.set_xlabel(symbol(a))
-            place.legend(fontsize=6.0, handlelength=1.6)
+            place_of_legend: Style = {
+                "loc": "lower left",
+                "bbox_to_anchor": (0.0, 1.0),
+                "borderaxespad": 0.0,
+            }
+            place.legend(fontsize=6.0, handlelength=1.6, **place_of_legend)
         ticks.at_round_numbers(places[0].yaxis)
         family = f"\n{name}" if len(families) > 1 else ""
         places[0].set_ylabel(f"{families[name][0].label}{family}")
@@ -529,6 +539,7 @@ def _draw_fit(axes: Axes, curve: Curve, look: Look) -> None:
     bars = np.abs(np.where(np.isfinite(curve.interval), curve.interval, mean) - mean)
     bars = np.minimum(bars, [0.9 * mean, np.inf * mean])
     marker: Style = {"fmt": look.marker, "ms": 3.0, "lw": 0.8, "color": colour}
+    marker |= {"mfc": PAPER} if curve.tuned else {}
     label = _name(curve)
     if finite.sum() > 1:
         values, logs = curve.values[finite], np.log(mean[finite])
