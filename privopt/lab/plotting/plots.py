@@ -22,7 +22,7 @@ from privopt.lab.evaluation.verdict import Verdict, flatten_twins, twins
 from privopt.lab.make.presentation import Line, Map, Panel, Plot
 from privopt.lab.make.records import Recorded
 from privopt.lab.plotting import style, ticks
-from privopt.lab.plotting.curves import curve_figure
+from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.lab.plotting.heatmaps import draw_map, grid_cells, grid_figure
 from privopt.lab.plotting.notation import paper_name
 from privopt.lab.plotting.style import (

@@ -14,7 +14,8 @@ from privopt.lab.evaluation.claims import Row, presentation, quantity_range, row
 from privopt.lab.evaluation.verdict import Kind, Outcome, Verdict, counts
 from privopt.lab.make.presentation import Panel
 from privopt.lab.make.records import Recorded
-from privopt.lab.plotting.curves import assign_looks, panel_data
+from privopt.lab.plotting.curve_figures import panel_data
+from privopt.lab.plotting.curves import assign_looks
 from privopt.lab.plotting.notation import axis_words, brief, in_words, method_label, paper_name
 from privopt.lab.plotting.plots import PLAIN_SUFFIXES
 from privopt.lab.plotting.style import GREY, METHOD_COLOURS, split_method
