@@ -12,7 +12,7 @@ from privopt.lab.evaluation.cells import cell_results, cells_along, grouped, swe
 from privopt.lab.make.quantities import _HARD, is_minimax
 from privopt.lab.make.store import read, recorded_names
 from privopt.lab.plotting import plots, style
-from privopt.lab.plotting.curves import curve_figure
+from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.problems import FAMILIES
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from privopt.lab.evaluation.verdict import ORACLE_TUNED
 from privopt.lab.make.axes import format_value, in_order
 from privopt.lab.make.cells import Trial
 from privopt.lab.make.quantities import QUANTITIES, is_minimax
@@ -121,11 +120,6 @@ class CellResult:
     def untuned(self) -> bool:
         """True if the hyperparameters are the best of a grid and not the choice of the theory."""
         return self.searched is not None
-
-    @property
-    def display_name(self) -> str:
-        """Name of the method, labelled if it is oracle-tuned."""
-        return f"{self.method} ({ORACLE_TUNED})" if self.untuned else self.method
 
     @property
     def choices(self) -> dict[str, float]:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from privopt.lab.evaluation.cells import CellResult, cells_along, grouped, swept_axes, worst
-from privopt.lab.evaluation.estimates import least_squares, mean_interval
-from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, flatten_twins
-from privopt.lab.plotting import style, ticks
+from privopt.lab.evaluation.cells import grouped
+from privopt.lab.evaluation.verdict import ORACLE_TUNED
+from privopt.lab.plotting import ticks
 from privopt.lab.plotting.notation import (
-    axis_label,
     brief,
-    estimate,
-    method_label,
     paper_name,
-    signed,
-    symbol,
 )
-from privopt.lab.plotting.style import COLOURS, GREY, INK, METHOD_COLOURS, PAPER, STYLE, Style
+from privopt.lab.plotting.style import COLOURS, GREY, INK, METHOD_COLOURS, PAPER, Style
 
 _Array = npt.NDArray[np.float64]
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -37,9 +28,6 @@ _DEEPEST = 1e-4  # share of the highest line below which lines are hidden
 _ZERO, _LOWER, _ELSEWHERE = "zero predictor", "lower bound (worst case)", "minimax, other problem"
 _STRONGER = {True: "lower bound, {}", False: "minimax, other problem: {}"}
 _LETTER, _LABEL = 0.066, 0.177  # inches: width of a letter, distance between two labels
-_HEIGHT, _MAX_COLUMNS = 2.3, 3  # inches of a panel; panels in a row
-_ALPHA = 0.025  # of each end of an interval
-_PAPER_WIDTHS, _PAPER_HEIGHT = (3.25, 6.75), 2.3  # inches
 
 
 class Curve(NamedTuple):
@@ -58,6 +46,11 @@ class Curve(NamedTuple):
     def twin(self) -> str:
         """The method at the hyperparameters of the theory, which has the same colour."""
         return self.method.removesuffix("_best") if self.tuned else self.method
+
+    @property
+    def label(self) -> str:
+        """The paper name of the method, with a note if it is oracle-tuned."""
+        return f"{paper_name(self.twin)} {ORACLE_TUNED}" if self.tuned else paper_name(self.twin)
 
     @property
     def is_bounded(self) -> bool:
@@ -125,165 +118,6 @@ class LineEnd(NamedTuple):
     colour: str
 
 
-@mpl.rc_context(STYLE)
-def curve_figure(
-    cells: Sequence[CellResult],
-    axis: str | None = None,
-    verdicts: Sequence[Verdict] = (),
-    *,
-    paper: bool = False,
-) -> Figure:
-    """Plot the mean of every method: rows for families, panels for swept axes.
-
-    A mean is the mean at the worst strength of a family for that method.
-
-    Parameters
-    ----------
-    cells : sequence of CellResult
-        Measured cells of one experiment.
-    axis : str, optional
-        The only axis; default all.
-    verdicts : sequence of Verdict
-        Verdicts on slopes and bounds, which are printed below the panels.
-    paper : bool
-        True for a figure of 3.25 or 6.75 inches with data, theory lines and fitted slopes only.
-    """
-    families = grouped(cells, lambda cell: cell.family)
-    axes = swept_axes(cells) if axis is None else [axis]
-    rows: dict[str, dict[str, PanelData]] = {}
-    for name, members in families.items():
-        groups = {a: cells_along(members, a) for a in axes}
-        rows[name] = {a: panel_data(group) for a, group in groups.items() if group}
-    if paper:
-        return _paper_figure(families, rows)
-    data = [panel for row in rows.values() for panel in row.values()]
-    looks = assign_looks(curve for panel in data for curve in panel.curves)
-    ranges = {name: y_limits(list(row.values())) for name, row in rows.items()}
-    hidden = {name: hidden_bounds(row.values(), ranges[name][1]) for name, row in rows.items()}
-    texts = [
-        f"{name}: {', '.join(methods)}" if len(families) > 1 else ", ".join(methods)
-        for name, methods in hidden.items()
-        if methods
-    ]
-    notes = [*_verdict_notes(verdicts), legend_text(data)]
-    notes += [f"Upper bounds above the picture: {'; '.join(texts)}."] if texts else []
-    columns = 2 if len(axes) == 4 else min(_MAX_COLUMNS, len(axes))
-    lines = [  # family and axes of every row of panels
-        (name, list(row)[k : k + columns])
-        for name, row in rows.items()
-        for k in range(0, len(row), columns)
-    ]
-    figure, grid = style.sheet(
-        _title(cells, axes), [_conditions(cells)], notes,
-        panels=(len(lines), columns), height=_HEIGHT, left=0.76,
-        right=label_width(curve for panel in data for curve in panel.curves), top=0.22,
-    )  # fmt: skip
-    for places, (name, names) in zip(grid, lines, strict=True):
-        first = places[0]
-        first.set_yscale("log")
-        first.set_ylim(*ranges[name])
-        ticks.at_round_numbers(first.yaxis)
-        first.set_ylabel(families[name][0].label)
-        if len(families) > 1:
-            style.write_above(first, [(name, {"fontweight": "bold"})])
-        ends = dict[str, LineEnd]()
-        for place, a in zip(places, names, strict=False):
-            new = draw_panel(place, rows[name][a], looks)
-            ends = {key: end._replace(value=np.nan) for key, end in ends.items()}
-            ends |= {end.name: end for end in new}
-            place.set_xscale("log")
-            ticks.at_values(place.xaxis, rows[name][a].baselines.values.tolist())
-            setting = next(cell.setting for cell in families[name] if a in cell.axes)
-            place.set_xlabel(axis_label(a, setting))
-        for place in places[len(names) :]:
-            figure.delaxes(place)
-        label_ends(places[len(names) - 1], list(ends.values()), _HEIGHT)
-    return figure
-
-
-def panel_data(groups: Mapping[float, Sequence[CellResult]]) -> PanelData:
-    """Return the content of a panel from the cells at each value of its axis."""
-    lines: dict[str, dict[float, CellResult]] = {}
-    for value, cells in groups.items():
-        for name, same in grouped(cells, lambda cell: cell.method).items():
-            silent = max(cell.nonprivate for cell in same)
-            lines.setdefault(name, {})[value] = replace(worst(same), nonprivate=silent)
-    zero = [max(cell.start for cell in cells) for cells in groups.values()]
-    lower = [max(cell.lower for cell in cells) for cells in groups.values()]
-    first = list(next(iter(lines.values())).values())
-    stronger: dict[str, _Array] = {}
-    # With one method the baselines are those at its worst strength and for its own guarantee.
-    if len({name.removesuffix("_best") for name in lines}) == 1 and len(first) == len(groups):
-        zero = [cell.start for cell in first]
-        for guarantee in list(first[0].lower_bounds)[1:]:
-            bounds = [cell.lower_bounds.get(guarantee, 0.0) for cell in first]
-            stronger[guarantee] = np.array(bounds, np.float64)
-    is_minimax = all(cell.is_minimax for cells in groups.values() for cell in cells)
-    values, *levels = (np.array(each, np.float64) for each in (list(groups), zero, lower))
-    baselines = Baselines(values, levels[0], levels[1], is_minimax, stronger)
-    return PanelData([_curve(line) for line in lines.values()], baselines)
-
-
-def _curve(line: Mapping[float, CellResult]) -> Curve:
-    cells = list(line.values())
-    intervals = [mean_interval(cell.values, _ALPHA) for cell in cells]
-    return Curve(
-        cells[0].method,
-        cells[0].untuned,
-        values=np.array(list(line), np.float64),
-        mean=np.array([cell.mean for cell in cells]),
-        interval=np.array([(each.lower, each.upper) for each in intervals]).T,
-        band=np.array([np.quantile(cell.values, (0.1, 0.9)) for cell in cells]).T,
-        upper=np.array([cell.upper for cell in cells]),
-        nonprivate=np.array([cell.nonprivate for cell in cells]),
-    )
-
-
-def _title(cells: Sequence[CellResult], axes: Sequence[str]) -> str:
-    methods = {paper_name(cell.method.removesuffix("_best")) for cell in cells}
-    families = {cell.family for cell in cells}
-    name = next(iter(methods)) if len(methods) == 1 else f"{len(methods)} methods"
-    family = next(iter(families)) if len(families) == 1 else f"{len(families)} problems"
-    labels = " or ".join(sorted({cell.label for cell in cells}))
-    *head, last = map(symbol, axes)
-    against = f"{', '.join(head)} and {last}" if head else last
-    return f"{name[:1].upper()}{name[1:]} on {family}: {labels} against {against}"
-
-
-def _conditions(cells: Sequence[CellResult]) -> str:
-    """Return the number of runs, the number of strengths, delta and the relation."""
-    runs = sorted({cell.values.size for cell in cells})
-    deltas = sorted({cell.delta for cell in cells})
-    groups = grouped(cells, lambda cell: (cell.method, cell.family, cell.setting_key))
-    strengths = max(len(same) for same in groups.values())
-    parts = [f"{' to '.join(str(n) for n in dict.fromkeys((runs[0], runs[-1])))} runs per point"]
-    parts += [f"worst of {strengths} strengths"] if strengths > 1 else []
-    parts += [f"δ = {deltas[0]:.3g}"] if len(deltas) == 1 else []
-    parts.append(" or ".join(sorted({cell.relation.replace("_", "-") for cell in cells})))
-    return ", ".join(parts)
-
-
-def _verdict_notes(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return a line per axis and family with the slopes, or the bound if there are no slopes."""
-    notes: dict[tuple[str, str], list[str]] = {}
-    every = flatten_twins(verdicts)
-    several = len({v.family for v in every}) > 1
-    for v in sorted(every, key=lambda v: v.untuned):
-        if v.check == "slope" and v.axis is not None:
-            tuned = f"{ORACLE_TUNED} " if v.untuned else ""
-            text = f"{tuned}slope {' '.join(estimate(v))}, theorem {signed(v.target)}: {v.outcome}"
-            notes.setdefault((v.family, f"along {symbol(v.axis)}"), []).append(text)
-    sloped = {family for family, _ in notes}
-    for v in every:
-        if v.check == "bound" and v.family not in sloped:
-            text = f"{method_label(v.method, v.untuned)} {estimate(v)[0]}, {v.outcome}"
-            notes.setdefault((v.family, "largest mean / bound"), []).append(text)
-    return [
-        f"{family + ', ' if several else ''}{head}: {'; '.join(texts)}."
-        for (family, head), texts in notes.items()
-    ]
-
-
 def assign_looks(curves: Iterable[Curve]) -> dict[str, Look]:
     """Return the look of every method, least mean first.
 
@@ -307,7 +141,7 @@ def assign_looks(curves: Iterable[Curve]) -> dict[str, Look]:
 
 
 def legend_text(panels: Sequence[PanelData], over: str = "") -> str:
-    """Explain the lines of a figure; ``over`` names the randomness covered by the intervals."""
+    """Describe the lines of a figure; ``over`` names the randomness covered by the intervals."""
     curves = [curve for panel in panels for curve in panel.curves]
     looks = assign_looks(curves)
     lines = [[curve.mean for curve in panel.curves] for panel in panels]
@@ -366,13 +200,9 @@ def hidden_bounds(panels: Iterable[PanelData], high: float) -> list[str]:
 
 def label_width(curves: Iterable[Curve]) -> float:
     """Return the inches that the labels of the curves need to the right of a panel."""
-    names = [_name(curve) for curve in curves]
+    names = [curve.label for curve in curves]
     longest = len(_STRONGER[True]) + len("μ-Gaussian DP")
     return 0.45 + _LETTER * max(longest, *(len(name) + 7 for name in names))
-
-
-def _name(curve: Curve) -> str:
-    return f"{paper_name(curve.twin)} {ORACLE_TUNED}" if curve.tuned else paper_name(curve.twin)
 
 
 def draw_panel(axes: Axes, panel: PanelData, looks: Mapping[str, Look]) -> list[LineEnd]:
@@ -387,26 +217,25 @@ def draw_panel(axes: Axes, panel: PanelData, looks: Mapping[str, Look]) -> list[
         low, high = np.maximum(curve.band, 1e-12)
         axes.fill_between(curve.values, low, high, color=colour, alpha=0.1, lw=0)
         line: Style = {"color": colour, "lw": 0.9, "ls": dashes}
-        label = f"{_name(curve)}: upper bound"
-        axes.plot(curve.values, _positive(curve.upper), label=label, **line)
+        label = f"{curve.label}: upper bound"
+        axes.plot(curve.values, positive(curve.upper), label=label, **line)
     for rank, (curve, dashes) in enumerate(zip(curves, means, strict=True)):
         colour, marker, thin = looks[curve.method]
-        mean = _positive(curve.mean)
-        bars = np.abs(np.where(np.isfinite(curve.interval), curve.interval, mean) - mean)
+        mean = positive(curve.mean)
         size: Style = {"lw": 0.9, "ms": 3.0} if thin else {"lw": 1.7, "ms": 4.2}
         over: Style = {"color": colour, "zorder": 3.0 - 0.01 * rank}
         axes.plot(
-            curve.values, mean, ls=dashes, marker=marker, mec=PAPER, label=_name(curve),
+            curve.values, mean, ls=dashes, marker=marker, mec=PAPER, label=curve.label,
             **size, **over,
         )  # fmt: skip
-        bars = np.minimum(bars, [0.9 * mean, np.inf * mean])
+        bars = error_bars(curve)
         axes.errorbar(curve.values, mean, bars, fmt="none", elinewidth=0.9, capsize=3.2, **over)
-        text = f"{_name(curve)} {brief(curve.mean[-1])}"
-        ends.append(LineEnd(_name(curve), text, curve.values[-1], curve.mean[-1], colour))
+        text = f"{curve.label} {brief(curve.mean[-1])}"
+        ends.append(LineEnd(curve.label, text, curve.values[-1], curve.mean[-1], colour))
     for curve in _with_nonprivate(panel):
         look: Style = {"color": looks[curve.method].colour, "lw": 1.0, "ls": (0, (1, 4))}
-        label = f"{_name(curve)}: as many steps without noise"
-        axes.plot(curve.values, _positive(curve.nonprivate), label=label, **look)
+        label = f"{curve.label}: as many steps without noise"
+        axes.plot(curve.values, positive(curve.nonprivate), label=label, **look)
     return ends + _draw_baselines(axes, panel.baselines)
 
 
@@ -482,60 +311,17 @@ def _coincide(line: _Array, other: _Array) -> bool:
     return line.shape == other.shape and bool(np.allclose(line, other, rtol=_NEAR, atol=0.0))
 
 
-def _positive(values: _Array) -> _Array:
+def error_bars(curve: Curve) -> _Array:
+    """Return the distances from the means to the ends of their intervals, above zero."""
+    mean = positive(curve.mean)
+    ends = np.where(np.isfinite(curve.interval), curve.interval, mean)
+    return np.minimum(np.abs(ends - mean), [0.9 * mean, np.inf * mean])
+
+
+def positive(values: _Array) -> _Array:
     """Replace values that a logarithmic scale cannot show by NaN."""
     return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
 
 
 def _log(value: float) -> float:
     return math.log(max(value, 1e-300))
-
-
-def _paper_figure(
-    families: Mapping[str, Sequence[CellResult]], rows: Mapping[str, Mapping[str, PanelData]]
-) -> Figure:
-    """Plot data, theory lines and fitted slopes without title, notes and baselines."""
-    columns = min(_MAX_COLUMNS, max(map(len, rows.values())))
-    lines = [
-        (name, list(row)[k : k + columns])
-        for name, row in rows.items()
-        for k in range(0, len(row), columns)
-    ]
-    size = _PAPER_WIDTHS[columns > 1], _PAPER_HEIGHT * len(lines)
-    figure = style.Sheet(figsize=size, layout="constrained")
-    grid = figure.subplots(len(lines), columns, squeeze=False, sharey="row")
-    data = [panel for row in rows.values() for panel in row.values()]
-    looks = assign_looks(curve for panel in data for curve in panel.curves)
-    for places, (name, names) in zip(grid, lines, strict=True):
-        for place, a in zip(places, names, strict=False):
-            for curve in rows[name][a].curves:
-                _draw_fit(place, curve, looks[curve.method])
-            place.set_xscale("log")
-            place.set_yscale("log")
-            ticks.at_values(place.xaxis, rows[name][a].baselines.values.tolist())
-            place.set_xlabel(symbol(a))
-            place.legend(fontsize=6.0, handlelength=1.6)
-        ticks.at_round_numbers(places[0].yaxis)
-        family = f"\n{name}" if len(families) > 1 else ""
-        places[0].set_ylabel(f"{families[name][0].label}{family}")
-        for place in places[len(names) :]:
-            figure.delaxes(place)
-    return figure
-
-
-def _draw_fit(axes: Axes, curve: Curve, look: Look) -> None:
-    mean, colour = _positive(curve.mean), look.colour
-    finite = np.isfinite(mean)
-    bars = np.abs(np.where(np.isfinite(curve.interval), curve.interval, mean) - mean)
-    bars = np.minimum(bars, [0.9 * mean, np.inf * mean])
-    marker: Style = {"fmt": look.marker, "ms": 3.0, "lw": 0.8, "color": colour}
-    label = _name(curve)
-    if finite.sum() > 1:
-        values, logs = curve.values[finite], np.log(mean[finite])
-        slope = least_squares(values.tolist(), mean[finite].tolist())
-        fitted = np.exp(logs.mean() + slope * (np.log(values) - np.log(values).mean()))
-        axes.plot(values, fitted, color=colour, lw=0.8)
-        label = f"{label}, slope {signed(slope, 2)}"
-    axes.errorbar(curve.values, mean, bars, label=label, **marker)
-    if curve.is_bounded:
-        axes.plot(curve.values, _positive(curve.upper), color=colour, lw=0.8, ls="--")

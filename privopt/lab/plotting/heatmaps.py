@@ -16,7 +16,15 @@ from privopt.lab.evaluation.claims import Row
 from privopt.lab.make.study import Map
 from privopt.lab.plotting import style
 from privopt.lab.plotting.notation import method_label, number, symbol
-from privopt.lab.plotting.style import BLUE, COLOURS, GREY, METHOD_COLOURS, PAPER, Style, method_of
+from privopt.lab.plotting.style import (
+    BLUE,
+    COLOURS,
+    GREY,
+    METHOD_COLOURS,
+    PAPER,
+    Style,
+    split_method,
+)
 
 _PALE, _DARK = 0.05, 0.6
 """Opacity of the constant zero and of the largest constant in any panel."""
@@ -100,11 +108,9 @@ def draw_map(axes: Axes, panel: Map, rows: Sequence[Row]) -> None:
     A method has its own colour. Other names take colours in the order of ``panel.names``. Names
     outside that list, such as a tie, are grey.
     """
-    spare = [c for c in COLOURS if c not in {METHOD_COLOURS.get(method_of(n)) for n in panel.names}]
-    colours = {
-        name: METHOD_COLOURS.get(method_of(name)) or (spare.pop() if spare else GREY)
-        for name in panel.names
-    }
+    preset = {name: METHOD_COLOURS.get(split_method(name)[0]) for name in panel.names}
+    spare = [colour for colour in COLOURS if colour not in preset.values()]
+    colours = {name: colour or (spare.pop() if spare else GREY) for name, colour in preset.items()}
     cells = {}
     for row in rows:
         fill: Style = {"fc": colours.get(str(row[panel.winner]), GREY), "alpha": _MAP_OPACITY}

@@ -97,6 +97,21 @@ def brief(value: float) -> str:
     return number(float(f"{value:.2g}")) if abs(value) >= 1e-5 else f"{value:.2g}"
 
 
+def small(value: float) -> str:
+    """Format a small number with a power of ten.
+
+    Examples
+    --------
+    >>> small(1e-6), small(2.36e-9), small(0.0)
+    ('10⁻⁶', '2.36×10⁻⁹', '0')
+    """
+    if value == 0.0 or value >= 1e-3:
+        return number(value)
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    unit = power(float(f"1e{exponent}"))
+    return unit if float(digits) == 1.0 else f"{float(digits):g}×{unit}"
+
+
 def with_minus(text: str) -> str:
     """Replace the hyphens of negative numbers by minus signs.
 

@@ -22,7 +22,7 @@ from privopt.lab.evaluation.verdict import Verdict, flatten_twins, twins
 from privopt.lab.make.store import Recorded
 from privopt.lab.make.study import Line, Map, Panel, Plot
 from privopt.lab.plotting import style, ticks
-from privopt.lab.plotting.curves import curve_figure
+from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.lab.plotting.heatmaps import draw_map, grid_cells, grid_figure
 from privopt.lab.plotting.notation import paper_name
 from privopt.lab.plotting.style import (
@@ -37,11 +37,14 @@ from privopt.lab.plotting.style import (
     STYLE,
     Sheet,
     Style,
-    method_of,
+    split_method,
 )
 
 COMPARED = "compared"
 """Name of the figure of the methods without a separate figure."""
+
+PLAIN_SUFFIXES = ("", "best", "bound", "risk")
+"""Suffixes of quantities that belong to a method itself and not to a variant."""
 
 _COLUMNS = 3
 _LETTERS = 72  # total length of the tick labels in all panels of a row
@@ -145,7 +148,7 @@ def plot_figure(plot: Plot, rows: Mapping[str, Sequence[Row]]) -> Figure:
 def _draw(axes: Axes, panel: Panel, rows: Sequence[Row], letters: int) -> None:
     texts = isinstance(rows[0][panel.x], str)
     x = np.arange(len(rows), dtype=np.float64) if texts else _ends(rows, panel.x)[1]
-    methods = {method for line in panel.lines if (method := method_of(line.quantity))}
+    methods = {method for line in panel.lines if (method := split_method(line.quantity)[0])}
     for line in panel.lines:
         _draw_line(axes, line, x, rows, by_method=len(methods) > 1)
     limits = axes.dataLim
@@ -170,10 +173,10 @@ def _draw_line(
     """Draw a line; in a comparison of methods it has the colour and the name of its method."""
     low, high = _ends(rows, line.band or line.quantity)
     colour, label = _COLOURS[line.colour], line.label
-    if by_method and (method := method_of(line.quantity)):
+    method, suffix = split_method(line.quantity)
+    if by_method and method:
         colour = METHOD_COLOURS[method]
-        is_variant = line.quantity.removeprefix(method)[1:] not in ("", "best", "bound", "risk")
-        label = label if is_variant else paper_name(method)
+        label = paper_name(method) if suffix in PLAIN_SUFFIXES else label
     elif by_method and colour != GREY:
         colour = INK  # the other colours are those of methods
     if line.style == "tick":

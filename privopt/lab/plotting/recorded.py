@@ -10,7 +10,7 @@ from privopt.arguments import member
 from privopt.lab.evaluation.cells import cell_results, swept_axes
 from privopt.lab.make import store
 from privopt.lab.make.cells import Trial
-from privopt.lab.plotting.curves import curve_figure
+from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.lab.plotting.plots import plot_of
 from privopt.lab.plotting.style import save, save_for_paper
 

@@ -96,21 +96,21 @@ _PALETTE = 96
 _HEADER_BYTES = 4096
 
 
-def method_of(name: str) -> str:
-    """Return the method to which a quantity or a label belongs, or an empty string.
+def split_method(name: str) -> tuple[str, str]:
+    """Split a quantity or a label into its method, or an empty string, and the remaining suffix.
 
     Examples
     --------
-    >>> method_of("dp_gd_bound"), method_of("Adam"), method_of("distance")
-    ('dp_gd', 'noisy_adam', '')
+    >>> split_method("dp_gd_bound"), split_method("Adam"), split_method("distance")
+    (('dp_gd', 'bound'), ('noisy_adam', ''), ('', 'distance'))
     """
     parts = name.split("_")
     for end in range(len(parts), 0, -1):
         prefix = "_".join(parts[:end])
         method = _SHORT_NAMES.get(prefix, prefix)
         if method in METHOD_COLOURS:
-            return method
-    return ""
+            return method, "_".join(parts[end:])
+    return "", name
 
 
 class Sheet(Figure):

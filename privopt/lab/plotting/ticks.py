@@ -27,7 +27,7 @@ PLAIN = FuncFormatter(lambda value, _: number(value))
 
 
 def at_values(axis: Axis, values: Sequence[float]) -> None:
-    """Place ticks at the swept values, or at every second or third if labels would touch."""
+    """Set ticks at the swept values, or at every second or third if labels would touch."""
     inches = axis.axes.get_window_extent().width / axis.axes.figure.dpi
     room, step = _LETTERS_PER_INCH * inches, 1
     while sum(len(number(value)) + 2 for value in values[::step]) > room and step < len(values):
@@ -38,7 +38,7 @@ def at_values(axis: Axis, values: Sequence[float]) -> None:
 
 
 def at_round_numbers(axis: Axis, letters: float = math.inf) -> None:
-    """Place ticks at powers of ten over many decades, otherwise at round numbers.
+    """Set ticks at powers of ten over many decades, otherwise at round numbers.
 
     ``letters`` limits the total length of the labels.
     """
@@ -62,8 +62,8 @@ def at_round_numbers(axis: Axis, letters: float = math.inf) -> None:
 def at_margin(axes: Axes, value: float, label: str, **style: Any) -> None:
     """Draw a labelled tick outside the right margin at the height of the value.
 
-    The tick is hidden if the value is outside the limits of the panel. Nothing is drawn for a value
-    that is not positive and finite.
+    The tick is hidden if the value is outside the limits of the panel. A value that is not
+    positive and finite has no tick.
     """
     if not 0.0 < value < math.inf:
         return

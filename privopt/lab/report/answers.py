@@ -14,10 +14,12 @@ from privopt.lab.evaluation.claims import Row, presentation, quantity_range, row
 from privopt.lab.evaluation.verdict import Kind, Outcome, Verdict, counts
 from privopt.lab.make.store import Recorded
 from privopt.lab.make.study import Panel
-from privopt.lab.plotting.curves import assign_looks, panel_data
+from privopt.lab.plotting.curve_figures import panel_data
+from privopt.lab.plotting.curves import assign_looks
 from privopt.lab.plotting.notation import axis_words, brief, in_words, method_label, paper_name
-from privopt.lab.plotting.style import GREY, METHOD_COLOURS, method_of
-from privopt.lab.report.tables import Table, audit_ratio, describe
+from privopt.lab.plotting.plots import PLAIN_SUFFIXES
+from privopt.lab.plotting.style import GREY, METHOD_COLOURS, split_method
+from privopt.lab.report.tables import ReportTable, audit_ratio, describe
 
 Series = dict[str, Any]
 """One panel of the chart: problem, axis, methods with their values, zero predictor and bounds."""
@@ -45,7 +47,7 @@ class Card(NamedTuple):
     answer: str
     details: Sequence[str] = ()
     lists: Mapping[str, Sequence[Item]] = {}
-    table: Table | None = None
+    table: ReportTable | None = None
 
 
 # --- chart ----------------------------------------------------------------------------------------
@@ -109,18 +111,17 @@ def _study_methods(panels: Sequence[Panel], rows: Sequence[Row], x: str) -> list
     methods: dict[str, Series] = {}
     bounds: dict[str, list[Any]] = {}
     for line in (line for panel in panels for line in panel.lines):
-        method = method_of(line.quantity)
+        method, suffix = split_method(line.quantity)
         if not method or isinstance(rows[0][x], str):
             continue
-        suffix = line.quantity.rpartition("_")[2]
-        name = paper_name(method) if _is_plain(line.quantity, method) else line.label
+        name = paper_name(method) if suffix in PLAIN_SUFFIXES else line.label
         values = [row.get(line.quantity) for row in rows]
         points = [row[x] for row in rows]
-        if suffix == "bound":
+        if suffix.endswith("bound"):
             bounds[name] = _points(points, values)
             continue
         ends = [quantity_range(row, line.band) if line.band else None for row in rows]
-        tuned = suffix == "best"
+        tuned = suffix.endswith("best")
         interval = np.array([each or (math.nan, math.nan) for each in ends]).T
         label = f"{name} (oracle-tuned)" if tuned else name
         colour = METHOD_COLOURS[method]
@@ -129,14 +130,6 @@ def _study_methods(panels: Sequence[Panel], rows: Sequence[Row], x: str) -> list
         if name in methods:
             methods[name]["bound"] = points
     return list(methods.values())
-
-
-def _is_plain(quantity: str, method: str) -> bool:
-    """Return True if a quantity belongs to the method itself and not to a variant."""
-    return any(
-        quantity.removesuffix(suffix) in (method, "objective", "output", "amp")
-        for suffix in ("", "_best", "_bound", "_risk")
-    )
 
 
 def _series(
@@ -227,7 +220,7 @@ def best_method_card(series: Sequence[Series]) -> Card | None:
             "Hyperparameters are set by theory. A tie means that the 95 % intervals of the means "
             "overlap."
         ],
-        table=Table(
+        table=ReportTable(
             "Best methods by problem",
             ("problem", "least mean risk or tied", "range of ε"),
             tuple(rows),

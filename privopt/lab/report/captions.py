@@ -73,7 +73,7 @@ def _slope(verdict: Verdict) -> str:
 
 
 def _course(axis: str, cells: Sequence[CellResult]) -> str:
-    """State the mean and the bounds at the first and the last value of an axis."""
+    """Describe the mean and the bounds at the first and the last value of an axis."""
     first, last = cells[0], cells[-1]
     bounds = {"upper bound": (first.upper, last.upper)}
     name = "lower bound of {}" if first.is_minimax else "minimax of {}, other problem"

@@ -40,7 +40,7 @@ from privopt.lab.report.answers import (
     exponent_card,
     refuted,
 )
-from privopt.lab.report.sections import NO_SOURCE, Picture, Section, Source, make_section
+from privopt.lab.report.sections import NO_SOURCE, Picture, Section, SourceFile, make_section
 from privopt.lab.report.tables import (
     audit_ratio,
     audit_table,
@@ -180,10 +180,10 @@ def _draw(
     return sweep_figures(cell_results(recorded), folder, conclusions, source, redraw=redraw)
 
 
-def _sources(results: Path, experiments: Path) -> dict[str, Source]:
+def _sources(results: Path, experiments: Path) -> dict[str, SourceFile]:
     """Return the files that declare the experiments of a folder, by name."""
     return {
-        name: Source(
+        name: SourceFile(
             path.relative_to(experiments.parent).as_posix(),
             Path(os.path.relpath(path, results)).as_posix(),
         )
@@ -220,7 +220,7 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
 
 
 def _inline(text: str) -> Markup:
-    """Escape text and convert `code` and *emphasis*; long names may break after an underscore."""
+    """Convert text with `code` and *emphasis* to HTML; names may break after an underscore."""
     html = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
     html = re.sub(r"(?<=\s)--[\w-]+", r'<span class="whole">\g<0></span>', html)
     html = re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", html)
@@ -228,12 +228,12 @@ def _inline(text: str) -> Markup:
 
 
 def _plain(text: str) -> str:
-    """Escape text for Markdown."""
+    """Return the text with Markdown escapes."""
     return text.translate(_MARKDOWN_ESCAPES)
 
 
 def _escape_text(text: str) -> str:
-    """Escape angle brackets outside code, for Markdown text."""
+    """Return Markdown text with escaped angle brackets outside code."""
     parts = text.strip().split("`")
     return "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
 

@@ -35,7 +35,14 @@ from privopt.lab.evaluation.verdict import (
 from privopt.lab.make.store import About, Provenance, Recorded, Value
 from privopt.lab.make.study import Column, Listing
 from privopt.lab.plotting.heatmaps import grid_cells
-from privopt.lab.plotting.notation import method_label, number, paper_name, symbol, with_minus
+from privopt.lab.plotting.notation import (
+    method_label,
+    number,
+    paper_name,
+    small,
+    symbol,
+    with_minus,
+)
 from privopt.lab.plotting.plots import COMPARED, figure_cells
 from privopt.lab.report.captions import (
     Caption,
@@ -44,7 +51,7 @@ from privopt.lab.report.captions import (
     method_caption,
     plot_caption,
 )
-from privopt.lab.report.tables import Entry, Table, cost_rows, range_text, unbroken
+from privopt.lab.report.tables import Entry, ReportTable, cost_rows, range_text, unbroken
 from privopt.lab.report.tables import Row as TableRow
 
 _NOT_MEASURED = (
@@ -64,14 +71,14 @@ class Picture:
     alt: str
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """The file that declares an experiment; empty if there is none."""
 
     path: str  # from the folder of the project, for example experiments/first_order/dp_gd.py
     link: str  # from the results folder
 
 
-NO_SOURCE = Source("", "")
+NO_SOURCE = SourceFile("", "")
 
 
 @dataclass(frozen=True)
@@ -83,10 +90,10 @@ class Section:
     description: str
     verdicts: tuple[Verdict, ...]
     pictures: tuple[Picture, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[ReportTable, ...]
     facts: Mapping[str, str]  # settings
     command: str  # reproduces the tables
-    source: Source
+    source: SourceFile
     costs: Sequence[TableRow]  # of the theory's hyperparameters
     made_by: Mapping[str, str]  # date, duration, version of the code, environment
     algorithms: Mapping[str, str]  # by method
@@ -112,7 +119,7 @@ class _Content(NamedTuple):
     """The parts of a section that differ between sweeps and studies."""
 
     captions: Mapping[str, Caption]
-    tables: Sequence[Table]
+    tables: Sequence[ReportTable]
     facts: Mapping[str, str]
     costs: Sequence[TableRow] = ()
 
@@ -122,7 +129,7 @@ def make_section(
     verdicts: Sequence[Verdict],
     figures: Sequence[Path],
     provenance: Provenance,
-    source: Source = NO_SOURCE,
+    source: SourceFile = NO_SOURCE,
 ) -> Section:
     """Return the report on one experiment, after its figures are drawn."""
     about, name = recorded.about, recorded.about["name"]
@@ -195,7 +202,7 @@ def _sweep(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
     return _Content(captions, tables, _facts(recorded, cells), cost_rows(cells, verdicts))
 
 
-def _ratios(cells: Sequence[CellResult]) -> Table:
+def _ratios(cells: Sequence[CellResult]) -> ReportTable:
     """Return the ratios of the measured mean to its bounds, at each setting's worst strength."""
     rows = []
     for (method, tuned, family), group in grouped(
@@ -218,10 +225,10 @@ def _ratios(cells: Sequence[CellResult]) -> Table:
         "proved for it. It is proved for the worst problem of the class, so the ratio may be less "
         "than 1 on another."
     )
-    return Table("Measured risk and bounds", head, tuple(rows), note)
+    return ReportTable("Measured risk and bounds", head, tuple(rows), note)
 
 
-def _plans(recorded: Recorded) -> Table:
+def _plans(recorded: Recorded) -> ReportTable:
     rows: dict[str, tuple[str, ...]] = {}
     columns = ["method", "algorithm", "choices", "plan", "searched"]
     for row in recorded.cells.select(columns).to_pylist():
@@ -230,7 +237,7 @@ def _plans(recorded: Recorded) -> Table:
             texts = (rate.get("theorem", ""), rate.get("regime", ""), rate.get("source", ""))
             rows[row["method"]] = (row["method"], row["algorithm"], *texts, _choices(row))
     head = ("method", "algorithm", "theorem", "regime", "source", "choices")
-    return Table("Theorems and plans", head, tuple(rows[name] for name in sorted(rows)))
+    return ReportTable("Theorems and plans", head, tuple(rows[name] for name in sorted(rows)))
 
 
 def _choices(row: Mapping[str, str]) -> str:
@@ -242,14 +249,14 @@ def _choices(row: Mapping[str, str]) -> str:
     return ", ".join(choices) or "theory’s"
 
 
-def _refused(recorded: Recorded) -> Table:
+def _refused(recorded: Recorded) -> ReportTable:
     refused = [row for row in recorded.cells.to_pylist() if row["refused"] is not None]
     groups = grouped(refused, lambda row: (row["method"], row["family"], row["refused"]))
     rows = tuple(
         (method, family, f"{len(cells)}", reason)
         for (method, family, reason), cells in groups.items()
     )
-    return Table("Refused plans", ("method", "family", "cells", "reason"), rows)
+    return ReportTable("Refused plans", ("method", "family", "cells", "reason"), rows)
 
 
 def _facts(recorded: Recorded, cells: Sequence[CellResult]) -> dict[str, str]:
@@ -267,7 +274,7 @@ def _facts(recorded: Recorded, cells: Sequence[CellResult]) -> dict[str, str]:
     facts["elsewhere"] = ", ".join(
         f"{symbol(axis)} = {_listed(values)}" for axis, values in base.items() if values
     )
-    facts["δ"] = _listed({cell.delta for cell in cells})
+    facts["δ"] = ", ".join(map(small, sorted({cell.delta for cell in cells})))
     facts["relation"] = ", ".join(sorted({cell.relation for cell in cells}))
     facts["measured"] = ", ".join(sorted({c.quantity for c in cells} - {"empirical risk"}))
     facts["strengths"] = ", ".join(number(s) for s in sorted({cell.strength for cell in cells}))
@@ -301,11 +308,11 @@ def _study(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
     return _Content(captions, tables, {"rows": sizes})
 
 
-def listing_table(listing: Listing, rows: Sequence[Row]) -> Table:
+def listing_table(listing: Listing, rows: Sequence[Row]) -> ReportTable:
     """Return the rows of a part in the columns that a study declares."""
     head = tuple(column.head for column in listing.columns)
     entries = (tuple(_entry(column, row) for column in listing.columns) for row in rows)
-    return Table(listing.caption, head, tuple(entries))
+    return ReportTable(listing.caption, head, tuple(entries))
 
 
 def _entry(column: Column, row: Row) -> Entry | str:

@@ -48,7 +48,7 @@ Row = tuple[Entry | str, ...]
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Rows of entries with a caption and a note."""
 
     caption: str
@@ -62,7 +62,7 @@ class Table:
         return "" if isinstance(entry, str) else entry.outcome
 
 
-def verdict_tables(verdicts: Sequence[Verdict]) -> tuple[Table, ...]:
+def verdict_tables(verdicts: Sequence[Verdict]) -> tuple[ReportTable, ...]:
     """Return tables with every verdict once: exponents, bounds, claims and tests of code."""
     kinds = {kind: [verdict for verdict in verdicts if verdict.kind is kind] for kind in Kind}
     code = grouped(kinds[Kind.CODE], lambda verdict: verdict.check)
@@ -71,13 +71,13 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> tuple[Table, ...]:
         *("chance to pass", "bound itself", "at theory’s hyperparameters"),
     )
     tables = (
-        Table(
+        ReportTable(
             "Exponents",
             slopes,
             tuple(map(_slope, kinds[Kind.EXPONENT])),
             "Does the risk depend on each quantity with the theorem’s exponent?",
         ),
-        Table(
+        ReportTable(
             "Upper bounds",
             ("experiment", "mean ÷ bound", "verdict", "bound below the centre", "location"),
             tuple(
@@ -89,21 +89,21 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> tuple[Table, ...]:
             "A bound above the risk of the public centre, which uses no data, could not fail in "
             "that cell. A bound that is above it in every cell is vacuous.",
         ),
-        Table(
+        ReportTable(
             "Claims of studies",
             ("study", "claim", "holds in rows", "verdict"),
             tuple(map(_claim, kinds[Kind.CLAIM])),
             "A study computes numbers and states claims about them. Each claim is checked in every "
             "row of its table; for an interval the less favourable end counts.",
         ),
-        Table(
+        ReportTable(
             "Tests of code: exponents",
             slopes,
             tuple(map(_slope, code.get("slope", ()))),
             "The public centre is the minimiser here, so the noise alone is measured. Its law is "
             "closed, and so are these exponents: a failure would be a defect of the code.",
         ),
-        Table(
+        ReportTable(
             "Tests of code: exact laws",
             ("experiment", "measured ÷ law", "verdict", "detail"),
             tuple((*_ratio(v), with_minus(v.detail)) for v in code.get("law", ())),
@@ -115,7 +115,7 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> tuple[Table, ...]:
 
 
 def describe(verdict: Verdict) -> str:
-    """State the statement that a verdict is about, with the measurement."""
+    """Describe the statement of a verdict and its measurement."""
     if verdict.check == "claim":
         return (
             f"“{verdict.claim}” holds in {verdict.estimate:g} of {verdict.rows} rows, "
@@ -249,9 +249,9 @@ def cost_rows(cells: Sequence[CellResult], verdicts: Iterable[Verdict]) -> list[
     return rows
 
 
-def cost_table(rows: Iterable[Row]) -> Table:
+def cost_table(rows: Iterable[Row]) -> ReportTable:
     """Return the table of :func:`cost_rows` of all experiments."""
-    return Table(
+    return ReportTable(
         "Cost of theory’s hyperparameters",
         ("experiment", "risk at theory’s ÷ at the best", "chosen", "at the grid’s edge"),
         tuple(rows),
@@ -290,10 +290,10 @@ def read_audits(results: Path) -> list[dict[str, object]]:
 _AUDIT_OUTCOMES = {"kept": "holds", "refuted": "refuted", "blind": "undecided"}
 
 
-def audit_table(audits: Sequence[Mapping[str, object]]) -> Table:
+def audit_table(audits: Sequence[Mapping[str, object]]) -> ReportTable:
     """Return the table of audits."""
     first = audits[0]
-    return Table(
+    return ReportTable(
         "Audits",
         ("mechanism", "attack ÷ guarantee", "less noise", "missing noise", "verdict"),
         tuple(map(_audit, audits)),

@@ -21,7 +21,7 @@ from rich.table import Table as RichTable
 
 from privopt.lab.evaluation.verdict import Verdict
 from privopt.lab.make.work import Drawing, Event, Finished, Note, Shared, Started
-from privopt.lab.report.tables import Entry, Table, verdict_tables
+from privopt.lab.report.tables import Entry, ReportTable, verdict_tables
 
 _LINES = 10
 _COLOURS = {"good": "green", "bad": "red", "odd": "magenta", "open": "yellow", "idle": "dim"}
@@ -116,7 +116,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Group:
     return Group(*map(_table, verdict_tables(verdicts)))
 
 
-def _table(content: Table) -> RichTable:
+def _table(content: ReportTable) -> RichTable:
     """Return the table without empty columns."""
     columns = [i for i in range(len(content.head)) if {row[i] for row in content.rows} != {"–"}]
     head = (content.head[i] for i in columns)
