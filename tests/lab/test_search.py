@@ -41,7 +41,7 @@ def searched(demonstration):
 
 @pytest.fixture(scope="module")
 def means():
-    """What the pilots of the finished sweep have measured: (n, trial, strength) -> means."""
+    """Pilot means of the finished sweep: (n, trial, strength) -> means."""
     return {}
 
 
@@ -64,7 +64,7 @@ def run(experiment, results, seed=0):
 
 
 def naive(cell, seed):
-    """The mean of every candidate at one strength, one run after another."""
+    """Yield the mean of every candidate at one strength, computed by single runs."""
     problem = family("linear").build(
         n=cell.n, dim=cell.dim, noise_ratio=cell.noise_ratio, strength=cell.strength
     )
@@ -179,7 +179,7 @@ def test_the_data_of_every_strength_are_in_the_key(searched, monkeypatch):
 
 
 def chosen(monkeypatch, means, grid=(1, 2, 3), refused=()):
-    """Of candidates with these means, by strength."""
+    """Return the result of a search whose candidates have these means, by strength."""
     candidates = tuple(Candidate({"steps": value}, {}) for value in grid if value not in refused)
     rows = iter(np.asarray(means, float))
     monkeypatch.setattr(measure, "_means", lambda *_: next(rows))

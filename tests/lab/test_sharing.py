@@ -13,7 +13,7 @@ from privopt.lab.make.work import Finished, Note, Shared, lock
 
 CELLS = 2 * 5
 
-# Another run, which holds its first cell until it is told to go on.
+# Another run, which waits in its first cell for a line of input.
 OTHER = """
 import sys
 from privopt import lab
@@ -43,7 +43,7 @@ with lock(Path(sys.argv[1])):
 
 @contextmanager
 def other(code, argument):
-    """Another process, which holds a cell by now."""
+    """Start another process, and wait until it has locked a cell."""
     command = [sys.executable, "-c", code, str(argument)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as process:
@@ -67,7 +67,7 @@ def events_of(experiment, results, when_waiting=lambda: None):
     return result, counts
 
 
-def test_two_runs_in_one_folder_make_every_cell_once(tmp_path, demonstration, tables):
+def test_two_runs_in_one_folder_run_every_cell_once(tmp_path, demonstration, tables):
     def go_on():
         assert len(list(results.glob("demo/cells/*.parquet"))) == CELLS - 1
         process.stdin.write("\n")
@@ -85,7 +85,7 @@ def test_two_runs_in_one_folder_make_every_cell_once(tmp_path, demonstration, ta
     assert not list(results.rglob("*.lock"))
 
 
-def test_a_killed_run_leaves_its_cell_to_the_others(tmp_path, demonstration, tables):
+def test_the_cell_of_a_killed_run_is_run_by_another(tmp_path, demonstration, tables):
     whole, _ = events_of(demonstration.experiment, tmp_path / "alone")
     cell = sorted((tmp_path / "alone" / "demo" / "cells").glob("*.parquet"))[3]
     results = tmp_path / "results"
@@ -113,9 +113,7 @@ def test_one_worker_of_many_does_not_wait(tmp_path, demonstration, tables):
     assert tables(result) == tables(whole)
 
 
-def test_shares_of_machines_that_share_no_folder_are_merged_by_copying(
-    tmp_path, demonstration, tables
-):
+def test_shares_in_separate_folders_are_merged_by_copying(tmp_path, demonstration, tables):
     def work(number, share):
         asked = {"profile": "quick", "seed": 0, "results": tmp_path / str(number)}
         return lab.work(demonstration.experiment, share=share, **asked)
