@@ -43,7 +43,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 # fmt: off
 ROOMS = {
     "privopt":    Room(13, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
-    "cli":        Room(12, f"{HOST_SIDE} {UPPER} shipped", f"{SHELL} {ENGINES} {HOST} jax pandas"),
+    "cli":        Room(12, f"{HOST_SIDE} {UPPER} problems shipped", f"{SHELL} {ENGINES} {HOST} jax pandas"),
     "comparison": Room(11, f"{LIBRARY} tuning shipped lab/report {LAB}", f"{PLOTS} pyarrow scipy"),
     "audit":      Room(10, f"{LIBRARY} lab/plotting", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
