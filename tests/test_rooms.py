@@ -31,6 +31,7 @@ DEVICE = "jax numpy optax scipy"
 SHELL = "rich typer"
 ENGINES = "dask distributed submitit"
 ROOTS = "arguments random release"
+CLI = f"{HOST} jax pandas"
 PLOTS = "jax matplotlib numpy pandas"
 GROUND = f"{ROOTS} spec convex records"
 HOST_SIDE = "arguments spec privacy accounting"
@@ -43,7 +44,7 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 # fmt: off
 ROOMS = {
     "privopt":    Room(13, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
-    "cli":        Room(12, f"{HOST_SIDE} {UPPER} problems shipped", f"{SHELL} {ENGINES} {HOST} jax pandas"),
+    "cli":        Room(12, f"{HOST_SIDE} {UPPER} problems shipped", f"{SHELL} {ENGINES} {CLI}"),
     "comparison": Room(11, f"{LIBRARY} tuning shipped lab/report {LAB}", f"{PLOTS} pyarrow scipy"),
     "audit":      Room(10, f"{LIBRARY} lab/plotting", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),

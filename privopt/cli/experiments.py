@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
@@ -156,6 +158,13 @@ def run(
     report: Annotated[bool, typer.Option(help="Write figures and report at the end.")] = True,
     devices: Devices = None,
     cache: KeepPrograms = True,
+    two_processes: Annotated[
+        bool,
+        typer.Option(
+            "--two-processes",
+            help="Start a second process on this machine, from the last experiment backwards.",
+        ),
+    ] = False,
     engine: Annotated[
         Engine | None, typer.Option(help="Starts workers; by default only this process runs.")
     ] = None,
@@ -197,6 +206,12 @@ def run(
 
     console = make_console()
     results = results or RESULTS[profile]
+    second = None
+    if two_processes:
+        arguments = ["--profile", profile.value, "--seed", str(seed), "--results", str(results)]
+        arguments += ["--cache" if cache else "--no-cache"]
+        arguments += [] if devices is None else ["--devices", str(devices)]
+        second = _start_second([*(experiments or ()), *arguments])
     with plain_errors(context, ValueError, OSError, lab.ResultsError, ModuleNotFoundError):
         if record and profile is not Profile.QUICK:
             raise ValueError(f"record must come with the quick profile, got {profile.value}")
@@ -234,6 +249,8 @@ def run(
                     skipped[each.name] = str(error)
                     continue
                 judged[each.name] = lab.verdicts(outcomes[each.name].folder)
+        if second is not None:
+            second.wait()
         verdicts = [verdict for several in judged.values() for verdict in several]
         open_ones = [each for each in verdicts if each.outcome not in ("holds", "vacuous")]
         console.print(lab.verdict_table(verdicts if len(selected) == 1 else open_ones))
@@ -270,6 +287,20 @@ def run(
         raise typer.Exit(DIFFERS)
     if any(verdict.outcome == "refuted" for verdict in verdicts):
         raise typer.Exit(REFUTED)
+
+
+def _start_second(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start ``privopt work --backwards``, which meets this process in the middle.
+
+    Each process compiles the programs of its own experiments. Its errors are not reported: this
+    process runs every cell that is missing, and reports them.
+    """
+    command = [sys.executable, "-c", "from privopt.cli import main; main()", "work"]
+    return subprocess.Popen(
+        [*command, "--backwards", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _compare_quick(
@@ -323,6 +354,9 @@ def work(
     share: Annotated[
         str, typer.Option(help="I/K: every K-th cell, for machines without a shared folder.")
     ] = "1/1",
+    backwards: Annotated[
+        bool, typer.Option("--backwards", help="Begin with the last experiment.")
+    ] = False,
     devices: Devices = None,
     cache: KeepPrograms = True,
 ) -> None:
@@ -354,7 +388,7 @@ def work(
                     share=(int(part), int(parts)),
                     progress=display,
                 )
-                for each in selected
+                for each in (reversed(selected) if backwards else selected)
             )
         console.print(f"{count} cells made here; privopt run writes the tables", soft_wrap=True)
 

@@ -8,7 +8,7 @@ import pytest
 from builders import most_allowed
 
 from privopt.lab import ResultsError, verdicts
-from privopt.lab.evaluation.cells import cell_results, cells_along, worst
+from privopt.lab.evaluation.cells import Refusal, cell_results, cells_along, worst
 from privopt.lab.evaluation.verdict import Outcome, tally
 from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.make.cells import Trial
@@ -251,3 +251,15 @@ def test_a_replicate_that_stands_twice_is_refused(synthetic):
     twice = table._replace(runs=pa.concat_tables([table.runs, table.runs.slice(0, 1)]))
     with pytest.raises(ValueError, match=r"replicate must be distinct within a cell"):
         verdicts(twice)
+
+
+def test_a_failed_cell_leaves_the_bound_undecided(synthetic):
+    """Its runs might have refuted the bound; a refused plan has no runs to wait for."""
+    cells = cell_results(synthetic(spread=0.1, replicates=200))
+    pair = cells[0].experiment, cells[0].method, cells[0].family
+    reasons = {"delta must be positive": Outcome.HOLDS, "failed: OSError: full": Outcome.UNDECIDED}
+    for reason, outcome in reasons.items():
+        missing = Refusal(*pair, Trial.MEASURED, frozenset(), reason)
+        verdict, *_ = theorem_verdicts(cells, ["bound"], [missing])
+        assert verdict.check == "bound"
+        assert verdict.outcome is outcome

@@ -163,7 +163,7 @@ def cell_results(
 
 
 class Refusal(NamedTuple):
-    """A cell without a plan, and the reason."""
+    """A cell without runs, because its plan is refused or its runs failed, and the reason."""
 
     experiment: str
     method: str
@@ -171,6 +171,11 @@ class Refusal(NamedTuple):
     trial: Trial
     axes: frozenset[str]
     reason: str
+
+    @property
+    def has_failed(self) -> bool:
+        """True if there is a plan, and an error ended its runs."""
+        return self.reason.startswith("failed: ")
 
 
 def refusals(recorded: Recorded) -> tuple[Refusal, ...]:

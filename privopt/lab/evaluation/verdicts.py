@@ -147,14 +147,25 @@ def _experiment_verdicts(
     slopes = sum(map(len, slope_axes.values()))
     result = []
     for pair, members in pairs.items():
+        missing = [each for each in refused if _pair(each) == pair]
         if "bound" in checks and pair in bounded:
-            result.append(bound_verdict(bounded[pair], ALPHA / len(measured)))
+            verdict = bound_verdict(bounded[pair], ALPHA / len(measured))
+            result.append(_undecided_after_failure(verdict, missing))
         if "law" in checks and pair in lawful:
-            result.append(law_verdict(lawful[pair], ALPHA / len(lawful)))
+            verdict = law_verdict(lawful[pair], ALPHA / len(lawful))
+            result.append(_undecided_after_failure(verdict, missing))
         if "slope" in checks:
-            missing = [each for each in refused if _pair(each) == pair]
             result += [slope_verdict(members, a, ALPHA / slopes, missing) for a in slope_axes[pair]]
     return _with_twins(result, _find_twins(pairs.values()))
+
+
+def _undecided_after_failure(verdict: Verdict, missing: Sequence[Refusal]) -> Verdict:
+    """Return an undecided verdict if a measured cell failed: its runs might have decided it."""
+    failed = [each for each in missing if each.has_failed and each.trial is Trial.MEASURED]
+    if not failed or verdict.outcome is Outcome.REFUTED:
+        return verdict
+    detail = f"{len(failed)} cells {failed[0].reason}"
+    return replace(verdict, outcome=Outcome.UNDECIDED, detail=detail)
 
 
 def _pair(item: CellResult | Refusal | Verdict) -> _Pair:
