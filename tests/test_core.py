@@ -520,7 +520,8 @@ def test_a_plan_prints_one_screen():
         assert fact in shown
     assert max(map(len, shown.splitlines())) < 200
     assert len(shown.splitlines()) <= 12
-    large = DP_GD.plan(CLASS, dataclasses.replace(BUDGET, delta=0.5), steps=50)
+    with pytest.warns(UserWarning, match=r"delta is at least 1/n = 0.05, got 0.5"):
+        large = DP_GD.plan(CLASS, dataclasses.replace(BUDGET, delta=0.5), steps=50)
     assert "delta is above 1/n = 0.05: to publish every record with probability" in str(large)
     assert "remark" not in shown
     assert "0x" not in repr(DP_GD.plan(CLASS, BUDGET, steps=50))

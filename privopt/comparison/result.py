@@ -315,8 +315,8 @@ class Comparison:
         """Return a matrix of means, methods by values, and the conclusion, in 80 columns.
 
         Entries are a mean and the half width of its 95 % interval. The smallest mean of a column
-        has a star, or is passed through ``bold``. ``wide`` returns ``points`` and all notes
-        instead. ``why`` adds the reasons of refusals.
+        has a star, or is passed through ``bold``; oracle-tuned methods are left out. ``wide``
+        returns ``points`` and all notes instead. ``why`` adds the reasons of refusals.
         """
         head = f"{self.title}: {self.setting}"
         if wide:
@@ -353,9 +353,9 @@ class Comparison:
                     row.method: f" {brief(row.mean)}±{brief(row.upper - row.mean, 1)}"
                     for row in at.itertuples()
                 }
-                first = at.iloc[0]
-                entries[first["method"]] = entries[first["method"]].replace(" ", "*")
-                entries["zero predictor"] = f" {brief(first['zero'])}"
+                for best in at.loc[~at["tuned"], "method"].head(1):
+                    entries[best] = entries[best].replace(" ", "*")
+                entries["zero predictor"] = f" {brief(at['zero'].iloc[0])}"
                 columns[f" {self._symbol} = {value:,g}" if self.axis else ""] = entries
             names = [*self.methods, "zero predictor"]
             text = pd.DataFrame(columns).reindex(names).fillna(" -").to_numpy().tolist()
