@@ -45,6 +45,7 @@ class Card(NamedTuple):
 
     question: str
     answer: str
+    note: str = ""  # definitions of the terms in the answer
     details: Sequence[str] = ()
     lists: Mapping[str, Sequence[Item]] = {}
     table: ReportTable | None = None
@@ -213,7 +214,7 @@ def best_method_card(series: Sequence[Series]) -> Card | None:
         f"distinguished from it, at {least[first]} of the {applicable[first]} settings to which it "
         f"applies, ε from {brief(min(epsilons))} to {brief(max(epsilons))}"
         + (f"; next is {second} at {least[second]} of {applicable[second]}." if second else "."),
-        [
+        details=[
             f"Least or tied, of the settings to which a method applies: {', '.join(texts)}. On "
             f"fewer problems: {', '.join(others) or 'none'}. A setting is a problem and a value of "
             "ε at which some method is better than the zero predictor, which uses no data. "
@@ -268,12 +269,10 @@ def exponent_card(verdicts: Sequence[Verdict]) -> Card | None:
     return Card(
         "Which theorems scale as proved?",
         f"{count}.",
-        [
-            "An exponent is the power with which the risk changes with a quantity: −1 in n means "
-            "that twice the records halve it. A verdict is the result of a test of one statement "
-            "against the measurements: it holds, is refuted, or stays undecided.",
-        ],
-        lists,
+        "An exponent is the power with which the risk changes with a quantity: −1 in n means that "
+        "twice the records halve it. A verdict is the result of a test of one statement against "
+        "the measurements: it holds, is refuted, or stays undecided.",
+        lists=lists,
     )
 
 
@@ -296,7 +295,7 @@ def attack_card(audits: Sequence[Mapping[str, Any]]) -> Card | None:
     return Card(
         "Does any attack beat its guarantee?",
         head,
-        [
+        details=[
             f"An attack is {runs:,} runs on each of two neighbouring data sets, from which a "
             "certified lower bound on the separation of the two output laws is computed. With less "
             f"noise than the guarantee needs, {weakened} of {len(audits)} attacks exceed it, so "

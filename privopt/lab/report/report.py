@@ -7,12 +7,11 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from privopt.lab.evaluation.cells import cell_results, grouped
 from privopt.lab.evaluation.equivalence import DRIFT, MARGIN, OFFSETS
@@ -221,7 +220,7 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
 
 def _inline(text: str) -> Markup:
     """Convert text with `code` and *emphasis* to HTML; names may break after an underscore."""
-    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     html = re.sub(r"(?<=\s)--[\w-]+", r'<span class="whole">\g<0></span>', html)
     html = re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", html)
     return Markup(re.sub(r"(?<=\w)([_/])(?=\w)", r"\1<wbr>", html))
