@@ -457,6 +457,24 @@ def test_of_several_experiments_only_what_does_not_hold_is_listed(folder, judged
     assert "2 of 4 exponents hold, 2 undecided." in printed
 
 
+def test_a_defect_of_one_experiment_is_raised_after_the_others(folder, judged, monkeypatch):
+    source = EXPERIMENT.format(name="again", delta=1e-6)
+    (folder / "experiments" / "again.py").write_text(source)
+    run = lab.run
+
+    def crash_once(experiment, **options):
+        if experiment.name == "again":
+            raise AttributeError("a defect")
+        return run(experiment, **options)
+
+    monkeypatch.setattr(lab, "run", crash_once)
+    result = CliRunner().invoke(app, ["run"])
+    assert (result.exit_code, str(result.exception)) == (1, "a defect")
+    assert "again has failed: AttributeError: a defect" in result.output
+    assert "2 of 2 exponents hold" in result.output  # of the second experiment, demo
+    assert (folder / "build" / "results" / "demo" / "cells.parquet").is_file()
+
+
 def git(folder, *arguments):
     who = ("-c", "user.name=n", "-c", "user.email=e")
     return subprocess.run(
@@ -651,7 +669,7 @@ def test_report_needs_results(folder, judged):
 )
 def test_host_devices_are_the_cores_unless_the_user_says(monkeypatch, flags, devices, expected):
     monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
-    monkeypatch.setattr(device, "_cores", lambda: 3)
+    monkeypatch.setattr(device, "core_count", lambda: 3)
     if flags is None:
         monkeypatch.delenv("XLA_FLAGS")
     else:
@@ -661,7 +679,7 @@ def test_host_devices_are_the_cores_unless_the_user_says(monkeypatch, flags, dev
 
 
 def test_cores_are_counted():
-    assert 1 <= device._cores() <= os.cpu_count()
+    assert 1 <= device.core_count() <= os.cpu_count()
 
 
 @pytest.mark.parametrize(
@@ -673,7 +691,7 @@ def test_programs_are_kept_unless_the_user_says(monkeypatch, told, cache, expect
     monkeypatch.setattr(
         device, "os", SimpleNamespace(environ=(found := {"XDG_CACHE_HOME": "home"}))
     )
-    monkeypatch.setattr(device, "_cores", lambda: 3)
+    monkeypatch.setattr(device, "core_count", lambda: 3)
     found |= {device._CACHE: told} if told else {}
     device.prepare(None, cache)
     folder = found.get(device._CACHE)

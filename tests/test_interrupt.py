@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 from privopt.lab import load, read, run
 
@@ -15,7 +16,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Tell:
     def find_spec(self, name, path=None, target=None):
-        if name in ("typer", "jax", "matplotlib.backends.backend_svg"):
+        if name in ("typer", "jax", "matplotlib.backends.backend_agg"):
             print("importing", name, flush=True)
 
 sys.meta_path.insert(0, Tell())
@@ -58,3 +59,25 @@ def test_at_any_moment_it_ends_cleanly_and_the_next_run_continues(tmp_path, demo
     for name in ("cells.parquet", "runs.parquet"):
         assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes()
     assert read(again.folder).runs.num_rows == 30
+
+
+def test_a_second_process_ends_with_the_first(tmp_path, demonstration):
+    """Also if the first one is killed, and cannot tell it."""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "demo.py").write_text(demonstration.source)
+    command = [sys.executable, "-c", PRIVOPT, "run", "--results", "results", "--two-processes"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith("demo: "):
+                break
+        second = int(subprocess.check_output(["pgrep", "-P", str(process.pid)], text=True))
+        process.kill()
+    for _ in range(100):
+        state = subprocess.run(
+            ["ps", "-o", "stat=", "-p", str(second)], capture_output=True, text=True
+        )
+        if state.stdout.strip()[:1] in ("", "Z"):
+            return
+        time.sleep(0.1)
+    os.kill(second, signal.SIGKILL)
+    raise AssertionError("the second process runs on")

@@ -91,7 +91,7 @@ def votes(profile):
             row[f"{name}_holdout"] = other.mean()
             if name == "private":
                 answer, state = mechanism.update(state, jnp.asarray(own), jnp.asarray(other))
-                row |= {"answer": float(answer), "left": int(state.left)}
+                row |= {"answer": float(answer), "left": int(state.remaining)}
         row = {name: float(x) if isinstance(x, np.floating) else x for name, x in row.items()}
         row["promised"] = mechanism.threshold + 6.0 * LIKELY * mechanism.answer_scale + row["four"]
         row["answer_error"] = abs(row["answer"] - 0.5)

@@ -39,7 +39,7 @@ def prepare(devices: int | None, cache: bool) -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if devices is not None or _DEVICES not in flags:
         others = re.sub(rf"{_DEVICES}=\S*", "", flags)
-        os.environ["XLA_FLAGS"] = f"{others} {_DEVICES}={devices or _cores()}".strip()
+        os.environ["XLA_FLAGS"] = f"{others} {_DEVICES}={devices or core_count()}".strip()
     if cache and _CACHE not in os.environ:
         os.environ[_CACHE] = str(programs_folder())
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
@@ -63,7 +63,7 @@ def _processor() -> str:
     return "\n".join(re.findall(r"^(?:model name|flags|Features|CPU part)\s*:.*$", first, re.M))
 
 
-def _cores() -> int:
+def core_count() -> int:
     """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from privopt.arguments import member, shown
 from privopt.cli.console import make_console, make_table, plain_errors
-from privopt.cli.device import Devices, KeepPrograms, prepare
+from privopt.cli.device import Devices, KeepPrograms, core_count, prepare
 from privopt.cli.engines import Engine, Order, run_workers
 from privopt.shipped import shipped
 
@@ -29,6 +29,17 @@ EXPERIMENTS = Path("experiments")
 REFUTED, DIFFERS = 3, 4
 """Exit status for a refuted verdict, and for a table that differs from the committed one."""
 
+_SECOND = """
+import os, sys, threading
+
+def end_with_parent():
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+threading.Thread(target=end_with_parent, daemon=True).start()
+from privopt.cli import main
+main()
+"""
 _TOTALS = ("cells", "reused", "refused", "run_seconds", "compile_seconds", "programs_read")
 _FILE = '''"""The claim, the problem, and the result that would refute the claim."""
 
@@ -200,6 +211,8 @@ def run(
     if listed:
         list_()
         return
+    if two_processes and devices is None:
+        devices = max(1, core_count() // 2)
     prepare(devices, cache)
     from privopt import lab
     from privopt.comparison import write_measured
@@ -240,15 +253,19 @@ def run(
         elif workers is not None or scheduler is not None or option:
             raise ValueError("engine must be given with workers, scheduler or option, got None")
         run_one = partial(lab.run, profile=profile.value, seed=seed, results=results)
-        outcomes, judged, skipped = {}, {}, {}
+        outcomes, judged, skipped, defects = {}, {}, {}, []
         with lab.Display(console, [each.name for each in selected]) as display:
             for each in selected:
                 try:
                     outcomes[each.name] = run_one(each, progress=display)
+                    judged[each.name] = lab.verdicts(outcomes[each.name].folder)
                 except lab.OverwriteError as error:
-                    skipped[each.name] = str(error)
-                    continue
-                judged[each.name] = lab.verdicts(outcomes[each.name].folder)
+                    skipped[each.name] = f"was not run: {error}"
+                except (ValueError, OSError, lab.ResultsError):
+                    raise
+                except Exception as error:  # raised after the other experiments
+                    skipped[each.name] = f"has failed: {type(error).__name__}: {error}"
+                    defects.append(error)
         if second is not None:
             second.wait()
         verdicts = [verdict for several in judged.values() for verdict in several]
@@ -267,7 +284,7 @@ def run(
             + (f"; {refused} refused" if (refused := total["refused"]) else "")
         )
         for name, reason in skipped.items():
-            console.print(f"{name} was not run: {reason}", markup=False, soft_wrap=True)
+            console.print(f"{name} {reason}", markup=False, soft_wrap=True)
         if report and judged:
             with lab.Display(console) as display:
                 page = lab.write_report(
@@ -280,6 +297,8 @@ def run(
             compared = [each for each in selected if each.name in judged]
             equal = _compare_quick(console, compared, results, record=record)
         differs = _print_equality(console, equal)
+        if defects:
+            raise defects[0]
         if skipped and experiments:
             names = ", ".join(skipped)
             raise ValueError(f"experiments must not lose recorded tables, got {names}")
@@ -292,12 +311,13 @@ def run(
 def _start_second(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start ``privopt work --backwards``, which meets this process in the middle.
 
-    Each process compiles the programs of its own experiments. Its errors are not reported: this
-    process runs every cell that is missing, and reports them.
+    Each process compiles the programs of its own experiments. The errors of the second one are not
+    reported: this process runs every cell that is missing, and reports them. The second process
+    ends with this one, however this one ends, because its standard input is then closed.
     """
-    command = [sys.executable, "-c", "from privopt.cli import main; main()", "work"]
     return subprocess.Popen(
-        [*command, "--backwards", *arguments],
+        [sys.executable, "-c", _SECOND, "work", "--backwards", *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 import jax
 import pytest
 
-from privopt import algorithms
+from privopt import algorithms, problems
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Method, Setting, load, read, run
 from privopt.lab.make import cache_key
@@ -289,6 +289,12 @@ def test_edits_of_a_notebook_are_seen(whole, old, new):
 def test_comments_layout_and_unused_cells_do_not_count(whole):
     spread = LATER.replace("\n@jax", "\n\n# A remark.\n@jax")
     assert of_notebook(EARLIER, "UNUSED = 1\n", spread) == whole
+
+
+def test_another_function_of_privopt_changes_the_digest():
+    """A study may hold a function in a variable that is defined elsewhere."""
+    assert user_code(problems.logistic) == user_code(problems.logistic)
+    assert user_code(problems.logistic) != user_code(problems.hinge)
 
 
 def test_code_without_source_counts_by_its_bytecode():

@@ -93,12 +93,15 @@ def _sha256(data: bytes) -> str:
 
 
 def _name(item: object) -> str:
-    """Return the name of a class or function, with its version if it is installed."""
+    """Return the name of a class or function, with its version if it is installed.
+
+    The module of a name of privopt does not count, so that moved code has the same digest.
+    """
     kind = item if isinstance(item, type | FunctionType | ModuleType) else type(item)
     module = kind.__name__ if isinstance(kind, ModuleType) else kind.__module__
-    if module.split(".")[0] == "privopt":
-        return f"privopt {'' if isinstance(kind, FunctionType) else kind.__name__}"
     name = getattr(kind, "__qualname__", module)
+    if module.split(".")[0] == "privopt":
+        return f"privopt {name}"
     if _is_user_module(module):
         return name
     return f"{module} {name} {getattr(sys.modules.get(module.split('.')[0]), '__version__', '')}"
