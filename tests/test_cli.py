@@ -706,7 +706,7 @@ def test_a_second_process_compiles_nothing_again(tmp_path):
     }
     code = (
         "from privopt.cli.device import prepare; prepare(None, True)\n"
-        "from privopt.lab.make.work import programs_read\n"
+        "from privopt.lab.runner.work import programs_read\n"
         "import jax; jax.numpy.ones(3) + 1; print(programs_read() > 0)"
     )
     command = [sys.executable, "-c", code]

@@ -583,7 +583,7 @@ def test_values_are_shown_by_one_function():
     """``!r`` in an f-string prints whatever it is given; ``privopt.arguments.shown`` does not."""
     root = importlib.import_module("pathlib").Path(privopt.__file__).parent
     # Names of attributes, and a key that is hashed and never printed.
-    allowed = {"arguments.py", "__init__.py", "comparison/__init__.py", "lab/make/cache_key.py"}
+    allowed = {"arguments.py", "__init__.py", "comparison/__init__.py", "lab/runner/cache_key.py"}
     offenders = [
         f"{path.relative_to(root)}:{number}"
         for path in sorted(root.rglob("*.py"))

@@ -37,7 +37,7 @@ GROUND = f"{ROOTS} spec convex records"
 HOST_SIDE = "arguments spec privacy accounting"
 NUMBERS = f"{GROUND} privacy theory factorisations"
 UPPER = "audit comparison estimators tuning lab/report"
-LAB = "lab/plotting lab/evaluation lab/make"
+LAB = "lab/plotting lab/evaluation lab/runner"
 MIDDLE = f"{NUMBERS} accounting mechanisms core"
 LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
@@ -49,10 +49,10 @@ ROOMS = {
     "audit":      Room(10, f"{LIBRARY} lab/plotting", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
     "lab/report": Room(10, LAB, "jinja2 markupsafe numpy rich"),
-    "lab/plotting": Room(9, "arguments lab/evaluation lab/make", "PIL matplotlib numpy pandas"),
+    "lab/plotting": Room(9, "arguments lab/evaluation lab/runner", "PIL matplotlib numpy pandas"),
     "estimators": Room(8, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
-    "lab/evaluation": Room(8, "lab/make", "numpy pandas scipy"),
-    "lab/make":   Room(7, LIBRARY, f"{DEVICE} filelock pyarrow"),
+    "lab/evaluation": Room(8, "lab/runner", "numpy pandas scipy"),
+    "lab/runner":   Room(7, LIBRARY, f"{DEVICE} filelock pyarrow"),
     "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(6, f"{ROOTS} spec records privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(6, GROUND, f"{DEVICE} sklearn"),
@@ -273,7 +273,7 @@ FORBIDDEN = [
     ("privopt.problems.models", "from privopt.algorithms import ALGORITHMS"),
     ("privopt.lab.report", "from privopt.cli import main"),
     ("privopt.lab.report", "from privopt.cellar import wine"),
-    ("privopt.lab.make.run", "from privopt.lab import verdicts"),
+    ("privopt.lab.runner.run", "from privopt.lab import verdicts"),
     ("privopt.cellar.wine", "import math"),
     ("privopt.mechanisms.noise", "from privopt.privacy import *"),
 ]

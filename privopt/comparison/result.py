@@ -385,8 +385,8 @@ class Comparison:
         methods have a colour; others are grey.
         """
         from privopt.comparison.figure import draw
-        from privopt.lab.make.quantities import is_minimax
         from privopt.lab.plotting.style import save
+        from privopt.lab.runner.quantities import is_minimax
 
         notes = self.notes
         if self.refused:  # the rules only; the table has the values

@@ -7,20 +7,20 @@ computes verdicts from the recorded tables, ``plotting`` draws figures and ``rep
 
 from privopt.lab.evaluation.verdict import Outcome, Verdict, tally
 from privopt.lab.evaluation.verdicts import all_verdicts, verdict_frame, verdicts, write_verdicts
-from privopt.lab.make.axes import Axis, Grid, Setting
-from privopt.lab.make.cache_key import identity
-from privopt.lab.make.catalogue import algorithms, choose, discover, families, load
-from privopt.lab.make.cells import Cell, Trial, cells, replicate_keys, stream
-from privopt.lab.make.experiment import Experiment
-from privopt.lab.make.method import Method, ladder
-from privopt.lab.make.quantities import Played, StreamLosses
-from privopt.lab.make.quick_tables import OverwriteError, quick_difference, write_quick_table
-from privopt.lab.make.run import RunResult, run, work
-from privopt.lab.make.store import ResultsError, existing_results, open_results
-from privopt.lab.make.study import Claim, Column, Line, Listing, Map, Panel, Plot, Study
 from privopt.lab.plotting.recorded import Recorded, read
 from privopt.lab.report.report import write_report
 from privopt.lab.report.terminal import Display, verdict_table
+from privopt.lab.runner.analysis import Claim, Column, Line, Listing, Map, Panel, Plot, Study
+from privopt.lab.runner.axes import Axis, Grid, Setting
+from privopt.lab.runner.cache_key import identity
+from privopt.lab.runner.catalogue import algorithms, choose, discover, families, load
+from privopt.lab.runner.cells import Cell, Trial, cells, replicate_keys, stream
+from privopt.lab.runner.experiment import Experiment
+from privopt.lab.runner.method import Method, ladder
+from privopt.lab.runner.quantities import Played, StreamLosses
+from privopt.lab.runner.quick_tables import OverwriteError, quick_difference, write_quick_table
+from privopt.lab.runner.run import RunResult, run, work
+from privopt.lab.runner.store import ResultsError, existing_results, open_results
 
 __all__ = [
     "Axis", "Cell", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing", "Map",

@@ -16,7 +16,7 @@ from builders import ALIKE, CHOICES, DIM, N, largest
 import privopt
 from privopt import problems
 from privopt.convex import EmpiricalRisk, L1Ball, SparseFeatures, WholeSpace
-from privopt.lab.make.cache_key import user_code
+from privopt.lab.runner.cache_key import user_code
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import Family, Problem
 

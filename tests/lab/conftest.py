@@ -11,9 +11,9 @@ import pytest
 
 from privopt.lab import Recorded
 from privopt.lab.evaluation.cells import CellResult
-from privopt.lab.make.cells import BEND, Trial, bent
-from privopt.lab.make.experiment import block_of
-from privopt.lab.make.store import CELLS, RUNS
+from privopt.lab.runner.cells import BEND, Trial, bent
+from privopt.lab.runner.experiment import block_of
+from privopt.lab.runner.store import CELLS, RUNS
 
 SWEPT = {
     "n": (500, 1000, 2000, 4000, 8000),

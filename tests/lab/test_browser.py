@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from privopt.lab.make.store import open_results, write_provenance, write_recorded
 from privopt.lab.report.report import write_report
+from privopt.lab.runner.store import open_results, write_provenance, write_recorded
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -15,9 +15,9 @@ import pytest
 from privopt import algorithms, problems
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Method, Setting, load, read, run
-from privopt.lab.make import cache_key
-from privopt.lab.make.cache_key import user_code
-from privopt.lab.make.run import _cell_tasks, _part_tasks
+from privopt.lab.runner import cache_key
+from privopt.lab.runner.cache_key import user_code
+from privopt.lab.runner.run import _cell_tasks, _part_tasks
 from privopt.privacy import calibration
 
 
@@ -100,7 +100,7 @@ ROOT = str(cache_key.ROOT.parent)
 KEYS = """
 import sys
 from privopt.lab import load
-from privopt.lab.make.run import _cell_tasks
+from privopt.lab.runner.run import _cell_tasks
 (experiment,) = load(sys.argv[1])
 print([task.key for task in _cell_tasks(experiment, "quick", 0, lambda event: None)])
 """
@@ -330,7 +330,7 @@ def test_another_process_has_the_same_digest(tmp_path):
     """Neither the order of sets nor addresses of objects enter: otherwise nothing is resumed."""
     code = f"""
 import runpy
-from privopt.lab.make.cache_key import user_code
+from privopt.lab.runner.cache_key import user_code
 print(user_code(runpy.run_path({str(tmp_path / "mine.py")!r})["f"]))
 """
     (tmp_path / "mine.py").write_text(EARLIER + "NAMES = {'a', 'b', 'c'}\n" + LATER + "    NAMES\n")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import Claim, Study, read, run
-from privopt.lab.make.store import equal
+from privopt.lab.runner.store import equal
 
 SMALL = {
     "axes": {"n": (500, 1000)},

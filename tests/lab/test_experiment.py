@@ -10,7 +10,7 @@ from builders import DECLARED
 from refusals import refused
 
 from privopt.lab import Axis, Experiment, Grid, Method, Setting, cells, choose, discover, load, run
-from privopt.lab.make.catalogue import declared
+from privopt.lab.runner.catalogue import declared
 from privopt.privacy import gaussian_mu
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import Relation

@@ -18,7 +18,7 @@ from privopt.convex import RandomIterate
 from privopt.lab.evaluation.means import LAW_RESOLUTION, law_verdict
 from privopt.lab.evaluation.verdict import Outcome
 from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
-from privopt.lab.make.quantities import LAWS, law_of
+from privopt.lab.runner.quantities import LAWS, law_of
 from privopt.problems import FAMILIES
 
 

@@ -4,8 +4,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from privopt.lab import Claim, Line, Map, Panel, Plot, Study, read, run, write_report
-from privopt.lab.make.study import Presentation
 from privopt.lab.plotting.heatmaps import draw_map
+from privopt.lab.runner.analysis import Presentation
 
 MAP = Map(
     part="winners", x="n", y="epsilon", x_label="n", y_label="ε", winner="won", text="told",

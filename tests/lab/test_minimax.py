@@ -9,10 +9,10 @@ import pytest
 
 from privopt.lab import Line, Panel, Plot
 from privopt.lab.evaluation.cells import cell_results, cells_along, grouped, swept_axes, worst
-from privopt.lab.make.quantities import _HARD, is_minimax
-from privopt.lab.make.store import read, recorded_names
 from privopt.lab.plotting import plots, style
 from privopt.lab.plotting.curve_figures import curve_figure
+from privopt.lab.runner.quantities import _HARD, is_minimax
+from privopt.lab.runner.store import read, recorded_names
 from privopt.problems import FAMILIES
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -12,7 +12,7 @@ import pytest
 import privopt
 from privopt.convex import StepSizes, Update
 from privopt.lab import Experiment, Method, load, read, run
-from privopt.lab.make.method import text
+from privopt.lab.runner.method import text
 
 COMMON = {"steps": 4}
 
@@ -58,7 +58,7 @@ def test_another_process_tells_the_same():
         (
             "import optax",
             "from privopt.lab import Method",
-            "from privopt.lab.make.method import text",
+            "from privopt.lab.runner.method import text",
             "for made in (optax.adam(0.1), optax.contrib.muon(0.1)):",
             "    print(text(Method('one', 'dp_gd', {'update': made}).choices['update']))",
         )

@@ -11,7 +11,7 @@ from builders import experiment
 from privopt import lab
 from privopt.convex import L1Ball, pytree_dataclass
 from privopt.lab import Axis, Setting
-from privopt.lab.make.measure import digest
+from privopt.lab.runner.measure import digest
 from privopt.problems import FAMILIES, Family, Problem, multinomial
 from privopt.spec import ProblemClass
 

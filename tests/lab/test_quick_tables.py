@@ -11,9 +11,9 @@ import pytest
 
 from privopt import lab, problems
 from privopt.lab import Axis, Claim, Experiment, OverwriteError, Setting, Study
-from privopt.lab.make import cells, quick_tables, study
-from privopt.lab.make.quick_tables import quick_difference, write_quick_table
-from privopt.lab.make.store import read, write_recorded
+from privopt.lab.runner import cells, quick_tables, study
+from privopt.lab.runner.quick_tables import quick_difference, write_quick_table
+from privopt.lab.runner.store import read, write_recorded
 
 ROOT = Path(__file__).parents[2]
 MISSING = "its file is missing"

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from privopt.lab import ResultsError, existing_results
-from privopt.lab.make import store
-from privopt.lab.make.store import FORMAT, MARKER, clear_partial, open_results, write_file
+from privopt.lab.runner import store
+from privopt.lab.runner.store import FORMAT, MARKER, clear_partial, open_results, write_file
 
 KEY = "0" * 64
 FACTS = {"reference_value": 0.25, "start_value": float("inf")}

@@ -12,8 +12,8 @@ import privopt
 from privopt import lab
 from privopt.core import Execution, run, run_many
 from privopt.lab import StreamLosses
-from privopt.lab.make.measure import SweepCache, measure
-from privopt.lab.make.quantities import QUANTITIES, quantity_of
+from privopt.lab.runner.measure import SweepCache, measure
+from privopt.lab.runner.quantities import QUANTITIES, quantity_of
 from privopt.mechanisms import BatchMean, OrderedBatches, PrivateGradient, TreeNoise
 from privopt.problems import Problem, distance, family, linear
 from privopt.spec import Budget, ProblemClass

@@ -17,7 +17,12 @@ from privopt.cli.commands import app
 from privopt.lab.evaluation.cells import cell_results, cells_along, worst
 from privopt.lab.evaluation.verdict import Control, ControlOutcome, Outcome, Verdict
 from privopt.lab.evaluation.verdicts import verdicts
-from privopt.lab.make.store import (
+from privopt.lab.plotting.notation import in_words, number, signed
+from privopt.lab.report import report
+from privopt.lab.report.answers import attack_card, best_method_card
+from privopt.lab.report.report import write_report
+from privopt.lab.report.terminal import verdict_table
+from privopt.lab.runner.store import (
     ResultsError,
     open_results,
     read,
@@ -25,12 +30,7 @@ from privopt.lab.make.store import (
     write_provenance,
     write_recorded,
 )
-from privopt.lab.make.work import Drawing
-from privopt.lab.plotting.notation import in_words, number, signed
-from privopt.lab.report import report
-from privopt.lab.report.answers import attack_card, best_method_card
-from privopt.lab.report.report import write_report
-from privopt.lab.report.terminal import verdict_table
+from privopt.lab.runner.work import Drawing
 
 SMALL = {
     "axes": {"n": (500, 1000, 2000, 4000), "dim": (8, 16, 32, 64)},

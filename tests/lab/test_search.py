@@ -16,10 +16,10 @@ from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.convex import StepSizes
 from privopt.lab import Axis, Method, Setting, Trial, cells, ladder, read, replicate_keys, stream
-from privopt.lab.make import experiment as experiment_module
-from privopt.lab.make import measure
-from privopt.lab.make.measure import Candidate, Search
-from privopt.lab.make.run import _cell_tasks as tasks_of
+from privopt.lab.runner import experiment as experiment_module
+from privopt.lab.runner import measure
+from privopt.lab.runner.measure import Candidate, Search
+from privopt.lab.runner.run import _cell_tasks as tasks_of
 from privopt.problems import family
 
 GRID = {"steps": (2, 3), "step_size": (0.3, 0.35, 0.4)}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from privopt import lab
-from privopt.lab.make.work import Finished, Note, Shared, lock
+from privopt.lab.runner.work import Finished, Note, Shared, lock
 
 CELLS = 2 * 5
 
@@ -17,7 +17,7 @@ CELLS = 2 * 5
 OTHER = """
 import sys
 from privopt import lab
-from privopt.lab.make.work import Finished, Shared
+from privopt.lab.runner.work import Finished, Shared
 module = sys.modules[lab.run.__module__]
 real = module.measure
 def measure(*arguments, **options):
@@ -34,7 +34,7 @@ print([sum(isinstance(event, kind) for event in seen) for kind in (Finished, Sha
 HANGING = """
 import sys
 from pathlib import Path
-from privopt.lab.make.work import lock
+from privopt.lab.runner.work import lock
 with lock(Path(sys.argv[1])):
     print("holding", flush=True)
     sys.stdin.read()

@@ -14,7 +14,7 @@ from privopt.lab.evaluation.estimates import Estimate
 from privopt.lab.evaluation.slopes import slope_verdict
 from privopt.lab.evaluation.verdict import Outcome, tally
 from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
-from privopt.lab.make.cells import Trial
+from privopt.lab.runner.cells import Trial
 
 OFF, BENT, SECOND = Trial.NOISE_OFF, Trial.NOISE_BENT, Trial.SECOND_KEY
 OTHER = {"replicates": 20}

@@ -33,13 +33,13 @@ from privopt.lab import (
     write_report,
 )
 from privopt.lab.evaluation.claims import evaluate_check, presentation, rows_of
-from privopt.lab.make.catalogue import declared
-from privopt.lab.make.store import open_results, read_provenance, write_provenance, write_recorded
-from privopt.lab.make.study import Presentation
-from privopt.lab.make.work import Note, Started
 from privopt.lab.plotting.plots import plot_figure
 from privopt.lab.report.captions import plot_caption
 from privopt.lab.report.sections import listing_table
+from privopt.lab.runner.analysis import Presentation
+from privopt.lab.runner.catalogue import declared
+from privopt.lab.runner.store import open_results, read_provenance, write_provenance, write_recorded
+from privopt.lab.runner.work import Note, Started
 from privopt.privacy import Interval
 
 ROOT = Path(__file__).parents[2]

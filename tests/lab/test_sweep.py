@@ -19,11 +19,11 @@ from rich.console import Console
 from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Display, Grid, Setting, read, replicate_keys, stream
-from privopt.lab.make import cache_key
-from privopt.lab.make import experiment as experiment_module
-from privopt.lab.make.run import _cell_tasks as tasks_of
-from privopt.lab.make.store import read_provenance
-from privopt.lab.make.work import Drawing, Finished, Note, Shared, Started, compile_clock
+from privopt.lab.runner import cache_key
+from privopt.lab.runner import experiment as experiment_module
+from privopt.lab.runner.run import _cell_tasks as tasks_of
+from privopt.lab.runner.store import read_provenance
+from privopt.lab.runner.work import Drawing, Finished, Note, Shared, Started, compile_clock
 from privopt.problems import family, linear
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import ProblemClass

@@ -13,10 +13,10 @@ from privopt import core, lab
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Grid, Setting, Trial, cells, read, replicate_keys, stream
 from privopt.lab.evaluation.cells import cell_results
-from privopt.lab.make import measure
-from privopt.lab.make.cells import BEND
-from privopt.lab.make.experiment import block_of, group_of
-from privopt.lab.make.work import compile_clock
+from privopt.lab.runner import measure
+from privopt.lab.runner.cells import BEND
+from privopt.lab.runner.experiment import block_of, group_of
+from privopt.lab.runner.work import compile_clock
 from privopt.problems import family
 
 RUN = sys.modules[lab.run.__module__]

@@ -11,8 +11,8 @@ from privopt.lab import ResultsError, verdicts
 from privopt.lab.evaluation.cells import Refusal, cell_results, cells_along, worst
 from privopt.lab.evaluation.verdict import Outcome, tally
 from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
-from privopt.lab.make.cells import Trial
-from privopt.lab.make.store import write_recorded
+from privopt.lab.runner.cells import Trial
+from privopt.lab.runner.store import write_recorded
 
 N_ONLY = {"n": (500, 1000, 2000, 4000, 8000)}
 ONE = {"strengths": (1.0,), "profile_of_strength": (1.0,)}

@@ -8,8 +8,8 @@ from museum.exhibits import exhibit
 from privopt.lab.evaluation.cells import CellResult
 from privopt.lab.evaluation.controls import evaluate_controls
 from privopt.lab.evaluation.sweeps import make_sweep
-from privopt.lab.make.cache_key import user_code
-from privopt.lab.make.cells import Trial
+from privopt.lab.runner.cache_key import user_code
+from privopt.lab.runner.cells import Trial
 
 SOURCE = """
 SHRINK = 1.0

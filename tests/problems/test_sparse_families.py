@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from privopt.lab.make.quantities import QUANTITIES
+from privopt.lab.runner.quantities import QUANTITIES
 from privopt.problems import FAMILIES
 
 NAMES = [name for name in FAMILIES if name.startswith("sparse_")]

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 from privopt.convex import EmpiricalRisk, L1Ball, SparseFeatures, SquaredDistance, WholeSpace
-from privopt.lab.make.measure import digest
+from privopt.lab.runner.measure import digest
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import squared_distance
 from privopt.spec import ProblemClass

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from privopt.lab.make.axes import format_value, in_order
-from privopt.lab.make.cells import Trial
-from privopt.lab.make.quantities import QUANTITIES, is_minimax
-from privopt.lab.make.store import Recorded
+from privopt.lab.runner.axes import format_value, in_order
+from privopt.lab.runner.cells import Trial
+from privopt.lab.runner.quantities import QUANTITIES, is_minimax
+from privopt.lab.runner.store import Recorded
 
 _SETTING = ("n", "dim", "sparsity", "epsilon")
 _COLUMNS = (

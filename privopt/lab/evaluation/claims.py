@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from privopt.lab.evaluation.verdict import Outcome, Verdict
-from privopt.lab.make.store import Recorded, ResultsError, Value
-from privopt.lab.make.study import Check, Claim, Presentation
+from privopt.lab.runner.analysis import Check, Claim, Presentation
+from privopt.lab.runner.store import Recorded, ResultsError, Value
 
 _MAX_LABELS = 4
 

@@ -20,7 +20,7 @@ from privopt.lab.evaluation.equivalence import classify, excludes
 from privopt.lab.evaluation.estimates import Estimate, Exponent, difference, exponent_difference
 from privopt.lab.evaluation.sweeps import MIN_VALUES, NEGLIGIBLE_SHARE, Sweep, make_sweep
 from privopt.lab.evaluation.verdict import Control, ControlOutcome
-from privopt.lab.make.cells import Trial
+from privopt.lab.runner.cells import Trial
 
 _OUTCOMES = {"within": ControlOutcome.SURVIVES, "across": ControlOutcome.UNDECIDED}
 

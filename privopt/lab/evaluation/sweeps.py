@@ -15,7 +15,7 @@ import numpy.typing as npt
 from privopt.lab.evaluation.cells import CellResult, cells_along, cells_of_trial, worst
 from privopt.lab.evaluation.equivalence import MARGIN, margin_of
 from privopt.lab.evaluation.estimates import Exponent, fit_exponent, least_squares
-from privopt.lab.make.cells import Trial
+from privopt.lab.runner.cells import Trial
 
 MIN_REPLICATES = 10
 """Smallest number of replicates per cell for a decision on a slope."""

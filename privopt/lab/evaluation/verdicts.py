@@ -29,9 +29,9 @@ from privopt.lab.evaluation.claims import claim_verdicts
 from privopt.lab.evaluation.means import bound_verdict, law_verdict
 from privopt.lab.evaluation.slopes import slope_verdict
 from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins
-from privopt.lab.make.cells import Trial
-from privopt.lab.make.experiment import CHECKS, Unanswered, unanswered
-from privopt.lab.make.store import (
+from privopt.lab.runner.cells import Trial
+from privopt.lab.runner.experiment import CHECKS, Unanswered, unanswered
+from privopt.lab.runner.store import (
     Recorded,
     ResultsError,
     existing_results,

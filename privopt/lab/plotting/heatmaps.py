@@ -13,7 +13,6 @@ from matplotlib.patches import Rectangle
 from privopt.arguments import shown
 from privopt.lab.evaluation.cells import CellResult, worst_per_setting
 from privopt.lab.evaluation.claims import Row
-from privopt.lab.make.study import Map
 from privopt.lab.plotting import style
 from privopt.lab.plotting.notation import method_label, number, symbol
 from privopt.lab.plotting.style import (
@@ -25,6 +24,7 @@ from privopt.lab.plotting.style import (
     Style,
     split_method,
 )
+from privopt.lab.runner.analysis import Map
 
 _PALE, _DARK = 0.05, 0.6
 """Opacity of the constant zero and of the largest constant in any panel."""

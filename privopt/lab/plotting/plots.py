@@ -19,8 +19,6 @@ from privopt.arguments import member
 from privopt.lab.evaluation.cells import CellResult, grouped, swept_axes
 from privopt.lab.evaluation.claims import Row, presentation, quantity_range, rows_of
 from privopt.lab.evaluation.verdict import Verdict, flatten_twins, twins
-from privopt.lab.make.store import Recorded
-from privopt.lab.make.study import Line, Map, Panel, Plot
 from privopt.lab.plotting import style, ticks
 from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.lab.plotting.heatmaps import draw_map, grid_cells, grid_figure
@@ -39,6 +37,8 @@ from privopt.lab.plotting.style import (
     Style,
     split_method,
 )
+from privopt.lab.runner.analysis import Line, Map, Panel, Plot
+from privopt.lab.runner.store import Recorded
 
 COMPARED = "compared"
 """Name of the figure of the methods without a separate figure."""

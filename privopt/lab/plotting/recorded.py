@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from privopt.arguments import member
 from privopt.lab.evaluation.cells import cell_results, swept_axes
-from privopt.lab.make import store
-from privopt.lab.make.cells import Trial
 from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.lab.plotting.plots import plot_of
 from privopt.lab.plotting.style import save, save_for_paper
+from privopt.lab.runner import store
+from privopt.lab.runner.cells import Trial
 
 if TYPE_CHECKING:
     import pandas

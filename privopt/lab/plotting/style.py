@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from privopt.lab.make.store import write_file
+from privopt.lab.runner.store import write_file
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
 # Okabe and Ito 2008, darkened where a thin line would be too pale on white.

@@ -12,14 +12,14 @@ import numpy as np
 from privopt.lab.evaluation.cells import cell_results, cells_along, grouped, swept_axes
 from privopt.lab.evaluation.claims import Row, presentation, quantity_range, rows_of
 from privopt.lab.evaluation.verdict import Kind, Outcome, Verdict, counts
-from privopt.lab.make.store import Recorded
-from privopt.lab.make.study import Panel
 from privopt.lab.plotting.curve_figures import panel_data
 from privopt.lab.plotting.curves import assign_looks
 from privopt.lab.plotting.notation import axis_words, brief, in_words, method_label, paper_name
 from privopt.lab.plotting.plots import PLAIN_SUFFIXES
 from privopt.lab.plotting.style import GREY, METHOD_COLOURS, split_method
 from privopt.lab.report.tables import ReportTable, audit_ratio, describe
+from privopt.lab.runner.analysis import Panel
+from privopt.lab.runner.store import Recorded
 
 Series = dict[str, Any]
 """One panel of the chart: problem, axis, methods with their values, zero predictor and bounds."""

@@ -18,7 +18,6 @@ from privopt.lab.evaluation.cells import (
 )
 from privopt.lab.evaluation.claims import Row, quantity_range
 from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict
-from privopt.lab.make.study import Map, Panel, Plot, Presentation
 from privopt.lab.plotting.heatmaps import GridCells, grid_constants, unit_of_constants
 from privopt.lab.plotting.notation import (
     axis_words,
@@ -29,6 +28,7 @@ from privopt.lab.plotting.notation import (
     signed,
 )
 from privopt.lab.report.tables import range_text
+from privopt.lab.runner.analysis import Map, Panel, Plot, Presentation
 
 
 class Caption(NamedTuple):

@@ -17,18 +17,6 @@ from privopt.lab.evaluation.cells import cell_results, grouped
 from privopt.lab.evaluation.equivalence import DRIFT, MARGIN, OFFSETS
 from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, counts, tally, twin_summary
 from privopt.lab.evaluation.verdicts import ALPHA, verdicts, write_verdicts
-from privopt.lab.make.catalogue import declared
-from privopt.lab.make.cells import BEND
-from privopt.lab.make.store import (
-    Recorded,
-    ResultsError,
-    existing_results,
-    read,
-    read_provenance,
-    recorded_names,
-    write_file,
-)
-from privopt.lab.make.work import Drawing, Progress
 from privopt.lab.plotting.notation import in_words, paper_name
 from privopt.lab.plotting.plots import study_figures, sweep_figures
 from privopt.lab.report.answers import (
@@ -47,6 +35,18 @@ from privopt.lab.report.tables import (
     read_audits,
     verdict_tables,
 )
+from privopt.lab.runner.catalogue import declared
+from privopt.lab.runner.cells import BEND
+from privopt.lab.runner.store import (
+    Recorded,
+    ResultsError,
+    existing_results,
+    read,
+    read_provenance,
+    recorded_names,
+    write_file,
+)
+from privopt.lab.runner.work import Drawing, Progress
 
 COMPARED = "compare_logistic"
 """Name of the figure of ``privopt compare`` at the top of a report, if the folder contains it."""

@@ -32,8 +32,6 @@ from privopt.lab.evaluation.verdict import (
     flatten_twins,
     tally,
 )
-from privopt.lab.make.store import About, Provenance, Recorded, Value
-from privopt.lab.make.study import Column, Listing
 from privopt.lab.plotting.heatmaps import grid_cells
 from privopt.lab.plotting.notation import (
     method_label,
@@ -53,6 +51,8 @@ from privopt.lab.report.captions import (
 )
 from privopt.lab.report.tables import Entry, ReportTable, cost_rows, range_text, unbroken
 from privopt.lab.report.tables import Row as TableRow
+from privopt.lab.runner.analysis import Column, Listing
+from privopt.lab.runner.store import About, Provenance, Recorded, Value
 
 _NOT_MEASURED = (
     "*Nothing was measured: the data were not available, or every plan was refused. This run does "

@@ -20,8 +20,8 @@ from rich.progress import (
 from rich.table import Table as RichTable
 
 from privopt.lab.evaluation.verdict import Verdict
-from privopt.lab.make.work import Drawing, Event, Finished, Note, Shared, Started
 from privopt.lab.report.tables import Entry, ReportTable, verdict_tables
+from privopt.lab.runner.work import Drawing, Event, Finished, Note, Shared, Started
 
 _LINES = 10
 _COLOURS = {"good": "green", "bad": "red", "odd": "magenta", "open": "yellow", "idle": "dim"}

@@ -18,7 +18,7 @@ import jax
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
-from privopt.lab.make.store import (
+from privopt.lab.runner.store import (
     CachedResult,
     DamagedCellError,
     ResultsError,

@@ -23,10 +23,10 @@ from privopt.algorithms.gradient_descent import GRADIENT_DESCENT
 from privopt.convex import Update
 from privopt.core import Algorithm, Execution, Plan, run, run_many
 from privopt.core.running import check_problem
-from privopt.lab.make.cells import Cell, replicate_keys, stream
-from privopt.lab.make.method import Choice, size, text
-from privopt.lab.make.quantities import Quantity, law_of, quantity_of
-from privopt.lab.make.store import Value
+from privopt.lab.runner.cells import Cell, replicate_keys, stream
+from privopt.lab.runner.method import Choice, size, text
+from privopt.lab.runner.quantities import Quantity, law_of, quantity_of
+from privopt.lab.runner.store import Value
 from privopt.problems import Family, Problem
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Rate

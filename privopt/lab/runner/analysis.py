@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 
 from privopt.arguments import member, shown
-from privopt.lab.make.experiment import PROFILES
-from privopt.lab.make.method import check_name
-from privopt.lab.make.store import About, Value
+from privopt.lab.runner.experiment import PROFILES
+from privopt.lab.runner.method import check_name
+from privopt.lab.runner.store import About, Value
 from privopt.privacy import Interval
 from privopt.problems import DATASETS
 from privopt.problems.datasets import missing

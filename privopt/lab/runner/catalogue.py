@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
-from privopt.lab.make.experiment import Experiment, require_profile
-from privopt.lab.make.quick_tables import missing_data
-from privopt.lab.make.study import Study
+from privopt.lab.runner.analysis import Study
+from privopt.lab.runner.experiment import Experiment, require_profile
+from privopt.lab.runner.quick_tables import missing_data
 from privopt.problems import FAMILIES
 from privopt.problems.catalogue import missing_data as missing_family_data
 

@@ -20,9 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from privopt.lab.make.cells import absent_families
-from privopt.lab.make.experiment import Experiment
-from privopt.lab.make.store import (
+from privopt.lab.runner.analysis import Study
+from privopt.lab.runner.cells import absent_families
+from privopt.lab.runner.experiment import Experiment
+from privopt.lab.runner.store import (
     RELATIVE,
     Recorded,
     ResultsError,
@@ -33,7 +34,6 @@ from privopt.lab.make.store import (
     rounded,
     write_file,
 )
-from privopt.lab.make.study import Study
 from privopt.problems.datasets import missing
 
 _NAMES = ("method", "family", "n", "dim", "sparsity", "epsilon", "strength", "trial", "choices")

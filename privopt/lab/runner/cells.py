@@ -17,10 +17,10 @@ from jax import Array
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import Names, instance, shown
-from privopt.lab.make.axes import Point, axis_kind, format_value
-from privopt.lab.make.experiment import Experiment, require_profile
-from privopt.lab.make.method import Choice, Method, size, text
-from privopt.lab.make.store import Value
+from privopt.lab.runner.axes import Point, axis_kind, format_value
+from privopt.lab.runner.experiment import Experiment, require_profile
+from privopt.lab.runner.method import Choice, Method, size, text
+from privopt.lab.runner.store import Value
 from privopt.privacy import gaussian_mu
 from privopt.problems import Family, family
 from privopt.problems.datasets import available

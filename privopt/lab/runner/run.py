@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, positive_integer, shown
-from privopt.lab.make.cache_key import cell_key, environment, user_code
-from privopt.lab.make.cells import Cell, cells, omissions
-from privopt.lab.make.experiment import Experiment, require_profile, unanswered
-from privopt.lab.make.measure import PlannedCell, SweepCache, measure
-from privopt.lab.make.quick_tables import keep_recorded
-from privopt.lab.make.store import (
+from privopt.lab.runner.analysis import Row, Study, one_kind, part_rows
+from privopt.lab.runner.cache_key import cell_key, environment, user_code
+from privopt.lab.runner.cells import Cell, cells, omissions
+from privopt.lab.runner.experiment import Experiment, require_profile, unanswered
+from privopt.lab.runner.measure import PlannedCell, SweepCache, measure
+from privopt.lab.runner.quick_tables import keep_recorded
+from privopt.lab.runner.store import (
     CELLS,
     RUNS,
     About,
@@ -35,8 +36,7 @@ from privopt.lab.make.store import (
     write_provenance,
     write_recorded,
 )
-from privopt.lab.make.study import Row, Study, one_kind, part_rows
-from privopt.lab.make.work import Note, Progress, Task, print_notes, programs_read, resume
+from privopt.lab.runner.work import Note, Progress, Task, print_notes, programs_read, resume
 
 _MEASURE_VERSION = 1  # of the numbers that ``measure`` computes from a run
 _SEEDS = 2**63

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from privopt.arguments import instance, member, positive_integer, positive_number, shown
-from privopt.lab.make.axes import AXES, Axis, Grid, Setting
-from privopt.lab.make.method import Choice, Method, check_name, mapping
-from privopt.lab.make.store import About
+from privopt.lab.runner.axes import AXES, Axis, Grid, Setting
+from privopt.lab.runner.method import Choice, Method, check_name, mapping
+from privopt.lab.runner.store import About
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
