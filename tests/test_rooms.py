@@ -52,7 +52,7 @@ ROOMS = {
     "lab/plotting": Room(9, "arguments lab/evaluation lab/runner", "PIL matplotlib numpy pandas"),
     "estimators": Room(8, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
     "lab/evaluation": Room(8, "lab/runner", "numpy pandas scipy"),
-    "lab/runner":   Room(7, LIBRARY, f"{DEVICE} filelock pyarrow"),
+    "lab/runner":   Room(7, f"{LIBRARY} shipped", f"{DEVICE} filelock pandas pyarrow"),
     "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(6, f"{ROOTS} spec records privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(6, GROUND, f"{DEVICE} sklearn"),
