@@ -20,7 +20,7 @@ CELL_SECONDS = 0.25
 WORK = "from privopt.cli import main; main()"
 PARTS = f"""
 import time
-from privopt.lab import Claim, Study
+from privopt.lab import Analysis, Claim, at_most
 
 def part(profile):
     until = time.process_time() + {CELL_SECONDS}
@@ -28,9 +28,9 @@ def part(profile):
         pass
     return [{{"x": 1.0}}]
 
-parts = Study(name="parts", title="Parts", description="",
+parts = Analysis(name="parts", title="Parts", description="",
     parts={{f"part_{{i}}": part for i in range(COUNT)}},
-    claims=(Claim("one", "part_0", "x <= x"),))
+    claims=(Claim("one", "part_0", at_most("x", "x")),))
 """
 TINY = """
 from privopt.lab import Axis, Experiment, Method, Setting

@@ -18,7 +18,7 @@ PARTS = 6
 # What befalls the first worker that comes to a part of these numbers, if it may.
 SQUARES = """
 import os, pathlib, resource, signal, time
-from privopt.lab import Claim, Study
+from privopt.lab import Analysis, Claim, at_most
 
 FILES = resource.RLIMIT_FSIZE
 EVENTS = {
@@ -41,12 +41,12 @@ def part(number):
         return [{"x": x, "square": x * x + number} for x in range(3)]
     return rows
 
-squares = Study(
+squares = Analysis(
     name="squares",
     title="Squares",
     description="",
     parts={f"part_{number}": part(number) for number in range(6)},
-    claims=(Claim("no smaller", "part_0", "x <= square"),),
+    claims=(Claim("no smaller", "part_0", at_most("x", "square")),),
 )
 """
 

@@ -19,9 +19,10 @@ def claim_verdicts(recorded: Recorded) -> list[Verdict]:
 
 def outcomes(claim: Claim, frame: pd.DataFrame) -> list[Outcome]:
     """Return the outcome of a claim in every row; missing entries of the mask are undecided."""
-    mask = checked(claim, frame)
-    names = mask.map({True: Outcome.HOLDS, False: Outcome.REFUTED}, na_action="ignore")
-    return names.astype(object).where(mask.notna(), Outcome.UNDECIDED).tolist()
+    names = {True: Outcome.HOLDS, False: Outcome.REFUTED}
+    return [
+        Outcome.UNDECIDED if value is pd.NA else names[value] for value in checked(claim, frame)
+    ]
 
 
 def _verdict(experiment: str, claim: Claim, frame: pd.DataFrame) -> Verdict:

@@ -135,8 +135,8 @@ def _describe_panel(axes: Axes) -> str:
         if not label.startswith("_"):
             values = np.asarray(line.get_ydata(), dtype=np.float64)
             lines.append(f"{label} {_ends(values[np.isfinite(values)])}")
-    name = " ".join(axes.get_ylabel().split())
-    return f"{name} against {axes.get_xlabel()}: {', '.join(lines)}" if lines else ""
+    names = " against ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel())))
+    return ": ".join(filter(None, (names, ", ".join(lines))))
 
 
 def _ends(values: npt.NDArray[np.float64]) -> str:

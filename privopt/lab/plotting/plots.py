@@ -24,6 +24,8 @@ from privopt.lab.runner.store import Recorded
 COMPARED = "compared"
 """Name of the figure of the methods without a separate figure."""
 
+_PAPER_WIDTH = 6.75  # inches, two columns of a paper
+
 
 def sweep_figures(
     cells: Sequence[CellResult],
@@ -87,14 +89,24 @@ def analysis_figures(
     ]
 
 
-def analysis_figure(recorded: Recorded, name: str | None = None) -> Figure:
-    """Return the figure of an analysis with this name, or its first figure."""
+def analysis_figure(
+    recorded: Recorded, name: str | None = None, *, paper: bool = False
+) -> Figure:
+    """Return the figure of an analysis with this name, or its first figure.
+
+    ``paper`` gives a figure of 6.75 inches without title.
+    """
     functions = required(recorded).figures
     if not functions:
         raise ValueError(f"recorded must have a figure, got {recorded.about['name']}")
     name = next(iter(functions)) if name is None else name
     member("name of a figure", name, functions)
-    return draw(partial(functions[name], frames(recorded)))
+    figure = draw(partial(functions[name], frames(recorded)))
+    if paper:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(_PAPER_WIDTH, height * _PAPER_WIDTH / width)
+        figure.suptitle("")
+    return figure
 
 
 def analysis_captions(recorded: Recorded) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,9 +81,8 @@ class Recorded(store.Recorded):
             A PNG file to write. With ``paper`` a PDF is written as well, and the PNG has 300 dots
             per inch.
         """
-        figure = (
-            analysis_figure(self, name) if self.is_analysis else self._curves(name, paper=paper)
-        )
+        make = partial(analysis_figure, self) if self.is_analysis else self._curves
+        figure = make(name, paper=paper)
         if path is not None:
             stem = Path(path).with_suffix("")
             if paper:

@@ -116,7 +116,7 @@ def _chart_methods(chart: Chart, frame: pd.DataFrame) -> list[Series]:
         stem = column.removesuffix("_best").removesuffix(f"_{chart.risk}" if chart.risk else "")
         tuned, bound = suffix == "best", f"{stem}_bound"
         band = f"{stem}_{chart.band}" if chart.band and not tuned else ""
-        interval = [frame[f"{band}_{end}"] if band else x * math.nan for end in ("lower", "upper")]
+        interval = [frame.get(f"{band}_{end}", x * math.nan) for end in ("lower", "upper")]
         methods.append(
             _method(
                 f"{name} (oracle-tuned)" if tuned else name,

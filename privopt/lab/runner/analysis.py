@@ -125,8 +125,9 @@ def bounds(frame: pd.DataFrame, quantity: str) -> tuple[npt.NDArray[np.float64],
         else np.full(len(frame), np.nan)
         for name in names
     )
-    is_interval = np.isnan(value)
-    return np.where(is_interval, lower, value), np.where(is_interval, upper, value)
+    is_interval, is_known = np.isnan(value), ~np.isnan(lower) & ~np.isnan(upper)
+    ends = (np.where(is_known, end, np.nan) for end in (lower, upper))
+    return tuple(np.where(is_interval, end, value) for end in ends)
 
 
 def _mask(holds: npt.NDArray[np.bool_], fails: npt.NDArray[np.bool_]) -> pd.Series:
@@ -313,7 +314,7 @@ def checked(claim: Claim, frame: pd.DataFrame) -> pd.Series:
         if not isinstance(mask, pd.Series) or len(mask) != len(frame):
             raise ValueError(f"check must return a mask of {len(frame)} rows, got {shown(mask)}")
         return mask.astype("boolean")
-    except (KeyError, ValueError, TypeError) as error:
+    except (AttributeError, KeyError, ValueError, TypeError) as error:
         raise ValueError(
             f"claim {shown(claim.text)} cannot be checked in part {claim.part}: {error}"
         ) from error

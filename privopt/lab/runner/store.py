@@ -355,17 +355,21 @@ def encoded(table: pa.Table, about: Mapping[str, object]) -> bytes:
     """Return a Parquet file with checksums; equal tables give equal bytes."""
     metadata = {_METADATA: json.dumps(dict(about), sort_keys=True).encode()}
     sink = pa.BufferOutputStream()
-    table = table.replace_schema_metadata(metadata)
     # Measured numbers hardly repeat: a dictionary of them would take a third more.
     reals = {field.name for field in table.schema if pa.types.is_floating(field.type)}
-    pq.write_table(
-        table,
+    with pq.ParquetWriter(
         sink,
+        table.schema.remove_metadata(),
         compression="zstd",
+        compression_level=19,
         write_page_checksum=True,
+        write_statistics=False,
+        store_schema=False,  # it would contain the metadata a second time
         use_dictionary=[name for name in table.column_names if name not in reals],
         use_byte_stream_split=sorted(reals),
-    )
+    ) as writer:
+        writer.write_table(table.replace_schema_metadata(None))
+        writer.add_key_value_metadata(metadata)
     return sink.getvalue().to_pybytes()
 
 
