@@ -192,6 +192,7 @@ NAMED_ON_PURPOSE = {  # lists of names that the programmer chose, the wrong one 
     ("lab.Analysis", "parts"),
     ("lab.Analysis", "profiles"),
     ("lab.Analysis", "uses"),
+    ("lab.Listing", "checks"),
     ("comparison.plans", "algorithms"),
     ("privopt.compare", "algorithms"),
     ("privopt.recommend", "algorithms"),

@@ -43,16 +43,18 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(13, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
-    "cli":        Room(12, f"{HOST_SIDE} {UPPER} problems shipped", f"{SHELL} {ENGINES} {CLI}"),
+    "privopt":    Room(13, f"{LIBRARY} discrete programs reading tables {UPPER}", ""),  # the root
+    "cli":        Room(
+        12, f"{HOST_SIDE} {UPPER} problems programs shipped", f"{SHELL} {ENGINES} {CLI}"
+    ),
     "comparison": Room(11, f"{LIBRARY} tuning shipped lab/report {LAB}", f"{PLOTS} pyarrow scipy"),
     "audit":      Room(10, f"{LIBRARY} lab/plotting", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
-    "lab/report": Room(10, LAB, "jinja2 markupsafe numpy rich"),
+    "lab/report": Room(10, LAB, "jinja2 markupsafe pandas rich"),
     "lab/plotting": Room(9, "arguments lab/evaluation lab/runner", "PIL matplotlib numpy pandas"),
     "estimators": Room(8, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
     "lab/evaluation": Room(8, "lab/runner", "numpy pandas scipy"),
-    "lab/runner":   Room(7, f"{LIBRARY} shipped", f"{DEVICE} filelock pandas pyarrow"),
+    "lab/runner":   Room(7, f"{LIBRARY} shipped", f"{DEVICE} filelock matplotlib pandas pyarrow"),
     "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(6, f"{ROOTS} spec records privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(6, GROUND, f"{DEVICE} sklearn"),
@@ -72,6 +74,7 @@ ROOMS = {
     "bibliography": Room(3, "arguments", ""),
     "release":    Room(1, "arguments", "jax numpy"),
     "shipped":    Room(0, "", ""),
+    "programs":   Room(0, "", "jax"),
     "random":     Room(1, "arguments", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }

@@ -313,9 +313,7 @@ def test_a_part_can_be_defined_outside_a_file(tmp_path):
 
 
 def test_a_table_without_its_declaration_raises_a_clear_error(results):
-    with pytest.raises(
-        ResultsError, match=r"demo has claims .* pass the folder"
-    ):
+    with pytest.raises(ResultsError, match=r"demo has claims .* pass the folder"):
         verdicts(results / "demo")
     with pytest.raises(ResultsError, match="demo has claims and figures in its declaration"):
         read(results / "demo").plot()

@@ -89,9 +89,7 @@ def analysis_figures(
     ]
 
 
-def analysis_figure(
-    recorded: Recorded, name: str | None = None, *, paper: bool = False
-) -> Figure:
+def analysis_figure(recorded: Recorded, name: str | None = None, *, paper: bool = False) -> Figure:
     """Return the figure of an analysis with this name, or its first figure.
 
     ``paper`` gives a figure of 6.75 inches without title.
