@@ -165,12 +165,10 @@ GIVEN = {  # by the name of a parameter
     "y": Y,
 }
 OWN = {  # by the name of a callable: other arguments
-    "audit.furthest_neighbours": {"answer": lambda x, _: x.sum(), "start": Y, "rounds": 1},
     "audit.one_run": {"budget": privopt.Budget(epsilon=1.0, delta=1e-5, relation="zero_out")},
 }
 COSTLY = {  # calls that compile or run for long: refused before, or not called with these arguments
     "audit.audit",
-    "audit.furthest_neighbours",
     "audit.one_run",
     "audit.worst_pair",
     "estimators.PrivateModel",

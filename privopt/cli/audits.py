@@ -59,7 +59,7 @@ def audit(
 
     from privopt.audit import MECHANISMS, attackable, mechanism_pair, worst_pair
     from privopt.audit import audit as attack
-    from privopt.audit.picture import write_picture
+    from privopt.audit.figures import write_picture
 
     console = make_console()
     with plain_errors(context, ValueError, OSError):

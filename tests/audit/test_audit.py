@@ -23,7 +23,7 @@ from privopt.audit import (
     mechanism_pair,
     worst_pair,
 )
-from privopt.audit.scores import SCORES
+from privopt.audit.distinguishing import SCORES
 from privopt.cli.commands import app
 from privopt.privacy import Guarantee
 
@@ -88,7 +88,7 @@ def test_a_mixture_is_told_apart_better_than_by_a_direction():
     found = finding(one, two, Guarantee(GaussianDpEvent(0.1), "zero_out"), 1e-3)
     assert found.score == "likelihood"
     line = (one.sum(axis=1).mean() - two.sum(axis=1).mean()) / one.sum(axis=1).std()
-    assert found.found > 1.2 * line
+    assert found.separation > 1.2 * line
 
 
 @pytest.mark.parametrize("mu", [0.5, 2.0])
@@ -106,7 +106,7 @@ def test_normals_are_told_apart_as_far_as_they_are(mu):
     assert (cautious[0] > generous[0]).all()
     one[:, 1] += 0.2 * mu
     assert finding(one, two, claimed, 1e-3).ratio > 1.0
-    assert finding(two[:100_000], two[100_000:], claimed, 1e-3).found == 0.0
+    assert finding(two[:100_000], two[100_000:], claimed, 1e-3).separation == 0.0
 
 
 def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
@@ -118,7 +118,7 @@ def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
     others = [np.vstack([one[:2000], fresh[0][2000:]]), np.vstack([two[:2000], fresh[1][2000:]])]
     first, again = (finding(*pair, claimed, 0.02) for pair in ((one, two), others))
     assert (first.score, first.threshold) == (again.score, again.threshold)
-    assert again.found == 0.0 < first.found
+    assert again.separation == 0.0 < first.separation
     score = SCORES[first.score](one[:1000], two[:1000])
     hits = (int((score(each[2000:]) > first.threshold).sum()) for each in (one, two))
     power, alpha = (binomtest(each, 2000).proportion_ci(0.98) for each in hits)

@@ -59,7 +59,7 @@ LEAKS = {
         "answer must be replayed to its end",
     ),
     "late start": ({"first": lambda d: int(d[0, 0] > 0)}, "must have a value for every release"),
-    "no noise": ({"noisy": False}, "without noise answer 0 stays as it is"),
+    "no noise": ({"noisy": False}, "without noise answer 0 does not change"),
     "scale": ({"scale": lambda d: 1.0 + jnp.abs(d[0, 0] - 1.0)}, "the noise differs"),
     "output": ({"kept": lambda d, w: jnp.clip(w, d.min(), d.max())}, "released point differs"),
     "unheard": ({"heard": False}, "released point differs"),
