@@ -30,7 +30,7 @@ from sklearn.datasets import load_digits
 
 import privopt
 from privopt import estimators, problems
-from privopt.tables import Number, Table
+from privopt.estimators import Number, Table
 
 ROOT = Path(__file__).parents[1]
 PEER = Path(__file__).parent / "peers" / "diffprivlib_models.py"
@@ -77,7 +77,7 @@ def task(name: str) -> Task:
         file = Path(os.environ["PRIVOPT_DATA"], "cal_housing", "cal_housing.csv.gz")
         frame = pd.read_csv(file)
         features, answers = HOUSING.features(frame), frame["medianHouseValue"].to_numpy(float)
-        public, norm = {"target_bounds": (0.0, 5e5)}, HOUSING.norm
+        public, norm = {"bounds_y": (0.0, 5e5)}, HOUSING.norm
     else:
         data, norm = problems.DATASETS[source](), 1.0
         features, answers, public = data.features, data.labels, {"classes": (-1, 1)}
@@ -114,7 +114,7 @@ def theirs(python: str, of: Task, runs: int) -> list[list[float]]:
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "data.npz")
         arrays = {key: getattr(of, key) for key in ("features", "answers", "held_out", "expected")}
-        np.savez(file, bounds=np.array(of.public.get("target_bounds", ())), **arrays)
+        np.savez(file, bounds=np.array(of.public.get("bounds_y", ())), **arrays)
         answer = subprocess.run(
             [python, "-P", str(PEER), file],
             input="\n".join(lines), capture_output=True, check=True, text=True, env=environment,
@@ -136,7 +136,7 @@ def measured(python: str, name: str) -> list[dict]:
 
 def constant(of: Task) -> float:
     """The score of the constant that is best on the records held out: no model knows it."""
-    if "target_bounds" in of.public:
+    if "bounds_y" in of.public:
         return 0.0
     return float(max(np.mean(of.expected == label) for label in of.public["classes"]))
 

@@ -65,7 +65,6 @@ __all__ = [
     "statistics",
     "stepper",
     "sufficient_statistics",
-    "tables",
     "theory",
     "tuned",
 ]
@@ -89,7 +88,6 @@ if TYPE_CHECKING:
         release,
         spec,
         statistics,
-        tables,
         theory,
     )
     from privopt.algorithms import ALGORITHMS, Batching, Descent

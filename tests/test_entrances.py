@@ -18,7 +18,7 @@ import scipy.sparse
 from ml_dtypes import finfo
 
 import privopt
-from privopt import convex, estimators, problems, statistics, tables
+from privopt import convex, estimators, problems, statistics
 from privopt.convex import GeneralisedLinear, Logistic
 from privopt.estimators.unit_rows import UnitRows, features_of
 
@@ -175,17 +175,17 @@ def unit_rows(array):
 
 
 def answers(array):
-    model = estimators.LinearRegression(budget=BUDGET, data_norm=1.0, target_bounds=(-1.0, 1.0))
-    return np.nan_to_num(model._answers(array)), 2.0  # NaN makes a record null
+    model = estimators.LinearRegression(budget=BUDGET, data_norm=1.0, bounds_y=(-1.0, 1.0))
+    return np.nan_to_num(model._targets(array)), 2.0  # NaN makes a record null
 
 
 def table(array):
-    declared = tables.Table({"x": tables.Number(-1, 1)})
+    declared = estimators.Table({"x": estimators.Number(-1, 1)})
     return declared.features({"x": array}), 2.0 * declared.norm
 
 
 def category(array):
-    declared = tables.Table({"x": tables.Category((0, 1), other=True)})
+    declared = estimators.Table({"x": estimators.Category((0, 1), other=True)})
     return declared.features({"x": array}), 2.0 * declared.norm
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pytest
 
 import privopt
-from privopt import audit, convex, estimators, mechanisms, privacy, problems, statistics, tables
+from privopt import audit, convex, estimators, mechanisms, privacy, problems, statistics
 from privopt.problems import GeneralisedLinear, Logistic
 
 N, DIM = 60, 3
@@ -86,7 +86,7 @@ GIVEN = {  # by the name of a parameter
     "categories": ("a", "b"),
     "classes": (-1, 1),
     "clip_norm": 1.0,
-    "columns": {"age": tables.Number(0, 100)},
+    "columns": {"age": estimators.Number(0, 100)},
     "constraint": convex.L2Ball(2.0),
     "data": (X, Y),
     "data_norm": 1.0,
@@ -153,7 +153,7 @@ GIVEN = {  # by the name of a parameter
     "steps": 5,
     "stream": 0,
     "strong_convexity": 0.0,
-    "target_bounds": (0.0, 1.0),
+    "bounds_y": (0.0, 1.0),
     "threshold": 0.1,
     "times": 3,
     "trials": 10,
@@ -180,7 +180,7 @@ COSTLY = {  # calls that compile or run for long: refused before, or not called 
     "privopt.run",
     "privopt.run_many",
     "privopt.run_stream",
-    "tables.approximate_bounds",
+    "estimators.approximate_bounds",
     "testing.check_algorithm",
 }
 NAMED_ON_PURPOSE = {  # lists of names that the programmer chose, the wrong one of which is printed
@@ -202,7 +202,7 @@ OTHER_NAME = {  # refused by the name of the whole to which the parameter belong
     ("records.check_floating", "dtype"),
     ("records.on_device", "values"),
     ("records.places_of", "values"),
-    ("tables.Table", "columns"),
+    ("estimators.Table", "columns"),
 }
 INSIDE = ("lab.", "comparison.", "convex.", "mechanisms.")  # rooms of parts that are declared
 
@@ -240,7 +240,9 @@ def methods():
     smooth = statistics.SmoothLaplaceMechanism.calibrated(statistics.Median.of(0.0, 1.0), BUDGET)
     stable = statistics.ProposeTestRelease.calibrated(statistics.Median.of(0.0, 1.0), 0.1, BUDGET)
     choice = statistics.ExponentialMechanism.calibrated(statistics.BoundedScores.of(1.0), PURE)
-    table = tables.Table({"age": tables.Number(0, 100), "who": tables.Category(("a", "b"))})
+    table = estimators.Table(
+        {"age": estimators.Number(0, 100), "who": estimators.Category(("a", "b"))}
+    )
     records, batch = jnp.asarray(Y), (X, Y)
     yield bound("Stepper.init", STEPPER.init, key=KEY)
     yield bound("Stepper.step", STEPPER.step, state=state, batch=batch)
@@ -462,12 +464,10 @@ def classifier(**changes):
 
 
 def regression():
-    return estimators.LinearRegression(
-        budget=BUDGET, data_norm=1.0, key=KEY, target_bounds=(-1.0, 1.0)
-    )
+    return estimators.LinearRegression(budget=BUDGET, data_norm=1.0, key=KEY, bounds_y=(-1.0, 1.0))
 
 
-TABLE = tables.Table({"x": tables.Number(-1, 1), "who": tables.Category((1.0, -1.0))})
+TABLE = estimators.Table({"x": estimators.Number(-1, 1), "who": estimators.Category((1.0, -1.0))})
 ENTRANCES = {
     "linear, features": (lambda e: problems.linear(rows(e), problem_class=SMALL), FLOATS),
     "logistic, labels": (
@@ -517,7 +517,7 @@ ENTRANCES = {
         (1.0, 2.0, None, pd.NA),
     ),
     "approximate_bounds": (
-        lambda e: tables.approximate_bounds({"x": column(e)}, ["x"], BUDGET, KEY), OBJECTS
+        lambda e: estimators.approximate_bounds({"x": column(e)}, ["x"], BUDGET, KEY), OBJECTS
     ),
     "classifier, rows": (lambda e: classifier().fit(rows(e), labels(1.0)), FLOATS),
     "classifier, labels": (lambda e: classifier().fit(ROWS, labels(e)), FLOATS),

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from privopt import records
+from privopt.estimators import Category, Number, Table
 from privopt.records import as_column, column_type, places_of
-from privopt.tables import Category, Number, Table
 
 ENTRIES = [
     None, math.nan, math.inf, -math.inf, pd.NA, pd.NaT, np.ma.masked, np.datetime64("NaT"),

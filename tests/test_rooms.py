@@ -43,14 +43,14 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(13, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
+    "privopt":    Room(13, f"{LIBRARY} discrete reading {UPPER}", ""),  # the root
     "cli":        Room(12, f"{HOST_SIDE} {UPPER} problems shipped", f"{SHELL} {ENGINES} {CLI}"),
     "comparison": Room(11, f"{LIBRARY} tuning shipped lab/report {LAB}", f"{PLOTS} pyarrow scipy"),
     "audit":      Room(10, f"{LIBRARY} lab/plotting", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
     "lab/report": Room(10, LAB, "jinja2 markupsafe numpy rich"),
     "lab/plotting": Room(9, "arguments lab/evaluation lab/runner", "PIL matplotlib numpy pandas"),
-    "estimators": Room(8, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
+    "estimators": Room(8, LIBRARY, "jax numpy scipy sklearn"),
     "lab/evaluation": Room(8, "lab/runner", "numpy pandas scipy"),
     "lab/runner":   Room(7, LIBRARY, f"{DEVICE} filelock pyarrow"),
     "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
@@ -58,7 +58,6 @@ ROOMS = {
     "problems":   Room(6, GROUND, f"{DEVICE} sklearn"),
     "discrete":    Room(6, "arguments spec privacy mechanisms", "dp_accounting numpy opendp"),
     "reading":    Room(7, LIBRARY, DEVICE),
-    "tables":     Room(7, f"{ROOTS} mechanisms records spec statistics", "jax numpy scipy"),
     "tuning":     Room(7, LIBRARY, f"{DEVICE} {HOST}"),
     "accounting": Room(5, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(5, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),

@@ -19,14 +19,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import privopt
 from privopt import problems
 from privopt.estimators import (
+    Category,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
     MultinomialRegression,
+    Number,
     QuantileRegression,
+    Table,
 )
 from privopt.estimators.spendable_key import SpendableKey
-from privopt.tables import Category, Number, Table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bound on the mean excess risk")
 
@@ -34,13 +36,13 @@ BUDGET = privopt.Budget(epsilon=2.0, delta=1e-6, relation="replace_one")
 KEY = jax.random.key(3)
 COMMON = {"budget": BUDGET, "data_norm": 2.0, "key": KEY}
 STEPS = {"options": {"steps": 5}}
-BOUNDS = {"target_bounds": (-1.0, 3.0)}
+BOUNDS = {"bounds_y": (-1.0, 3.0)}
 MODELS = {
     "logistic": LogisticRegression(**COMMON, classes=(0, 1)),
     "svc": LinearSVC(**COMMON, classes=(0, 1)),
     "multinomial": MultinomialRegression(**COMMON, classes=(0, 1, 2), **STEPS),
     "linear": LinearRegression(**COMMON, **BOUNDS),
-    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25),
+    "quantile": QuantileRegression(**COMMON, **BOUNDS, quantile=0.25),
 }
 X = np.random.default_rng(5).normal(size=(80, 3)) * 1.5  # some rows are longer than 2
 Y = (np.arange(80) % 2, np.arange(80) % 3, X[:, 0] + 1.0)
@@ -244,14 +246,14 @@ def test_bad_input_is_refused_by_name_without_a_value(rule):
 @pytest.mark.parametrize(
     ("bounds", "rule"),
     [
-        ((1.0,), "target_bounds must be a pair"),
-        ((2.0, 1.0), "target_bounds must be finite, the lower first"),
-        ((0.0, np.inf), "target_bounds must be finite"),
+        ((1.0,), "bounds_y must be a pair"),
+        ((2.0, 1.0), "bounds_y must be finite, the lower first"),
+        ((0.0, np.inf), "bounds_y must be finite"),
     ],
 )
 def test_bounds_of_answers_are_public_numbers(bounds, rule):
     with pytest.raises(ValueError, match=rule):
-        fitted("linear", target_bounds=bounds)
+        fitted("linear", bounds_y=bounds)
 
 
 def test_answers_beyond_the_bounds_are_clamped():
@@ -261,18 +263,30 @@ def test_answers_beyond_the_bounds_are_clamped():
     np.testing.assert_array_equal(*found)
 
 
-def test_the_remark_speaks_of_public_numbers():
-    with warnings.catch_warnings(record=True) as told:
+def test_the_warning_on_a_vacuous_bound_has_public_numbers_only():
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         for data in (X, np.zeros_like(X)):
             fitted("logistic", X=data)
-    first, second = (str(each.message) for each in told)
+    first, second = (str(each.message) for each in records)
     assert first == second
-    assert "nothing better is promised" in first
+    assert "the theorem promises nothing at this size" in first
+    assert "the model may still be good" in first
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         many = np.tile(X, (1000, 1))
         fresh("logistic", radius=3.0).fit(many, np.tile(Y[0], 1000))
+
+
+def test_epsilon_delta_and_relation_are_a_budget():
+    parts = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace_one"}
+    model = fitted("logistic", budget=None, **parts)
+    np.testing.assert_array_equal(model.coef_, fitted("logistic").coef_)
+    assert model.plan_.budget == BUDGET
+    with pytest.raises(ValueError, match="epsilon must be None if budget is given"):
+        fitted("logistic", epsilon=1.0)
+    with pytest.raises(ValueError, match=r"budget must be given, .* None for budget and relation"):
+        fitted("logistic", budget=None, epsilon=1.0, delta=1e-6)
 
 
 def test_a_design_size_under_add_or_remove_one():

@@ -33,13 +33,13 @@ COMMON = {
     "key": jax.random.key(3),
 }
 STEPS = {"options": {"steps": 5}}
-BOUNDS = {"target_bounds": (-1.0, 3.0)}
+BOUNDS = {"bounds_y": (-1.0, 3.0)}
 MODELS = {
     "logistic": LogisticRegression(**COMMON, classes=(0, 1)),
     "svc": LinearSVC(**COMMON, classes=(0, 1)),
     "multinomial": MultinomialRegression(**COMMON, classes=(0, 1, 2), **STEPS),
     "linear": LinearRegression(**COMMON, **BOUNDS),
-    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25),
+    "quantile": QuantileRegression(**COMMON, **BOUNDS, quantile=0.25),
 }
 X = np.random.default_rng(5).normal(size=(80, 3)) * 1.5
 BINARY = np.arange(80) % 2
@@ -104,15 +104,15 @@ def test_what_a_sparse_matrix_stores_twice_counts_as_its_sum():
 
 @pytest.mark.parametrize("norm", [1e-31, 1e31, 1e-300])
 def test_a_norm_whose_square_may_vanish_is_refused(norm):
-    with pytest.raises(ValueError, match=r"data_norm must lie in \[1e-30, 1e30\], got"):
+    with pytest.raises(ValueError, match=r"data_norm must be in \[1e-30, 1e30\], got"):
         fresh("logistic", data_norm=norm).fit(X, BINARY)
 
 
 @pytest.mark.parametrize("bounds", [(-1.7e308, 1.7e308), (0.0, 1e31), (-math.inf, 0.0)])
 @pytest.mark.parametrize("name", ["linear", "quantile"])
 def test_bounds_whose_distance_overflows_are_refused(name, bounds):
-    with pytest.raises(ValueError, match=r"target_bounds must be finite, .* within 1e30 of 0"):
-        fresh(name, target_bounds=bounds).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"bounds_y must be finite, .* at most 1e30 in size"):
+        fresh(name, bounds_y=bounds).fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize("strange", ["text", (1, [2]), b"1", {}, 7, None, 1 + 2j, pd.NA])
@@ -379,11 +379,12 @@ SENTINELS = [
     pa.table({"x": ["PERSON-A", "PERSON-B"]}),
 ]
 COMMON_PARAMETERS = (
-    "budget", "data_norm", "key", "n", "fit_intercept", "radius", "algorithm", "options",
+    "budget", "epsilon", "delta", "relation", "data_norm", "key", "n", "fit_intercept", "radius",
+    "algorithm", "options",
 )  # fmt: skip
 PARAMETERS = {
     "logistic": (*COMMON_PARAMETERS, "classes"),
-    "quantile": (*COMMON_PARAMETERS, "target_bounds", "level", "width"),
+    "quantile": (*COMMON_PARAMETERS, "bounds_y", "quantile", "width"),
 }
 
 

@@ -42,7 +42,7 @@ ignored = pytest.mark.filterwarnings("ignore:key has been used")
 
 
 def linear(**parameters):
-    defaults = {"budget": BUDGET, "data_norm": 1.0, "key": KEY, "target_bounds": (-1.0, 1.0)}
+    defaults = {"budget": BUDGET, "data_norm": 1.0, "key": KEY, "bounds_y": (-1.0, 1.0)}
     return LinearRegression(**defaults | parameters)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from privopt import Budget
+from privopt.estimators import Number, Table, approximate_bounds
 from privopt.mechanisms import LaplaceMechanism
 from privopt.statistics import Histogram
-from privopt.tables import Number, Table, approximate_bounds
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 KEY = jax.random.key(0)
@@ -88,7 +88,7 @@ def test_an_attack_on_the_bounds(factor, epsilon_lower_bound):
         ({"names": ["age", np.ones(3)]}, "names must be columns of frame, .* at place 1$"),
         ({"names": np.array(["31337"])}, "names must be a sequence of columns, .* type ndarray"),
         ({"frame": [31337]}, "frame must be a data frame or a dict"),
-        ({"share": 1.0}, "share must lie between 0 and 1, got 1.0"),
+        ({"share": 1.0}, "share must be between 0 and 1, got 1.0"),
         ({"share": [31337]}, "share must be positive"),
         ({"smallest": -1}, "smallest must be positive"),
         ({"smallest": np.array([31337.0])}, "smallest must be positive"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.tables import Category, Number, Table
+from privopt.estimators import Category, Number, Table
 
 COLUMNS = {
     "age": Number(0, 100),
@@ -93,9 +93,9 @@ DECLARATIONS = {
     r"column 'age' must have finite bounds.* got 0.0 and inf": {"age": Number(0, np.inf)},
     r"column 'age' must have finite bounds.* got 2.0 and 1.0": {"age": Number(2, 1)},
     r"lower of column 'age' must be a real number": {"age": Number("0", 1)},
-    r"lower of column 'age' must be positive where log": {"age": Number(0, 1, log=True)},
+    r"lower of column 'age' must be positive if log": {"age": Number(0, 1, log=True)},
     r"log of column 'age' must be True or False": {"age": Number(0, 1, log=10)},
-    r"missing of column 'age' must lie within its bounds": {"age": Number(0, 1, missing=2)},
+    r"missing of column 'age' must be within its bounds": {"age": Number(0, 1, missing=2)},
     r"categories of column 'sector' must be a sequence": {"sector": Category("private")},
     r"categories of column 'sector' must be 1 or more": {"sector": Category(())},
     r"categories of column 'sector' must be 1 or more distinct": {"sector": Category(("a", "a"))},
@@ -104,8 +104,8 @@ DECLARATIONS = {
     r"categories of column 'sector' must be .* got an object of type tuple": {
         "sector": Category((np.nan, 1.0))
     },
-    r"bounds of column 'age' must be further apart": {"age": Number(0, 5e-324)},
-    r"bounds of column 'age' must be further apart, got 1e\+300": {
+    r"bounds of column 'age' must have a larger difference": {"age": Number(0, 5e-324)},
+    r"bounds of column 'age' must have a larger difference, got 1e\+300": {
         "age": Number(1e300, np.nextafter(1e300, np.inf), log=True)
     },
     r"other of column 'sector' must be True or False": {"sector": Category(("a",), other=1)},
@@ -123,7 +123,7 @@ FRAMES = {
         "age": [1],
         "sektor": ["secret"],
     },
-    r"columns must be equally long, got {'age': 2, 'sector': 1}": {
+    r"columns must have equal lengths, got {'age': 2, 'sector': 1}": {
         "age": [1, 2],
         "sector": ["secret"],
     },
