@@ -123,7 +123,7 @@ class Opacus:
         return json.loads(self.process.stdout.readline())
 
     def close(self) -> None:
-        """End the process."""
+        """Close the process."""
         self.process.stdin.close()
         self.process.wait()
 

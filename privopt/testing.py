@@ -143,9 +143,9 @@ def _evaluate(name: str, fault: Callable[[], str]) -> Check:
 
 
 def _budget(plan: Plan) -> str:
-    spent, limit = plan.guarantee.epsilon(plan.budget.delta), plan.budget.epsilon
-    over = "" if spent.upper <= limit * (1.0 + 1e-9) else f"more than {limit:g}"
-    return f"{over}|epsilon {spent.upper:.4f} of {limit:g} at delta {plan.budget.delta:g}"
+    epsilon, limit = plan.guarantee.epsilon(plan.budget.delta), plan.budget.epsilon
+    over = "" if epsilon.upper <= limit * (1.0 + 1e-9) else f"more than {limit:g}"
+    return f"{over}|epsilon {epsilon.upper:.4f} of {limit:g} at delta {plan.budget.delta:g}"
 
 
 def _changed(plan: Plan, mechanism: Any) -> Plan:

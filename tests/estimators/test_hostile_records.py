@@ -179,7 +179,7 @@ def test_a_record_more_than_the_public_number_is_refused(name):
         assert np.isfinite(model.fit(X, y).coef_).all()
     with pytest.raises(ValueError, match="at most 79, an assumption of the plan"):
         model.set_params(n=79).fit(X, y)
-    with pytest.raises(ValueError, match="a row and a column at least"):
+    with pytest.raises(ValueError, match="at least one row and one column"):
         model.fit(X[:0], y[:0])
 
 
