@@ -1,4 +1,4 @@
-"""Search for neighbours whose answers differ by more than the claimed sensitivity."""
+"""Search for neighbours with answers that differ by more than the claimed sensitivity."""
 
 from __future__ import annotations
 
@@ -118,19 +118,19 @@ def _changed(
     where &= np.ones(count, bool)[:, None, None] if chosen is None else chosen[:, None, None]
     pick = np.arange(count)
     other = flat[pick, rng.integers(rows, size=count)][:, None, :]
-    drawn, decade = rng.normal(size=flat.shape), rng.uniform(-45.0, 38.0, (count, 1, 1))
+    noise, decade = rng.normal(size=flat.shape), rng.uniform(-45.0, 38.0, (count, 1, 1))
     with np.errstate(all="ignore"):
         options = (
             flat * 10.0 ** rng.uniform(-3.0, 3.0, (count, 1, 1)),
             flat * 10.0**decade,
-            drawn * 10.0**decade,
-            drawn,
+            noise * 10.0**decade,
+            noise,
             -flat,
             other + 0.0 * every,
             -other + 0.0 * every,
-            flat * (1.0 + 10.0 ** rng.uniform(-8.0, -1.0, (count, 1, 1)) * drawn),
+            flat * (1.0 + 10.0 ** rng.uniform(-8.0, -1.0, (count, 1, 1)) * noise),
             rng.choice(values, (count, 1, 1)) + 0.0 * every,
         )
         changed = np.choose(rng.integers(_MOVES, size=count)[:, None, None], options)
-        kept = np.where(where, changed, flat).astype(pairs.dtype)
-    return kept.reshape(count, rows, *shape)
+        result = np.where(where, changed, flat).astype(pairs.dtype)
+    return result.reshape(count, rows, *shape)

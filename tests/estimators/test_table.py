@@ -1,4 +1,4 @@
-"""Tables: public declarations become features whose norm holds for every data set."""
+"""Tables: features of public declarations, with a norm that holds for every data set."""
 
 from decimal import Decimal
 
@@ -32,7 +32,7 @@ FEATURES = [
 
 
 class Polars:
-    """What privopt takes of a frame of polars: names, and columns that are arrays."""
+    """Data frame with the members of polars that are used: names, and columns that are arrays."""
 
     columns = tuple(FRAME)
 
@@ -62,9 +62,9 @@ def test_no_row_is_longer_than_the_norm(numbers, norm, texts):
     rows = table.features(frame)
     assert table.norm == min(norm, Table(COLUMNS).norm)
     assert np.all(np.linalg.norm(rows, axis=1) <= table.norm)
-    for row in range(n):  # a row depends on its own record alone
-        alone = {name: column[row : row + 1] for name, column in frame.items()}
-        np.testing.assert_array_equal(table.features(alone)[0], rows[row])
+    for row in range(n):  # a row depends on its own record single
+        single = {name: column[row : row + 1] for name, column in frame.items()}
+        np.testing.assert_array_equal(table.features(single)[0], rows[row])
 
 
 def test_bounds_as_large_as_floats():
@@ -156,7 +156,7 @@ def test_a_frame_is_refused_without_a_value_of_it(rule):
 
 @pytest.mark.parametrize("strange", [{}, (1, [2]), Decimal("sNaN"), b"2", "text", 1 + 2j])
 def test_an_entry_that_cannot_be_a_category_is_no_exception(strange):
-    """Nor one without a hash, or whose hash raises."""
+    """Test entries without a hash, or with a hash that raises."""
     entries = np.empty(2, object)
     entries[:] = strange, 2
     rows = Table({"rank": COLUMNS["rank"]}).features({"rank": entries})
@@ -164,7 +164,7 @@ def test_an_entry_that_cannot_be_a_category_is_no_exception(strange):
 
 
 def test_entries_of_a_type_that_no_category_has_are_refused():
-    """All of them would be zeros, in silence."""
+    """Check for an error; otherwise all features would be zeros without a warning."""
     texts, shares = Table({"x": Category(("a", "b"))}), Table({"x": Category((0.1, 0.2))})
     with pytest.raises(ValueError, match=r"column 'x' must hold texts, .* got bytes_"):
         texts.features({"x": np.array([b"a", b"b"])})
