@@ -1,4 +1,4 @@
-"""Record and replay: no fault in the worst pair of any algorithm, and detection of planted leaks."""
+"""Record and replay: no fault in any worst pair, and detection of all planted leaks."""
 
 from dataclasses import replace
 

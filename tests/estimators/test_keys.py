@@ -341,7 +341,7 @@ def test_no_text_of_parameters_contains_the_key(fits):
 
 
 def test_the_key_of_a_fit_is_gone_from_the_fitted_model():
-    """Check that the object contains the next key only, from which the last one cannot be computed."""
+    """Check that the object contains only the next key, which does not reveal the last one."""
     model = linear().fit(X, TARGET)
     following = jax.random.key_data(model.key._key).tolist()
     assert not set(WORDS) & set(following)
