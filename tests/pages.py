@@ -1,4 +1,4 @@
-"""The Python blocks of a page of Markdown, run as its reader would, by copy and paste."""
+"""Python blocks of a Markdown page, run as by copy and paste."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTAL
 
 
 class Block(NamedTuple):
-    """Code, and what the page says below that it prints; None if it says nothing."""
+    """Code and its printed output in the page, or None without output."""
 
     code: str
     told: str | None
@@ -22,12 +22,12 @@ def text_of(page):
 
 
 def blocks(page):
-    """Every Python block of a page, in its order."""
+    """Return the Python blocks of a page in order."""
     return [Block(*found.groups()) for found in BLOCK.finditer(text_of(page))]
 
 
 def printed(block, page, names):
-    """What a block prints; it reads and leaves ``names``."""
+    """Run a block and return its output; ``names`` are its variables before and after."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(block.code, page, "exec"), names)
     return out.getvalue()

@@ -1,9 +1,8 @@
-"""Every entrance for records takes every type of number that NumPy and JAX have, or refuses it.
+"""Types of numbers at every function that takes records: accepted, or refused by name.
 
-A type is refused by its name, whatever the entries are. An array of an accepted type gives an
-answer that one record changes by no more than the sensitivity that is charged, also at the least
-and the largest number of the type: the absolute value of the least integer is not positive, and
-sums in short floats have round-off of many times their sensitivity.
+An array of an accepted type gives an answer with the charged sensitivity, also for the smallest and
+the largest number of the type. The absolute value of the smallest integer is not positive, and sums
+in short floats have rounding errors of many times their sensitivity.
 """
 
 import math
