@@ -176,7 +176,7 @@ def test_the_noise_of_two_plans_does_not_cancel():
 
 
 def test_noise_of_plans_is_independent():
-    """Test each coordinate of 4000 runs of five equal plans, by correlations within five deviations.
+    """Test each coordinate of 4000 runs of five equal plans: correlations within five deviations.
 
     False alarm below 2e-5; with equal noise the correlation is 1.
     """

@@ -1,9 +1,10 @@
-"""What messages, warnings and texts reveal: of every public callable and parameter, generated.
+"""Content of messages, warnings and texts, for all public functions and parameters.
 
-Every public callable is called with a column of sentinels and with keys in the place of every
-parameter. No sentinel may appear in a message, a warning or a text, and a refusal is a
-``ValueError`` or a ``TypeError`` that names the parameter. Where records enter, neighbours that
-differ in one entry must have the same outcome: an exception that one record decides is a release.
+Every public function is called with a column of sentinels and with keys in the place of every
+parameter. No sentinel may appear in a message, a warning or a text, and an error is a
+``ValueError`` or a ``TypeError`` that names the parameter. For functions of records, neighbours
+that differ in one entry must have the same outcome, because an exception that depends on one record
+is a release.
 """
 
 import enum
@@ -293,7 +294,7 @@ PUBLIC, METHODS = dict(public()), dict(methods())
 
 
 def call(function, arguments):
-    """Return the exception of a call, or None, and all that it says."""
+    """Return the exception of a call, or None, and all its messages."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         try:
@@ -308,7 +309,7 @@ def call(function, arguments):
 
 
 def faults(label, function, arguments, parameters, *, named=True):
-    """Return what is wrong with calls that have a sentinel in the place of each parameter."""
+    """Return the faults of calls with a sentinel in the place of each parameter."""
     wrong = {}  # one line for each parameter and fault
     for name in parameters:
         for kind, sentinel in SENTINELS.items():
@@ -358,7 +359,7 @@ def test_no_method_reveals_what_it_is_given(label):
 
 
 def test_the_checks_see_planted_defects():
-    """One of each class: a record in a message, a wrong exception, and one without a name."""
+    """Plant a record in a message, a wrong exception, and a message without a name."""
 
     def prints(data):
         raise ValueError(f"data must be better, got {data!r}")
@@ -425,7 +426,7 @@ def test_no_text_of_an_object_shows_records_or_keys(name):
 
 
 def column(entry, dtype=None):
-    """A column of plausible entries, one of which is ``entry``."""
+    """Return a column of plausible entries, one of which is ``entry``."""
     entries = [1.0, -1.0] * 4
     entries[3] = entry
     return entries if dtype is None else pd.Series(entries, dtype=dtype)
@@ -578,7 +579,7 @@ def test_the_comparison_of_neighbours_sees_a_planted_defect():
 
 
 def test_values_are_shown_by_one_function():
-    """``!r`` in an f-string prints whatever it is given; ``privopt.arguments.shown`` does not."""
+    """Check for ``!r`` in f-strings, which prints all values, unlike ``arguments.shown``."""
     root = importlib.import_module("pathlib").Path(privopt.__file__).parent
     # Names of attributes, and a key that is hashed and never printed.
     allowed = {"arguments.py", "__init__.py", "comparison/__init__.py", "lab/runner/cache_key.py"}

@@ -1,6 +1,6 @@
-"""The notebooks run from top to bottom, at sizes small enough for a test.
+"""Execution of the notebooks, at sizes that are small enough for a test.
 
-A cell tagged ``parameters`` holds the sizes; here they are replaced.
+The cell with the tag ``parameters`` contains the sizes and is replaced.
 """
 
 from pathlib import Path
@@ -57,7 +57,7 @@ def codes(notebook):
 
 @pytest.fixture(scope="module")
 def kernel():
-    """One kernel for all, cleaned between them: imports and programs are shared."""
+    """Return one kernel for all notebooks, cleaned between them, to share imports and programs."""
     client = NotebookClient(
         nbformat.v4.new_notebook(), timeout=120, resources={"metadata": {"path": str(FOLDER)}}
     )

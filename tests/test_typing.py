@@ -1,4 +1,4 @@
-"""What a user writes passes ``mypy --strict``: the README's blocks, and a file that uses much."""
+"""User code passes ``mypy --strict``: blocks of the README, and a file with many functions."""
 
 import re
 import subprocess
@@ -56,7 +56,7 @@ MISTAKES = {
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory):
-    """Kinds of complaint by file; one call, since most of its time goes into the imports."""
+    """Return kinds of errors by file, from one call of mypy."""
     folder = tmp_path_factory.mktemp("user")
     first, steps, model, accounting = BLOCKS  # the second goes on where the first ends
     texts = first, first + steps, model, accounting

@@ -93,7 +93,7 @@ def changes(source: str) -> Iterator[Change]:
 def killers(
     tree: Path, file: Path, change: Change, tests: list[str], seconds: float
 ) -> set[str] | None:
-    """Return the test functions that fail, or None if the run does not end or collects nothing."""
+    """Return the test functions that fail, or None if the run does not end or has no tests."""
     path = tree / file
     kept = path.read_text(encoding="utf-8")
     path.write_text(change.planted(kept), encoding="utf-8")
