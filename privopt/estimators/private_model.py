@@ -81,8 +81,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
     finite raises ``ValueError``.
 
     **Warning.** ``fit`` warns if the bound of the theorem is above the risk of a constant. The
-    guarantee is not affected, and many models with such a bound are accurate; measure the accuracy
-    on public records.
+    guarantee is not affected, and the model may still be accurate; measure the accuracy on public
+    records.
 
     **Keys.** The first fit uses ``key`` itself, with the same result each time. After it the model
     holds the child of the key (stream 1 of :func:`privopt.run`) for the next fit, and so on. Clones
