@@ -128,7 +128,7 @@ def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("separations", "verdict"),
     [
         ((0.9, 0.0, 1.5, 1.5), "kept"),
         ((1.1, 0.0, 1.5, 1.5), "refuted"),
@@ -137,10 +137,11 @@ def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
         ((0.9, 0.0, 1.5, 0.9), "blind"),
     ],
 )
-def test_a_verdict_rests_on_all_controls(result, verdict):
+def test_a_verdict_rests_on_all_controls(separations, verdict):
     """Check the verdict for each combination of the attack and its three controls."""
     four = (
-        Finding(0.1, 0.5, each, 1.0, "discriminant", 0.0, np.empty((2, 2, 0))) for each in result
+        Finding(0.1, 0.5, each, 1.0, "discriminant", 0.0, np.empty((2, 2, 0)))
+        for each in separations
     )
     claimed = Guarantee(GaussianDpEvent(1.0), "zero_out")
     assert Audit("any", claimed, *four, 0.5, 1000, 1e-3).verdict == verdict

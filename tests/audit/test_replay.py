@@ -62,7 +62,7 @@ LEAKS = {
     "no noise": ({"noisy": False}, "without noise answer 0 does not change"),
     "scale": ({"scale": lambda d: 1.0 + jnp.abs(d[0, 0] - 1.0)}, "the noise differs"),
     "output": ({"kept": lambda d, w: jnp.clip(w, d.min(), d.max())}, "released point differs"),
-    "unheard": ({"heard": False}, "released point differs"),
+    "unreleased": ({"released": False}, "released point differs"),
 }
 
 
