@@ -216,7 +216,7 @@ def ratio(case, relation, dtype):
         case.claimed(relation),
         start,
         relation=relation,
-        length=case.length,
+        length=Norm(case.length) if isinstance(case.length, str) else case.length,
         special=case.special,
     )
 
