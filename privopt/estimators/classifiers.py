@@ -145,9 +145,10 @@ class LinearSVC(_Binary):
 
     Examples
     --------
-    >>> import jax, privopt
-    >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
-    >>> model = LinearSVC(budget=budget, data_norm=1.0, key=jax.random.key(0))
+    >>> import jax
+    >>> model = LinearSVC(
+    ...     epsilon=3.0, delta=1e-6, relation="replace_one", data_norm=1.0, key=jax.random.key(0)
+    ... )
     >>> X = np.linspace(-1.0, 1.0, 5000)[:, None]
     >>> model.fit(X, X[:, 0] > 0.0).predict([[-0.8], [0.8]]).tolist()
     [False, True]
