@@ -1,4 +1,4 @@
-"""Python blocks of a Markdown page, run as by copy and paste."""
+"""The Python blocks of a page of Markdown, run as its reader would, by copy and paste."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTAL
 
 
 class Block(NamedTuple):
-    """Code and its printed output in the page, or None without output."""
+    """Code, and what the page says below that it prints; None if it says nothing."""
 
     code: str
     told: str | None
@@ -22,12 +22,12 @@ def text_of(page):
 
 
 def blocks(page):
-    """Return the Python blocks of a page in order."""
+    """Every Python block of a page, in its order."""
     return [Block(*found.groups()) for found in BLOCK.finditer(text_of(page))]
 
 
 def printed(block, page, names):
-    """Run a block and return its output; ``names`` are its variables before and after."""
+    """What a block prints; it reads and leaves ``names``."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(block.code, page, "exec"), names)
     return out.getvalue()

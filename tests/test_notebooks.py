@@ -1,6 +1,6 @@
-"""Execution of the notebooks, at sizes that are small enough for a test.
+"""The notebooks run from top to bottom, at sizes small enough for a test.
 
-The cell with the tag ``parameters`` contains the sizes and is replaced.
+A cell tagged ``parameters`` holds the sizes; here they are replaced.
 """
 
 from pathlib import Path
@@ -57,7 +57,7 @@ def codes(notebook):
 
 @pytest.fixture(scope="module")
 def kernel():
-    """Return one kernel for all notebooks, cleaned between them, to share imports and programs."""
+    """One kernel for all, cleaned between them: imports and programs are shared."""
     client = NotebookClient(
         nbformat.v4.new_notebook(), timeout=120, resources={"metadata": {"path": str(FOLDER)}}
     )

@@ -1,4 +1,4 @@
-"""Pages of the book: output of their Python blocks, links and formulas."""
+"""The pages of the book: their Python prints what they say, and they lead to each other."""
 
 import json
 import re
@@ -18,13 +18,13 @@ WITH_CODE = [page for page in PAGES if blocks(page)]
 
 
 def prose(page):
-    """Return the text between blocks of code."""
+    """The text between blocks of code."""
     return re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_its_python_prints_what_the_page_says(page, monkeypatch):
-    """Compare the output with the text below the block, or anywhere in the page for tables."""
+    """Below the block, or, where the page says it in a table of its own, anywhere."""
     monkeypatch.chdir(ROOT)
     names: dict = {}
     for block in blocks(page):
@@ -42,7 +42,7 @@ def test_every_text_that_looks_printed_belongs_to_a_block(page):
 
 
 def formulas():
-    """Return the displayed and the inline formulas of every page and notebook."""
+    """Of every page and notebook: those of a line of their own, and those within a line."""
     for path in sorted(FOLDER.glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
@@ -72,7 +72,7 @@ def test_the_book_holds_every_page_and_notebook_once():
 
 
 def test_theorems_and_docstrings_refer_to_each_other():
-    """Check that every reference has its theorem, and every theorem names existing tests."""
+    """Every reference of a docstring has its theorem, and every theorem names existing tests."""
     text = "".join(map(text_of, THEORY))
     labels = re.findall(r"^\((theory-\w+-\d+)\)=$", text, re.MULTILINE)
     assert len(labels) == len(set(labels)) > 30

@@ -1,4 +1,4 @@
-"""Examples of the README run and print the output of the page."""
+"""The README's examples run as printed."""
 
 import re
 
@@ -12,7 +12,7 @@ from privopt.cli.commands import app
 
 
 def run_examples(*numbers):
-    """Return the names that the examples define, one after another."""
+    """The names that examples define, one after the other: the reader's own copy and paste."""
     examples, names = blocks("README.md"), {}
     assert len(examples) == 4
     for number in numbers:
@@ -30,7 +30,7 @@ def test_the_example_runs():
 
 
 def test_a_model_from_a_csv(tmp_path, monkeypatch):
-    """Fit a model in at most 12 lines."""
+    """In at most 12 lines, and it learns."""
     ages = np.tile(np.arange(20, 80), 100)
     frame = pd.DataFrame({"age": ages, "sector": np.where(ages % 2, "private", "public")})
     frame["income"] = np.where(ages > 50, "high", "low")

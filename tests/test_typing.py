@@ -1,4 +1,4 @@
-"""User code passes ``mypy --strict``: blocks of the README, and a file with many functions."""
+"""What a user writes passes ``mypy --strict``: the README's blocks, and a file that uses much."""
 
 import re
 import subprocess
@@ -56,7 +56,7 @@ MISTAKES = {
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory):
-    """Return kinds of errors by file, from one call of mypy."""
+    """Kinds of complaint by file; one call, since most of its time goes into the imports."""
     folder = tmp_path_factory.mktemp("user")
     first, steps, model, accounting = BLOCKS  # the second goes on where the first ends
     texts = first, first + steps, model, accounting
