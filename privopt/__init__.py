@@ -66,7 +66,6 @@ __all__ = [
     "statistics",
     "stepper",
     "sufficient_statistics",
-    "tables",
     "theory",
     "tuned",
 ]
@@ -90,7 +89,6 @@ if TYPE_CHECKING:
         release,
         spec,
         statistics,
-        tables,
         theory,
     )
     from privopt.algorithms import ALGORITHMS, Batching, Descent

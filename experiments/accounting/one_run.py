@@ -36,7 +36,7 @@ def by_many(method, runs):
         runs=runs,
         failure=FAILURE,
     )
-    return of_gaussian(found.attack.found)
+    return of_gaussian(found.attack.separation)
 
 
 def bounds(profile):

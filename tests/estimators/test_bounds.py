@@ -1,4 +1,4 @@
-"""Bounds found privately: where the records lie, at the share of the budget that is stated."""
+"""Private bounds of columns: their accuracy and their share of the budget."""
 
 import dataclasses
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from privopt import Budget
+from privopt.estimators import Number, Table, approximate_bounds
 from privopt.mechanisms import LaplaceMechanism
 from privopt.statistics import Histogram
-from privopt.tables import Number, Table, approximate_bounds
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
 KEY = jax.random.key(0)
@@ -34,19 +34,19 @@ def test_bounds_hold_nearly_all_records_and_go_into_a_table():
 @pytest.mark.parametrize("columns", [1, 3, 7])
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out", "add_or_remove_one"])
 def test_bounds_and_the_rest_are_within_the_budget(monkeypatch, share, columns, relation):
-    """By the losses of the mechanisms that have added noise."""
-    spent, add = [], LaplaceMechanism.add_noise
+    """Sum the privacy losses of all mechanisms that add noise."""
+    losses, add = [], LaplaceMechanism.add_noise
 
     def counted(mechanism, key, answer):
-        spent.append(mechanism.query.l1_sensitivity(relation) / mechanism.scale)
+        losses.append(mechanism.query.l1_sensitivity(relation) / mechanism.scale)
         return add(mechanism, key, answer)
 
     monkeypatch.setattr(LaplaceMechanism, "add_noise", counted)
     budget = Budget(epsilon=0.7, delta=0.0, relation=relation)
     frame = {str(place): np.ones(3) for place in range(columns)}
     _, rest = approximate_bounds(frame, list(frame), budget, KEY, share=share)
-    assert len(spent) == columns
-    assert 0.999 * budget.epsilon < sum(spent) + rest.epsilon <= budget.epsilon
+    assert len(losses) == columns
+    assert 0.999 * budget.epsilon < sum(losses) + rest.epsilon <= budget.epsilon
 
 
 @pytest.mark.parametrize("records", [[], [np.nan], [np.inf, -0.0], [1e-45]])
@@ -58,9 +58,9 @@ def test_few_records_are_no_error_and_too_few_to_be_told(records):
 
 @pytest.mark.parametrize("factor", [1.0, 0.25])
 def test_an_attack_on_the_bounds(factor, epsilon_lower_bound):
-    """Two neighbours, 100,000 draws of the noise that is planned, and a quarter of it as a control.
+    """Attack two neighbours by 100,000 draws of the planned noise, and of a quarter as a control.
 
-    The score is the log-likelihood of the two bins that the record may move.
+    The score is the log-likelihood of the two bins that can contain the record.
     """
     histogram = Histogram.logarithmic(1.0, 2.0, 8, mirrored=True)
     mechanism = LaplaceMechanism.calibrated(histogram, dataclasses.replace(BUDGET, delta=0.0))
@@ -74,9 +74,9 @@ def test_an_attack_on_the_bounds(factor, epsilon_lower_bound):
             for seed, answer in enumerate((one, two))
         )
     ]
-    found = epsilon_lower_bound(*scores)
-    assert (found <= 1.0) is (factor == 1.0)
-    assert found > 0.75
+    bound = epsilon_lower_bound(*scores)
+    assert (bound <= 1.0) is (factor == 1.0)
+    assert bound > 0.75
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_attack_on_the_bounds(factor, epsilon_lower_bound):
         ({"names": ["age", np.ones(3)]}, "names must be columns of frame, .* at place 1$"),
         ({"names": np.array(["31337"])}, "names must be a sequence of columns, .* type ndarray"),
         ({"frame": [31337]}, "frame must be a data frame or a dict"),
-        ({"share": 1.0}, "share must lie between 0 and 1, got 1.0"),
+        ({"share": 1.0}, "share must be between 0 and 1, got 1.0"),
         ({"share": [31337]}, "share must be positive"),
         ({"smallest": -1}, "smallest must be positive"),
         ({"smallest": np.array([31337.0])}, "smallest must be positive"),
@@ -103,21 +103,21 @@ def test_an_attack_on_the_bounds(factor, epsilon_lower_bound):
     ],
 )
 def test_bad_input_is_refused_by_name(choices, rule):
-    given = {"frame": {"age": np.ones(3)}, "names": ["age"], "budget": BUDGET, "key": KEY}
+    arguments = {"frame": {"age": np.ones(3)}, "names": ["age"], "budget": BUDGET, "key": KEY}
     with pytest.raises(ValueError, match=rule) as refusal:
-        approximate_bounds(**given | choices)
+        approximate_bounds(**arguments | choices)
     assert "31337" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("entry", [None, np.nan, np.inf, "text", b"text", [1.0], {}, 10**400, True])
 def test_one_entry_of_an_untyped_column_is_no_error(entry):
-    """Its record is in at most one bin, and the bounds are those of the other records."""
+    """Check that the bounds are those of the other records."""
     columns, _ = approximate_bounds({"x": [3.0] * 99 + [entry]}, ["x"], BUDGET, KEY)
     assert columns == approximate_bounds({"x": [3.0] * 99}, ["x"], BUDGET, KEY)[0]
 
 
 def test_equal_columns_have_noise_of_their_own(monkeypatch):
-    """With one noise, the difference of two noisy histograms of equal columns would be 0."""
+    """Check that noisy histograms of equal columns differ; equal noise would cancel."""
     noisy, add = [], LaplaceMechanism.add_noise
 
     def kept(mechanism, key, answer):

@@ -1,4 +1,4 @@
-"""Tables: public declarations become features whose norm holds for every data set."""
+"""Tables: features of public declarations, with a norm that holds for every data set."""
 
 from decimal import Decimal
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privopt.tables import Category, Number, Table
+from privopt.estimators import Category, Number, Table
 
 COLUMNS = {
     "age": Number(0, 100),
@@ -32,7 +32,7 @@ FEATURES = [
 
 
 class Polars:
-    """What privopt takes of a frame of polars: names, and columns that are arrays."""
+    """Data frame with the members of polars that are used: names, and columns that are arrays."""
 
     columns = tuple(FRAME)
 
@@ -62,9 +62,9 @@ def test_no_row_is_longer_than_the_norm(numbers, norm, texts):
     rows = table.features(frame)
     assert table.norm == min(norm, Table(COLUMNS).norm)
     assert np.all(np.linalg.norm(rows, axis=1) <= table.norm)
-    for row in range(n):  # a row depends on its own record alone
-        alone = {name: column[row : row + 1] for name, column in frame.items()}
-        np.testing.assert_array_equal(table.features(alone)[0], rows[row])
+    for row in range(n):  # a row depends on its own record single
+        single = {name: column[row : row + 1] for name, column in frame.items()}
+        np.testing.assert_array_equal(table.features(single)[0], rows[row])
 
 
 def test_bounds_as_large_as_floats():
@@ -93,9 +93,9 @@ DECLARATIONS = {
     r"column 'age' must have finite bounds.* got 0.0 and inf": {"age": Number(0, np.inf)},
     r"column 'age' must have finite bounds.* got 2.0 and 1.0": {"age": Number(2, 1)},
     r"lower of column 'age' must be a real number": {"age": Number("0", 1)},
-    r"lower of column 'age' must be positive where log": {"age": Number(0, 1, log=True)},
+    r"lower of column 'age' must be positive if log": {"age": Number(0, 1, log=True)},
     r"log of column 'age' must be True or False": {"age": Number(0, 1, log=10)},
-    r"missing of column 'age' must lie within its bounds": {"age": Number(0, 1, missing=2)},
+    r"missing of column 'age' must be within its bounds": {"age": Number(0, 1, missing=2)},
     r"categories of column 'sector' must be a sequence": {"sector": Category("private")},
     r"categories of column 'sector' must be 1 or more": {"sector": Category(())},
     r"categories of column 'sector' must be 1 or more distinct": {"sector": Category(("a", "a"))},
@@ -104,8 +104,8 @@ DECLARATIONS = {
     r"categories of column 'sector' must be .* got an object of type tuple": {
         "sector": Category((np.nan, 1.0))
     },
-    r"bounds of column 'age' must be further apart": {"age": Number(0, 5e-324)},
-    r"bounds of column 'age' must be further apart, got 1e\+300": {
+    r"bounds of column 'age' must have a larger difference": {"age": Number(0, 5e-324)},
+    r"bounds of column 'age' must have a larger difference, got 1e\+300": {
         "age": Number(1e300, np.nextafter(1e300, np.inf), log=True)
     },
     r"other of column 'sector' must be True or False": {"sector": Category(("a",), other=1)},
@@ -123,7 +123,7 @@ FRAMES = {
         "age": [1],
         "sektor": ["secret"],
     },
-    r"columns must be equally long, got {'age': 2, 'sector': 1}": {
+    r"columns must have equal lengths, got {'age': 2, 'sector': 1}": {
         "age": [1, 2],
         "sector": ["secret"],
     },
@@ -156,7 +156,7 @@ def test_a_frame_is_refused_without_a_value_of_it(rule):
 
 @pytest.mark.parametrize("strange", [{}, (1, [2]), Decimal("sNaN"), b"2", "text", 1 + 2j])
 def test_an_entry_that_cannot_be_a_category_is_no_exception(strange):
-    """Nor one without a hash, or whose hash raises."""
+    """Test entries without a hash, or with a hash that raises."""
     entries = np.empty(2, object)
     entries[:] = strange, 2
     rows = Table({"rank": COLUMNS["rank"]}).features({"rank": entries})
@@ -164,7 +164,7 @@ def test_an_entry_that_cannot_be_a_category_is_no_exception(strange):
 
 
 def test_entries_of_a_type_that_no_category_has_are_refused():
-    """All of them would be zeros, in silence."""
+    """Check for an error; otherwise all features would be zeros without a warning."""
     texts, shares = Table({"x": Category(("a", "b"))}), Table({"x": Category((0.1, 0.2))})
     with pytest.raises(ValueError, match=r"column 'x' must hold texts, .* got bytes_"):
         texts.features({"x": np.array([b"a", b"b"])})
