@@ -222,10 +222,10 @@ def style(label, color, ls="-"):
 STYLES = {method: plotting.method_style(name) for method, name in (ONCE | STEPS).items()}
 STYLES["amp"]["ls"], STYLES["tuned"]["label"] = ":", "DP-SGD, tuned step size"
 STYLES |= {
-    "pure": style("objective, pure", plotting.GREEN),
+    "pure": style("objective, pure", plotting.PURPLE, "-."),
     "peer": style("diffprivlib, pure, C = 1", plotting.INK, "--"),
     "peer_twin": style("diffprivlib, pure, λ of privopt", plotting.INK, ":"),
-    "peer_sgd": style("jax-privacy, same hyperparameters", plotting.INK, ":"),
+    "peer_sgd": style("jax-privacy, same plan", plotting.INK, ":"),
 }
 PANELS = {
     "one-shot methods, default": (*ONCE, "peer", "peer_twin"),
@@ -255,7 +255,7 @@ def comparison_figure(name, suffix, quantity, yscale):
         for title, methods in PANELS.items():
             if columns := [f"{each}{suffix}" for each in methods if f"{each}{suffix}" in frame]:
                 chosen[title] = columns
-        title = f"{name} ({SETS[name].rule}): {quantity} against ε"
+        title = f"Private methods on {name} ({SETS[name].rule}): {quantity} against ε"
         figure, panels = plotting.panels(title, *chosen)
         for axes, columns in zip(panels, chosen.values(), strict=True):
             axes.set(xlabel="ε", ylabel=quantity, xscale="log", yscale=yscale)
