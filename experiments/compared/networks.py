@@ -256,7 +256,7 @@ def trained(rows, profile):
         plan = row.planned(row.noise, record=RECORDED if row.task is digits else 0)
         labels, several = row.task().test[1], row.runs > 1
         values = 100.0 * accuracies(row, plan)[0][:, -1]
-        free = 100.0 * accuracies(row, plan.with_noise(0.0))[0][:, -1] if several else None
+        free = accuracies(row, plan.with_noise(0.0))[0][:, -1] if several else None
         yield {
             "label": row.label, "parameters": plan.problem_class.dim, "noise": row.noise,
             "scale": plan.params.mechanism.scale, "spent": plan.guarantee.epsilon(BUDGET.delta),
@@ -264,7 +264,7 @@ def trained(rows, profile):
             "majority": 100.0 * float(np.bincount(labels).max() / len(labels)),
             "accuracy": float(values.mean()),
             "spread": float(values.std(ddof=1)) if several else None, "runs": row.runs,
-            "free": float(free.mean()) if several else None,
+            "free": 100.0 * float(free.mean()) if several else None,
             "printed": row.printed, "printed_free": row.printed_free,
         }  # fmt: skip
 
