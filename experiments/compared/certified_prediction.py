@@ -411,7 +411,7 @@ def attacks_figure(name):
     """Return the function that draws the success of attacks on a data set."""
 
     def broken_share(frames):
-        """Share of attacked images whose class changes, against the radius of the attack.
+        """Share of attacked images with a changed class, against the radius of the attack.
 
         The unit of the radius is the certified radius of each image. Attacks within it change no
         class.
@@ -525,9 +525,9 @@ experiment = analysis(
     parts=(margin, coverage, controls),
     claims=(
         *(
-            Claim(f"{sentence}, margin {MARGINS[depth]}", "margin", at_most(left + depth, right))
+            Claim(f"{sentence}, margin {MARGINS[depth]}", "margin", at_most(smaller + depth, larger))
             for depth in DEPTHS
-            for sentence, left, right in (
+            for sentence, smaller, larger in (
                 ("the radius is at most the margin", "ratio_", "whole"),
                 ("it is at least the one with the fewest votes", "least_", f"ratio_{depth}"),
             )

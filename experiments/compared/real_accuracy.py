@@ -251,13 +251,13 @@ def comparison_figure(name, suffix, quantity, yscale):
         panels have one-shot methods, first-order methods and oracle-tuned DP-SGD.
         """
         frame = frames[name].dropna(axis="columns", how="all")
-        chosen = {}
+        columns_of = {}
         for title, methods in PANELS.items():
             if columns := [f"{each}{suffix}" for each in methods if f"{each}{suffix}" in frame]:
-                chosen[title] = columns
+                columns_of[title] = columns
         title = f"Private methods on {name} ({SETS[name].rule}): {quantity} against ε"
-        figure, panels = plotting.panels(title, *chosen)
-        for axes, columns in zip(panels, chosen.values(), strict=True):
+        figure, panels = plotting.panels(title, *columns_of)
+        for axes, columns in zip(panels, columns_of.values(), strict=True):
             axes.set(xlabel="ε", ylabel=quantity, xscale="log", yscale=yscale)
             for column, reference in REFERENCES[suffix].items():
                 plotting.curve(axes, frame, "epsilon", column, **reference)

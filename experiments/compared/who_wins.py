@@ -18,17 +18,7 @@ from scipy.stats import binomtest
 
 import privopt
 from privopt import problems, theory
-from privopt.lab import (
-    Analysis,
-    Claim,
-    Listing,
-    at_most,
-    below,
-    close,
-    plotting,
-    replicate_keys,
-    stream,
-)
+from privopt.lab import Analysis, Claim, Listing, at_most, below, plotting, replicate_keys, stream
 
 SIZES, DIMS, EPSILONS = (125, 500, 2000), (4, 36), (0.5, 4.0, 32.0)
 PULLS = (0.05, 0.1, 0.2, 0.4, 1.0)
@@ -67,8 +57,8 @@ def winners_figure(title, part, y, label, names):
     def winners(frames):
         """Methods with the least bound, and with the least mean excess risk.
 
-        The factor is the value of the second method over that of the first. A grey cell names two
-        methods that are equal, or whose risks differ by less than the standard errors allow.
+        The factor is the value of the second method divided by that of the first. A grey cell names
+        two methods that are equal up to the standard errors of their risks.
         """
         figure, panels = plotting.panels(title, "least bound", "least mean risk")
         for axes, winner in zip(panels, ("predicted", "won"), strict=True):
@@ -318,7 +308,7 @@ experiment = Analysis(
         Claim("the method of the least bound has at most twice the least risk in most cells",
               "agreement", below("half", "within")),
         Claim("a second root key never gives another clear winner", "second_key",
-              close("same", "clear")),
+              at_most("clear", "same")),
     ),
     figures={
         f"winners_{which}": winners_figure(

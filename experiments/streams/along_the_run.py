@@ -1,6 +1,6 @@
 """Excess risk along the run of each first-order method, recorded inside the compiled program.
 
-Each method has a key stream of its own.
+Each method has a separate key stream.
 """
 
 import math

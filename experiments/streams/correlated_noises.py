@@ -33,16 +33,8 @@ TITLES = {
     "banded_inverse": "banded inverse, 16",
     "buffered": "buffered, 5",
     "optimal": "optimal",
-    "banded_optimised": "banded, 32, optimised",
-    "banded_inverse_optimised": "banded inverse, 16, optimised",
-    "buffered_optimised": "buffered, 5, optimised",
 }
-COLUMNS = [
-    f"{noise}_{epochs}{suffix}"
-    for noise in NOISES
-    for epochs in ("one", "four", "anew")
-    for suffix in ("", "_largest")
-]
+TITLES |= {f"{name}_optimised": f"{TITLES[name]}, optimised" for name in FREE}
 GOLDEN = (  # noise, steps, band, epochs, error
     ("independent", 1024, None, 1, 22.63846),
     ("tree", 100, None, 1, 4.72546),
@@ -105,10 +97,7 @@ def computed(profile, noises=NOISES):
 
 def curves(profile):
     """Yield a row for each number of steps, with the errors of every noise."""
-    rows = {
-        steps: {"label": f"T = {steps}", "steps": steps} | dict.fromkeys(COLUMNS)
-        for steps in SIZES[profile]
-    }
+    rows = {steps: {"label": f"T = {steps}", "steps": steps} for steps in SIZES[profile]}
     for steps, noise in computed(profile):
         for factorisation, epochs, suffix in (
             (factorisation_of(noise, steps), 1, "one"),
@@ -194,7 +183,7 @@ def optimised(profile):
 
 
 def buffers(profile):
-    """Yield the errors of five buffers and of the Toeplitz root, whose state has T vectors."""
+    """Yield the errors of five buffers and of the Toeplitz root, which has a state of T vectors."""
     for steps in SIZES[profile]:
         pair = {"buffered": error("buffered_optimised", steps), "root": error("toeplitz", steps)}
         yield {"label": f"T = {steps}"} | pair

@@ -27,7 +27,7 @@ from privopt.lab import (
     replicate_keys,
     stream,
 )
-from privopt.problems import family, linear
+from privopt.problems import family
 
 DIM, EPSILON, DELTA = 16, 5.0, 1e-6
 BUDGET = privopt.Budget(epsilon=EPSILON, delta=DELTA, relation="replace_one")
@@ -95,13 +95,8 @@ def sizes(profile):
 @cache
 def averages(n):
     """Return the population risks of the average of all iterates, and their bound."""
-    problem = linear(
-        np.stack([np.eye(DIM)[0], -np.eye(DIM)[0]]),
-        problem_class=privopt.ProblemClass(n=n, dim=DIM, lipschitz=1.0, radius=1.0, smoothness=0.0),
-        probabilities=np.array([1.0 + PULL, 1.0 - PULL]) / 2.0,
-        minimiser=np.eye(DIM)[0],
-        name="linear_population",
-    )
+    losses = family("linear_population")
+    problem = losses.build(n=n, dim=DIM, noise_ratio=1.0, strength=PULL)
     plan = privopt.dp_ftrl(problem.problem_class, BUDGET)
     keys = replicate_keys(stream(0, population=n), POPULATION_RUNS)
     risks = problem.excess_risk(privopt.run_many([plan], problem, keys).released[0])
