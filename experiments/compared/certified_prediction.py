@@ -525,9 +525,9 @@ experiment = analysis(
     parts=(margin, coverage, controls),
     claims=(
         *(
-            Claim(f"{sentence}, margin {MARGINS[depth]}", "margin", at_most(smaller + depth, larger))
+            Claim(f"{sentence}, margin {MARGINS[depth]}", "margin", at_most(low + depth, high))
             for depth in DEPTHS
-            for sentence, smaller, larger in (
+            for sentence, low, high in (
                 ("the radius is at most the margin", "ratio_", "whole"),
                 ("it is at least the one with the fewest votes", "least_", f"ratio_{depth}"),
             )
