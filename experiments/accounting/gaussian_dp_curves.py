@@ -224,7 +224,7 @@ experiment = Analysis(
             "Figure 2: CLT noise exceeds its ε", "figure_2_epochs", below("moments", "clt_spent")
         ),
         Claim(
-            "Figure 3: sum of errors by the CLT at most the true one",
+            "Figure 3: CLT sum of errors at most the true sum",
             "figure_3_errors",
             CLT_AT_MOST,
         ),
