@@ -66,9 +66,9 @@ def noise_figure(frames):
     composition the same noise. Advanced composition needs 6 times as much from T = 64, and basic
     composition 125 times as much at T = 16,384.
     """
-    figure, (left, right) = plotting.panels("DP-GD: noise multiplier against steps", "", "")
-    left.set(xlabel="steps T", ylabel="noise multiplier", xscale="log", yscale="log")
-    right.set(xlabel="steps T", ylabel="over that of Gaussian DP", xscale="log", yscale="log")
+    figure, (first, second) = plotting.panels("DP-GD: noise multiplier against steps", "", "")
+    first.set(xlabel="steps T", ylabel="noise multiplier", xscale="log", yscale="log")
+    second.set(xlabel="steps T", ylabel="over that of Gaussian DP", xscale="log", yscale="log")
     for quantity, ratio, label, style in (
         ("basic", "times_basic", "basic", {"color": plotting.ORANGE}),
         ("advanced", "times_advanced", "advanced", {"color": plotting.GREEN, "ls": "--"}),
@@ -76,7 +76,7 @@ def noise_figure(frames):
         ("mu", "one", "Gaussian DP", {"color": plotting.GREY}),
         ("exact", "agree", "exact", {"marker": "o"}),
     ):
-        for axes, name in ((left, quantity), (right, ratio)):
+        for axes, name in ((first, quantity), (second, ratio)):
             plotting.curve(axes, frames["noises"], "steps", name, label=label, **style)
     return figure
 

@@ -158,15 +158,15 @@ def figure_2(frames):
     """Privacy and noise of DP-SGD on MNIST (noise multiplier 0.7, rate 256/60,000).
 
     Left: δ against ε after 45 epochs. Middle: ε against epochs at δ = 1e-5. Right: the noise
-    multiplier that keeps the ε of the moments accountant. The certified values lie between the
+    multiplier that keeps the ε of the moments accountant. The certified values are between the
     CLT, which is too small, and the moments accountant.
     """
     names = ("45 epochs", "δ = 1e-5", "noise for the ε of moments")
-    figure, (left, middle, right) = plotting.panels("DP-SGD on MNIST: ε, δ and noise", *names)
+    figure, (first, second, third) = plotting.panels("DP-SGD on MNIST: ε, δ and noise", *names)
     kinds, epochs = ("clt", "moments", "certified"), frames["figure_2_epochs"]
-    draw(left, frames["figure_2_delta"], "epsilon", kinds, **PRIVACY)
-    draw(middle, epochs, "epochs", kinds, xlabel="epochs", ylabel="ε")
-    draw(right, epochs, "epochs", kinds, "_noise", xlabel="epochs", ylabel="noise multiplier")
+    draw(first, frames["figure_2_delta"], "epsilon", kinds, **PRIVACY)
+    draw(second, epochs, "epochs", kinds, xlabel="epochs", ylabel="ε")
+    draw(third, epochs, "epochs", kinds, "_noise", xlabel="epochs", ylabel="noise multiplier")
     return figure
 
 
@@ -190,9 +190,9 @@ def figure_a1_plot(frames):
     The trade-off curves agree within 0.01. For small δ the limit is too small, by a factor of eight
     at the ε for which it is 1e-5.
     """
-    figure, (left, right) = plotting.panels("DP-SGD: 234 steps and their limit", "", "")
-    draw(left, frames["figure_a1"], "alpha", ("certified", "clt"), **ERRORS)
-    draw(right, frames["figure_a1_delta"], "epsilon", ("certified", "clt"), **PRIVACY)
+    figure, (first, second) = plotting.panels("DP-SGD: 234 steps and their limit", "", "")
+    draw(first, frames["figure_a1"], "alpha", ("certified", "clt"), **ERRORS)
+    draw(second, frames["figure_a1_delta"], "epsilon", ("certified", "clt"), **PRIVACY)
     return figure
 
 

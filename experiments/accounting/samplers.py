@@ -77,8 +77,8 @@ def slopes(profile):
     for name in ("poisson_add", "poisson", "fixed", "shuffled"):
         mus = [privacy.gaussian_mu(spent(size)[name].upper, DELTA) for size in sizes]
         slope = float(np.polyfit(np.log(sizes), np.log(mus), 1)[0])
-        wanted = 0.5 if name == "shuffled" else 1.0
-        yield {"label": NAMES[name], "slope": slope, "wanted": wanted}
+        expected = 0.5 if name == "shuffled" else 1.0
+        yield {"label": NAMES[name], "slope": slope, "wanted": expected}
 
 
 def samplers_figure(frames):

@@ -30,7 +30,7 @@ def budget(epsilon=EPSILON):
 
 @cache
 def errors(name, epsilon, noise, runs):
-    """Return upper bounds of both errors of threshold tests of a release, shape ``(2, t)``.
+    """Return upper bounds of both errors of threshold tests, shape ``(2, t)``.
 
     The bounds (Clopper and Pearson) hold together with probability ``1 - FAILURE``. Thresholds are
     quantiles of the first half of the releases, and errors are counted in the second half.
@@ -43,10 +43,12 @@ def errors(name, epsilon, noise, runs):
     )
     half = runs // 2
     thresholds = np.quantile(np.concatenate([one[:half], two[:half]]), THRESHOLDS)
-    above = (two[half:, None] > thresholds).sum(axis=0)
-    not_above = (one[half:, None] <= thresholds).sum(axis=0)
+    counts = [
+        (two[half:, None] > thresholds).sum(axis=0),
+        (one[half:, None] <= thresholds).sum(axis=0),
+    ]
     failure = FAILURE / (2 * len(THRESHOLDS))
-    return clopper_pearson(np.array([above, not_above]), runs - half, failure)[1]
+    return clopper_pearson(np.array(counts), runs - half, failure)[1]
 
 
 def corner(alpha, beta):
@@ -170,23 +172,23 @@ def beliefs_figure(frames):
     Audits of Laplace noise nearly reach the bounds of the posterior. The advantage of Gaussian
     noise is at most a quarter to a half of the bound for any mechanism.
     """
-    figure, (left, right) = plotting.panels("Posterior, and advantage of a guess", "", "")
-    left.set(xlabel="prior", ylabel="posterior after one release, ε = 1")
-    right.set(xlabel="ε", ylabel="right minus wrong guesses")
+    figure, (first, second) = plotting.panels("Posterior, and advantage of a guess", "", "")
+    first.set(xlabel="prior", ylabel="posterior after one release, ε = 1")
+    second.set(xlabel="ε", ylabel="right minus wrong guesses")
     lines = (
         ("most", "upper bound", GREY, "-"),
         ("told", "Laplace, largest audited", BLUE, "--"),
         ("denied", "Laplace, smallest audited", GREEN, "--"),
         ("least", "lower bound", GREY, ":"),
     )
-    draw(left, frames["belief"], "prior", lines)
+    draw(first, frames["belief"], "prior", lines)
     lines = (
         ("most", "upper bound", GREY, "-"),
         ("laplace_mean", "Laplace, audited", BLUE, "o"),
         ("gaussian", "Gaussian, upper bound", PURPLE, "-"),
         ("gaussian_mean", "Gaussian, audited", PURPLE, "o"),
     )
-    draw(right, frames["advantage"], "epsilon", lines)
+    draw(second, frames["advantage"], "epsilon", lines)
     return figure
 
 
@@ -196,10 +198,10 @@ def delta_figure(frames):
     A mechanism that publishes each record with probability δ = 1/n publishes one in 63 % of the
     runs. With δ = 1/n² the probability is 1/n. Gaussian noise is then 1.55 to 1.7 times as large.
     """
-    figure, (left, right) = plotting.panels("Publication with probability δ, and noise", "", "")
-    left.set(xlabel="n", ylabel="probability of publication", xscale="log", yscale="log")
-    right.set(xlabel="n", ylabel="noise multiplier, ε = 1", xscale="log")
-    for axes, name in ((left, "exposed"), (right, "noise")):
+    figure, (first, second) = plotting.panels("Publication with probability δ, and noise", "", "")
+    first.set(xlabel="n", ylabel="probability of publication", xscale="log", yscale="log")
+    second.set(xlabel="n", ylabel="noise multiplier, ε = 1", xscale="log")
+    for axes, name in ((first, "exposed"), (second, "noise")):
         lines = (f"{name}_1", "δ = 1/n", plotting.ORANGE, "-"), (f"{name}_2", "δ = 1/n²", BLUE, "-")
         draw(axes, frames["smaller_delta"], "n", lines)
     return figure
