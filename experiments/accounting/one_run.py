@@ -65,12 +65,11 @@ def epsilon_figure(frames):
     """Lower bounds of ε by audits at ε = 4, δ = 1e-5 under zero-out, against the canaries.
 
     Audits by one run (mean over the keys) use the trade-off curve of Gaussian noise (solid) or the
-    claim (ε, δ) alone (dashed). The points are audits by many runs on two neighbours, which reach
-    3.8. The audits by one run rise with the number of canaries to 1.5 to 2.5.
+    claim (ε, δ) alone (dashed). They rise with the number of canaries to between 1.5 and 2.5.
+    Audits by many runs on two neighbours (points) reach 3.8.
     """
     frame = frames["bounds"]
-    title = "Audits by one run and by many runs: lower bound of ε against canaries"
-    figure, (axes,) = plotting.panels(title)
+    figure, (axes,) = plotting.panels("Audits by one run and by many: lower bound of ε")
     axes.set(xlabel="canaries", ylabel="lower bound of ε", xscale="log")
     plotting.curve(axes, frame, "canaries", "claimed", label="guarantee", color=plotting.GREY)
     style = {"label": "many runs", "color": plotting.INK, "marker": "o"}
@@ -91,10 +90,9 @@ experiment = Analysis(
         "of two neighbours; the result is the ε of Gaussian noise with the measured separation. "
         "**One run**: each canary is included with probability 1/2, a tenth of the inclusions is "
         "guessed; mean over 20 keys. The quick profile has fewer runs and keys. Canaries are "
-        "orthogonal records of linear losses, one for each dimension, so they do not interact. "
-        "A run is evaluated by the claim (ε, δ) alone (Steinke, Nasr and Jagielski 2023), and by "
-        "the trade-off curve of Gaussian noise (Mahloujifar, Melis and Chaudhuri 2024). Both "
-        "bounds are proved for any dependence of the guesses."
+        "orthogonal, so they do not interact. A run is evaluated by the claim (ε, δ) alone "
+        "(Steinke, Nasr and Jagielski 2023), and by the trade-off curve of Gaussian noise "
+        "(Mahloujifar, Melis and Chaudhuri 2024), for any dependence of the guesses."
     ),
     parts={"bounds": bounds},
     claims=(

@@ -150,12 +150,11 @@ experiment = Analysis(
     description=(
         "An audit below a claim is due to a weak attack or to a loose theorem. For these "
         "mechanisms the law of the output is known on both data sets of the audit, at ε = 1, δ = "
-        "1e-5, replace-one, so the most powerful test, by the likelihood ratio, is known. **Best "
-        "test**: its largest separation over the one that the guarantee allows at the same "
-        "false-alarm rate. **Audit**: the certified ratio from 100,000 runs on each data set "
-        "(20,000 in the quick profile). Laplace noise on a mean is tight. Smooth noise is charged "
-        "for a change of its scale as for a change of its location, but the scale matters in the "
-        "tails only. All questions before the last are charged as if each were informative. "
+        "1e-5, replace-one. **Best test**: the largest separation by the likelihood ratio over the "
+        "one that the guarantee allows at the same false-alarm rate. **Audit**: the certified "
+        "ratio from 100,000 runs on each data set (20,000 in the quick profile). Smooth noise is "
+        "charged for a change of its scale as for a change of its location, but the scale matters "
+        "in the tails only. All questions before the last are charged as if each were informative. "
         "Another pair may show more."
     ),
     parts={"spent": spent, "curves": curves},

@@ -1,9 +1,9 @@
 """DP-SVRG on linear losses, for which its bound is tight.
 
-Where the sizes come from. Anchors every second step, batches of 16 in between. At the default T,
-4.8/r^2 with r = sqrt(d)/(n mu), noise and gradients move alike in the bound R sqrt(A/(T + 1)), and
-it is 1.2 r at every size. Linear losses have equal gradients everywhere, so that all noise is that
-of anchors: this is the term that the theorem adds. Epsilon and n are such that T is at most 2000.
+Choice of sizes: anchors at every second step, batches of 16 in between. At the default T, 4.8/r^2
+with r = sqrt(d)/(n mu), the terms of noise and of gradients in the bound R sqrt(A/(T + 1)) have one
+exponent, and the bound is 1.2 r. Gradients are constant, so all noise is that of the anchors.
+Epsilon and n are chosen so that T is at most 2000.
 """
 
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
@@ -12,13 +12,12 @@ ANCHORS = {"anchor_every": 2, "batch_size": 16, "output": "average"}
 
 experiment = Experiment(
     name="dp_svrg",
-    title="DP-SVRG where the noise of its anchors leads",
+    title="DP-SVRG on linear losses: excess risk against n, d and epsilon",
     description=(
-        "Linear losses whose data pull towards the minimiser with a mean just above the noise: "
-        "of five strengths of that pull the worst is taken at every point. A noisy gradient of "
-        "all records at every second step, and its change on a Poisson batch in between. The "
-        "method stands twice: with the step size of the theorem, and with the best of a grid of "
-        "absolute ones, both after the theorem's number of steps."
+        "Linear losses with a mean gradient slightly above the noise, at the worst of five signal "
+        "strengths. A noisy gradient of all records at every second step, and its change on a "
+        "Poisson batch in between. The default number of steps, with the step size of the theorem "
+        "and with the best of a fixed grid."
     ),
     algorithms=Method("dp_svrg", "dp_svrg", ANCHORS).twice(step_size=ladder(0.02, 0.8)),
     families=("linear",),

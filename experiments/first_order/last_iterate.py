@@ -12,18 +12,9 @@ from functools import cache, partial
 import numpy as np
 
 import privopt
+from privopt import lab
 from privopt.convex import StepSizes
-from privopt.lab import (
-    Analysis,
-    Claim,
-    Listing,
-    at_most,
-    below,
-    close,
-    plotting,
-    replicate_keys,
-    stream,
-)
+from privopt.lab import Analysis, Claim, Listing, at_most, below, close, plotting
 from privopt.problems import family
 
 LENGTHS = (16, 64, 256, 1024, 4096)
@@ -121,7 +112,7 @@ def measured(rule, steps):
     if rule == "root":
         noise = float(plan.params.mechanism.scale)
         plan = dp_gd(step_size=sizes(RADIUS / math.sqrt(1.0 + DIM * noise**2)))
-    keys = replicate_keys(stream(0, rule=rule, steps=steps), RUNS)
+    keys = lab.replicate_keys(lab.stream(0, rule=rule, steps=steps), RUNS)
     risks = problem.excess_risk(privopt.run_many([plan], problem, keys).released[0])
     mean, error = float(risks.mean()), ERRORS * float(risks.std(ddof=1)) / math.sqrt(RUNS)
     return mean, privopt.Interval(max(0.0, mean - error), mean + error), plan.rate.upper
@@ -153,8 +144,7 @@ def last_iterate_figure(frames):
     200 runs with bands of 4 standard errors. All rules are within their bounds (dotted).
     """
     names = "hard instance, no noise", "DP-GD on the distance to a point"
-    title = "Last and average iterates of gradient descent and DP-GD against T"
-    figure, (first, second) = plotting.panels(title, *names)
+    figure, (first, second) = plotting.panels("Last and average iterates against T", *names)
     first.set(xlabel="steps T", ylabel="sqrt(T) (F(w) - F(start))", xscale="log")
     second.set(xlabel="steps T", ylabel="excess risk", xscale="log", yscale="log")
     hard, private = frames["hard"], frames["private"]
@@ -192,14 +182,11 @@ experiment = Analysis(
     title="Gradient descent and DP-GD: risk of last and average iterates against T",
     description=(
         "Left, without noise or privacy: subgradient descent on the maximum of T + 1 linear "
-        "pieces in T dimensions, L = R = 1. The figure shows sqrt(T) times the increase over the "
-        "start, a lower bound of the excess risk. The last iterate with steps c/sqrt(t), c = R/L, "
-        "grows like ln T, as does the bound of Shamir and Zhang (2013), (D²/c + c L²)(2 + "
-        "ln T)/sqrt(T) with D = 2 R. The average of constant steps and the last iterate of steps "
-        "in linear decay do not.\n\n"
+        "pieces in T dimensions, L = R = 1, with c = R/L. The figure shows sqrt(T) times the "
+        "increase over the start, a lower bound of the excess risk. The bound of Shamir and Zhang "
+        "(2013) for steps c/sqrt(t) is (D²/c + c L²)(2 + ln T)/sqrt(T) with D = 2 R.\n\n"
         f"Right: DP-GD at ε = {EPSILON:g}, δ = 1e-6 under replace-one on distances to one point, "
-        f"n = {N:,}, d = {DIM}. There no rule shows a logarithm. Step sizes are those of the "
-        "theorems. Bands are 4 standard errors."
+        f"n = {N:,}, d = {DIM}. There no rule shows a logarithm. Step sizes are the theorems'."
     ),
     parts=PARTS,
     claims=(

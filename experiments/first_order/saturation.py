@@ -9,18 +9,8 @@ import math
 from functools import cache
 
 import privopt
-from privopt import theory
-from privopt.lab import (
-    Analysis,
-    Claim,
-    Listing,
-    at_most,
-    below,
-    close,
-    plotting,
-    replicate_keys,
-    stream,
-)
+from privopt import lab, theory
+from privopt.lab import Analysis, Claim, Listing, at_most, below, close, plotting
 from privopt.problems import FAMILIES
 
 N, DIM, RELATION = 256, 64, privopt.Relation.REPLACE_ONE
@@ -50,8 +40,8 @@ def measured(method, kind, ratio):
         problem = family.build(n=N, dim=DIM, noise_ratio=ratio, strength=strength)
         plan = privopt.ALGORITHMS[method].plan(problem.problem_class, budget, **choices)
         run = plan.with_noise(0.0) if kind == "silent" else plan
-        key = stream(0, method=method, ratio=f"{ratio:.3g}", strength=strength)
-        released = privopt.run_many([run], problem, replicate_keys(key, RUNS)).released[0]
+        key = lab.stream(0, method=method, ratio=f"{ratio:.3g}", strength=strength)
+        released = privopt.run_many([run], problem, lab.replicate_keys(key, RUNS)).released[0]
         risks = problem.excess_risk(released)
         error = ERRORS * float(risks.std(ddof=1)) / math.sqrt(RUNS)
         results.append((float(risks.mean()), error))
@@ -68,8 +58,8 @@ def lower_bound(ratio):
 def ratios(profile):
     """Yield a row for every r, with columns for every method and kind."""
     for ratio in RATIOS:
-        row = {"label": f"r = {ratio:.3g}", "ratio": ratio, "centre": 1.0}
-        row |= {"lower": lower_bound(ratio)}
+        lower = lower_bound(ratio)
+        row = {"label": f"r = {ratio:.3g}", "ratio": ratio, "centre": 1.0, "lower": lower}
         for method in FIXED:
             for kind in KINDS:
                 mean, risk, bound = measured(method, kind, ratio)
@@ -84,10 +74,8 @@ def bounds(profile):
         for kind in KINDS[:2]:
             for ratio in RATIOS:
                 _, risk, bound = measured(method, kind, ratio)
-                row = {"label": f"{method}, {kind}, r = {ratio:.3g}", "ratio": ratio}
-                yield row | {
-                    "risk": risk, "upper": bound, "lower": lower_bound(ratio), "centre": 1.0
-                }  # fmt: skip
+                row = {"label": f"{method}, {kind}, r = {ratio:.3g}", "ratio": ratio, "risk": risk}
+                yield row | {"upper": bound, "lower": lower_bound(ratio), "centre": 1.0}
 
 
 def silent(profile):
@@ -102,17 +90,15 @@ def saturation_figure(frames):
     """Excess risk over L R against r = sqrt(d)/(n mu), mean of 400 runs of the worst strength.
 
     Left: DP-GD on linear losses; right: output perturbation on losses with two kinks. Bands are 4
-    standard errors. The risk grows with r to that of the public centre, L R, with hyperparameters
-    of the theory and with fixed ones. The lower bound is for linear losses; the tick at the right
-    margin is its last value, which does not apply to losses with two kinks.
+    standard errors. The risk grows with r to that of the public centre, L R, with any
+    hyperparameters. The tick at the right margin is the last value of the lower bound for linear
+    losses, which does not apply to losses with two kinks.
     """
     frame = frames["ratios"]
     names = "DP-GD, linear losses", "output perturbation, losses with two kinks"
-    title = "DP-GD and output perturbation: excess risk against r"
-    figure, panels = plotting.panels(title, *names)
+    figure, panels = plotting.panels("Excess risk against r = sqrt(d)/(n mu)", *names)
     for axes, method in zip(panels, FIXED, strict=True):
-        axes.set(xlabel="r = sqrt(d)/(n mu)", ylabel="excess risk over L R")
-        axes.set(xscale="log", yscale="log")
+        axes.set(xlabel="r", ylabel="excess risk over L R", xscale="log", yscale="log")
         for name, label, color, ls, band in (
             ("centre", "public centre, L R", plotting.GREY, ":", None),
             (f"{method}_theory_bound", "upper bound, theory", plotting.ORANGE, "--", None),
@@ -124,8 +110,8 @@ def saturation_figure(frames):
             plotting.curve(axes, frame, "ratio", name, **style)
     style = {"label": "lower bound", "color": plotting.GREEN, "ls": "--"}
     plotting.curve(panels[0], frame, "ratio", "lower", **style)
-    last = frame["lower"].iloc[-1]
-    plotting.margin_tick(panels[1], last, "lower bound, linear losses", plotting.GREEN)
+    tick = frame["lower"].iloc[-1], "lower bound, linear losses", plotting.GREEN
+    plotting.margin_tick(panels[1], *tick)
     return figure
 
 
@@ -136,14 +122,12 @@ experiment = Analysis(
     title="DP-GD and output perturbation: excess risk at small budgets, against sqrt(d)/(n mu)",
     description=(
         f"Excess empirical risk for n ε far below sqrt(d): n = {N}, d = {DIM}, replace-one, "
-        "Gaussian DP with μ from 3.1 down to 0.00003 and ε = 5 μ, with the δ of that μ. With the "
-        "hyperparameters of the theory risks follow their powers of r, 1 and 1/2, up to r = 0.1. "
-        "For larger r no bound exceeds 2 L R, the largest risk in the ball, and the measured "
-        "risk is L R, that of the public centre. The lower bound for all methods with this μ ends "
-        "there too. It holds on linear losses, not on losses with two kinks. The steps and "
-        "regularisers of the theory end at the centre without any noise; with fixed "
+        "Gaussian DP with μ from 3.1 down to 0.00003 and ε = 5 μ. With the hyperparameters of the "
+        "theory risks follow their powers of r, 1 and 1/2, up to r = 0.1. For larger r no bound "
+        "exceeds 2 L R, the largest risk in the ball, and the risk is L R, that of the public "
+        "centre, where the steps and regularisers of the theory end without any noise. With fixed "
         "hyperparameters (64 steps of 0.25; a regulariser of 0.1) the noise is the cause. The "
-        "risk is the worst of five linear or of three two-kink losses."
+        "lower bound for all methods with this μ holds on linear losses."
     ),
     parts={
         "ratios": ratios,

@@ -14,18 +14,9 @@ import numpy as np
 from scipy.special import ndtr
 
 import privopt
+from privopt import lab
 from privopt.convex import L2Ball
-from privopt.lab import (
-    Analysis,
-    Claim,
-    Listing,
-    at_most,
-    below,
-    close,
-    plotting,
-    replicate_keys,
-    stream,
-)
+from privopt.lab import Analysis, Claim, Listing, at_most, below, close, plotting
 from privopt.problems import huber
 from privopt.statistics import clopper_pearson
 
@@ -82,7 +73,7 @@ def released(records):
         np.ones((2, 1)), np.array(records), problem_class=SMOOTH, width=WIDTH,
         constraint=L2Ball(200.0, CENTRE),
     )  # fmt: skip
-    keys = replicate_keys(stream(0, records=str(records)), RUNS)
+    keys = lab.replicate_keys(lab.stream(0, records=str(records)), RUNS)
     return np.asarray(privopt.run_many([planned(1.0 / WIDTH)], problem, keys).released).ravel()
 
 

@@ -58,7 +58,7 @@ def answers(mechanism, state, training, unseen):
 
 
 def selected(training, answered, n):
-    """Return attributes with correlations of one sign above one standard error, best first."""
+    """Return attributes with both correlations of one sign above a standard error, best first."""
     correlation = np.minimum(np.abs(training), np.abs(answered))
     places = np.flatnonzero((correlation >= 1.0 / math.sqrt(n)) & (training * answered > 0.0))
     return places[np.argsort(-np.abs(training[places]))]
@@ -172,8 +172,7 @@ def holdout_figure(frames):
     n^1.98 for answers with Gaussian noise.
     """
     names = "selected and evaluated on one holdout", "questions until an answer errs by 0.1"
-    title = "Reusable holdout: accuracy of votes, and number of questions"
-    figure, (first, second) = plotting.panels(title, *names)
+    figure, (first, second) = plotting.panels("Reusable holdout: accuracy and capacity", *names)
     first.set(xlabel="attributes that vote", ylabel="accuracy", xscale="log")
     second.set(xlabel="n", ylabel="questions", xscale="log", yscale="log")
     for name, label, color, ls in (
@@ -193,7 +192,7 @@ def holdout_figure(frames):
     return figure
 
 
-PROMISED = at_most("answer_error", "promised")
+FOUR, PROMISED = at_most("answer_error", "four"), at_most("answer_error", "promised")
 
 experiment = Analysis(
     name="reusable_holdout",
@@ -201,23 +200,18 @@ experiment = Analysis(
     description=(
         "There are as many records as attributes and no signal, so the accuracy of every vote is "
         "1/2. Attributes are kept if their correlations on training records and on the holdout "
-        "have one sign and exceed one standard error; the k best vote. With exact answers the "
-        "holdout overestimates the vote that it selected. Thresholdout (ε = 2 for the holdout "
-        "under replace-one at n = 10,000, ten answers from the holdout, threshold 4/√n) answers "
-        "from the training records until they differ from the holdout by its threshold. The "
-        "number of questions is that of attributes whose means are answered before a question "
-        "about all of them errs by 0.1 on average: exactly, with a new part of the records each, "
-        "and with Gaussian noise of a quarter of that error."
+        "have one sign and exceed one standard error; the k best vote. Thresholdout (ε = 2 for "
+        "the holdout under replace-one at n = 10,000, ten answers from the holdout, threshold "
+        "4/√n) answers from the training records until they differ from the holdout by its "
+        "threshold. The number of questions is that of means answered before a question about all "
+        "of them errs by 0.1 on average: exactly, with a new part of the records for each, and "
+        "with Gaussian noise of a quarter of that error."
     ),
     parts={"votes": votes, "last": last, "capacity": capacity, "slopes": slopes},
     claims=(
         Claim("exact answers overfit to 63 % or more", "last", at_most("least", "naive_holdout")),
         Claim("exact answers overfit to 65 % or less", "last", at_most("naive_holdout", "most")),
-        Claim(
-            "Thresholdout errs by at most 4 standard errors",
-            "last",
-            at_most("answer_error", "four"),
-        ),
+        Claim("Thresholdout errs by at most 4 standard errors", "last", FOUR),
         Claim("exact answers err by more than that", "last", below("four", "naive_error")),
         Claim("Thresholdout errs by no more than promised", "votes", PROMISED),
         Claim("slopes are above the exponent - 0.05", "slopes", at_most("least", "low")),
