@@ -1,4 +1,4 @@
-"""DP-GD on the linear losses for which its bound for smooth losses is tight.
+"""DP-GD on linear losses and rounded medians, for which its bound for smooth losses is tight.
 
 Choice of sizes: the losses have no curvature, H = 0, so the bound is 2 r, r = sqrt(d)/(n mu), after
 any number of steps; with 64 steps the step size matters. The risk exceeds its limit for small r by
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from privopt.convex import StepSizes
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
+from privopt.problems import FAMILIES
 
 WORST = (
     "Linear losses with minimisers on the sphere and a mean gradient slightly above the noise, at "
@@ -76,4 +77,29 @@ last_dp_gd = replace(
     base=Setting(n=2828, dim=40, epsilon=0.5),
     axes=(Axis("n", (1122, 1782, 2828, 4490)), Axis("dim", (16, 32, 64, 128))),
     replicates={"full": 700},
+)
+
+# The bound is H R^2/(2T) + 2 r with T = 2500 and H = sqrt(d); the first term is below 2% of the
+# second from r = 0.014 at d = 8. The surplus m = u r sqrt(d) is worst near u = 8 if m is small, so r sqrt(d)
+# is at most 0.16. The risks of u = 4 to 32 were within 4% of each other, so only u = 8 is run.
+LONG = {"steps": 2500, "output": "average_after_step"}
+
+smooth_dp_gd = replace(
+    dp_gd,
+    name="smooth_dp_gd",
+    title="DP-GD on rounded medians: excess risk against n, d and epsilon",
+    description=(
+        "Medians rounded by parabolas, one for each coordinate, with a surplus of eight times the "
+        "noise, about the worst. 2500 steps, with the step size of the theorem and with the best "
+        "of a fixed grid."
+    ),
+    algorithms=Method("dp_gd", "dp_gd", LONG).twice(step_size=ladder(0.0025, 0.04)),
+    families=(replace(FAMILIES["rounded_medians"], strengths=(8.0,)),),
+    base=Setting(n=2000, dim=8, epsilon=0.5),
+    axes=(
+        Axis("n", (500, 794, 1260, 2000)),
+        Axis("dim", (8, 12, 18, 27)),
+        Axis("epsilon", (0.125, 0.2, 0.315, 0.5)),
+    ),
+    replicates={"full": 300},
 )

@@ -97,11 +97,7 @@ pure_strongly_convex_output_perturbation = replace(
         "The kink keeps the minimiser at the point; the noise has density exp(-|z|/beta)."
     ),
     base=Setting(n=4000, dim=32, epsilon=2.0),
-    axes=(
-        Axis("n", (1000, 2000, 4000, 8000, 16000)),
-        Axis("dim", (16, 32, 64, 128)),
-        Axis("epsilon", (0.5, 1.0, 2.0, 4.0, 8.0)),
-    ),
+    axes=(strongly_convex_output_perturbation.axes[0], *fixed_output_perturbation.axes[1:]),
     delta=0.0,
     epsilon_over_mu=None,
 )
