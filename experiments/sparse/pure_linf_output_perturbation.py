@@ -54,13 +54,13 @@ def records():
 
 
 @cache
-def problem(n):
-    """Return the problem of the first ``n`` records, with the array shapes of all records."""
-    if n < SIZES[-1]:
-        return problem(SIZES[-1]).first(n)
+def problem(n=None):
+    """Return the problem of all records, or of the first ``n`` in arrays of the same shape."""
+    if n is not None:
+        return problem().first(n)
     positions, values, labels = records()
     rows = SparseFeatures(positions, values, DIM)
-    return huber(rows, labels, width=1.0, problem_class=class_of(n))
+    return huber(rows, labels, width=1.0, problem_class=class_of(len(labels)))
 
 
 @cache
