@@ -224,7 +224,7 @@ experiment = Analysis(
         "texts": texts,
     },
     claims=(
-        Claim("up to K* projecting at least halves the risk", "concentrated", below("least", "gains")),
+        Claim("up to K* the ratio is at least 2", "concentrated", below("least", "gains")),
         Claim("from 4 K* on plain DP-GD has less risk", "spread_out", below("gains", "most")),
         Claim("from 4 K* on by less than a tenth", "spread_out", below("least", "gains")),
         Claim("texts: projecting costs at most 5 %", "texts", below("least", "gains")),

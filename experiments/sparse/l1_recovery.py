@@ -16,15 +16,13 @@ import numpy as np
 from scipy import stats
 
 import privopt
-from privopt.lab import (
-    Analysis, Axis, Chart, Claim, Experiment, Listing, Method, Setting, at_most, below, close,
-    plotting, replicate_keys, stream,
-)  # fmt: skip
+from privopt import lab
+from privopt.lab import Claim, Listing, at_most, below, close, plotting
 from privopt.problems import family
 
 FEW = {"measurements": 90}
 
-experiment = Experiment(
+experiment = lab.Experiment(
     name="l1_recovery",
     title="l1 recovery and projection mechanism on a sparse mean: excess risk against n",
     description=(
@@ -34,14 +32,14 @@ experiment = Experiment(
         "are much better than the zero predictor, and l1 recovery has the larger risk."
     ),
     algorithms=(
-        Method("projection", "projection_mechanism", {"noise": "gaussian"}),
-        Method("published_projection", "projection_mechanism", {"mode": "paper"}),
-        Method("recovery", "l1_recovery", FEW),
-        Method("published_recovery", "l1_recovery", {**FEW, "mode": "paper"}),
+        lab.Method("projection", "projection_mechanism", {"noise": "gaussian"}),
+        lab.Method("published_projection", "projection_mechanism", {"mode": "paper"}),
+        lab.Method("recovery", "l1_recovery", FEW),
+        lab.Method("published_recovery", "l1_recovery", {**FEW, "mode": "paper"}),
     ),
     families=("sparse_same_record",),
-    base=Setting(n=256, dim=2**12, sparsity=4, epsilon=1.0),
-    axes=(Axis("n", (128, 256, 512, 1024)),),
+    base=lab.Setting(n=256, dim=2**12, sparsity=4, epsilon=1.0),
+    axes=(lab.Axis("n", (128, 256, 512, 1024)),),
     relation="replace_one",
     delta=1e-6,
     checks=("bound",),
@@ -87,7 +85,7 @@ def errors(method, runs, noisy, *place):
     where, (algorithm, options) = problem(*place), METHODS[method]
     plan = privopt.ALGORITHMS[algorithm].plan(where.problem_class, budget(place[-1]), **options)
     plans = [plan if noisy else plan.with_noise(0.0)]
-    keys = replicate_keys(stream(0, experiment="l1_recovery_rate", place=str(place)), runs)
+    keys = lab.replicate_keys(lab.stream(0, experiment="l1_recovery_rate", place=str(place)), runs)
     points = privopt.run_many(plans, where, keys, execution=privopt.Execution(chunk=4)).released
     return 2.0 * np.asarray(where.excess_risk(points[0]))
 
@@ -182,7 +180,7 @@ def error_figure(frames):
     return figure
 
 
-rate = Analysis(
+rate = lab.Analysis(
     name="l1_recovery_rate",
     profiles=("full",),
     title="l1 recovery and projection mechanism on sparse means: exponents in n and ε",
@@ -202,18 +200,14 @@ rate = Analysis(
     },
     claims=(
         Claim("l1 recovery beats the zero predictor", "values", below("recovery_risk", "zero")),
-        Claim(
-            "the projection mechanism beats l1 recovery",
-            "values",
-            below("projection_risk", "recovery_risk"),
-        ),
+        Claim("projection beats recovery", "values", below("projection_risk", "recovery_risk")),
         Claim("d = 27 n: the theorem's exponent", "scaled", close("recovery", "order", 0.2)),
         Claim("d fixed: at least the theorem's exponent", "unscaled", at_most("order", "recovery")),
         Claim("without noise the mean is recovered", "silent", at_most("worst", "nothing")),
     ),
     figures={"errors": error_figure},
     charts=tuple(
-        Chart(
+        lab.Chart(
             problem=f"sparse means, {NAMES[name]}", part=name,
             x="epsilon" if name == "epsilon" else "n", label="squared error", band="risk",
         )

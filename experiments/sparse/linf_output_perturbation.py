@@ -15,24 +15,11 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import privopt
-from privopt.lab import (
-    Analysis,
-    Axis,
-    Claim,
-    Experiment,
-    Listing,
-    Method,
-    Setting,
-    at_most,
-    close,
-    ladder,
-    plotting,
-    replicate_keys,
-    stream,
-)
+from privopt import lab
+from privopt.lab import Claim, Listing, at_most, close, plotting
 from privopt.problems import family
 
-experiment = Experiment(
+experiment = lab.Experiment(
     name="linf_output_perturbation",
     title="l-infinity output perturbation on sparse linear losses: excess risk and its exponents",
     description=(
@@ -47,23 +34,23 @@ experiment = Experiment(
         "where d is larger. The bound is at least 1.8 times the risk. Delta follows epsilon, so "
         "that epsilon over the Gaussian parameter mu is 5."
     ),
-    algorithms=Method("linf", "linf_output_perturbation", {"projection": "ball"}).twice(
-        regularisation=ladder(0.04, 1.6)
+    algorithms=lab.Method("linf", "linf_output_perturbation", {"projection": "ball"}).twice(
+        regularisation=lab.ladder(0.04, 1.6)
     ),
     families=("sparse_linear",),
-    base=Setting(n=1024, dim=32_768, sparsity=4, epsilon=1.0),
+    base=lab.Setting(n=1024, dim=32_768, sparsity=4, epsilon=1.0),
     axes=(
-        Axis("n", (512, 1024, 2048, 4096)),
-        Axis("dim", (2**13, 2**14, 2**15, 2**16)),
-        Axis("sparsity", (1, 2, 4, 8)),
-        Axis("epsilon", (0.5, 1.0, 2.0, 4.0)),
+        lab.Axis("n", (512, 1024, 2048, 4096)),
+        lab.Axis("dim", (2**13, 2**14, 2**15, 2**16)),
+        lab.Axis("sparsity", (1, 2, 4, 8)),
+        lab.Axis("epsilon", (0.5, 1.0, 2.0, 4.0)),
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
     replicates={"full": 100},
 )
 
-MU, GRID, RUNS = 0.2, ladder(0.04, 1.6), 100
+MU, GRID, RUNS = 0.2, lab.ladder(0.04, 1.6), 100
 BASE = {"n": 1024, "dim": 2**15, "sparsity": 4}
 LADDERS = {
     "n, 512 to 4,096": ("n", (512, 1024, 2048, 4096)),
@@ -129,7 +116,7 @@ def measured(n, dim, sparsity):
         where.problem_class, budget, projection="ball", regularisation=regularisation
     )
     place = f"{n} {dim} {sparsity}"
-    keys = replicate_keys(stream(0, experiment="linf_on_linear_losses", place=place), RUNS)
+    keys = lab.replicate_keys(lab.stream(0, experiment="linf_on_linear_losses", place=place), RUNS)
     points = privopt.run_many([plan], where, keys).released[0]
     return np.asarray(where.excess_risk(points)), plan.rate.upper
 
@@ -181,7 +168,7 @@ def dimension_figure(frames):
     return figure
 
 
-linear = Analysis(
+linear = lab.Analysis(
     name="linf_on_linear_losses",
     profiles=("full",),
     title="l-infinity output perturbation on sparse linear losses: risk from an equation",

@@ -1,8 +1,7 @@
 """Projection mechanism on means of sparse records, and without projection at large n.
 
-At d = 2^13 and s = 4 with Gaussian noise, the risk is constant below n = 80, and equal to that of
-the unprojected mean from n = 25,000 on. At d = 2^15 with Laplace noise, these limits are n = 90 and
-n = 40,000.
+The regime is sparse at d = 2^13 and s = 4 with Gaussian noise for n between 80 and 25,000, and at
+d = 2^15 with Laplace noise for n between 90 and 40,000.
 """
 
 from dataclasses import replace

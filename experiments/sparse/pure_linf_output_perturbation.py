@@ -12,11 +12,9 @@ import numpy as np
 import scipy.sparse
 
 import privopt
-from privopt import theory
+from privopt import lab, theory
 from privopt.convex import SparseFeatures
-from privopt.lab import (
-    Analysis, Claim, Listing, at_most, below, close, plotting, replicate_keys, stream,
-)  # fmt: skip
+from privopt.lab import Claim, Listing, at_most, below, close, plotting
 from privopt.problems import huber
 
 DIM, SPARSITY, DISTANCE = 200, 4, 1.0
@@ -89,7 +87,7 @@ def optimum(n):
 def measured(name, n):
     """Return the plan of a method, its excess risks, their mean and the standard errors."""
     plan = privopt.linf_output_perturbation(class_of(n), BUDGET, distance=DISTANCE, **METHODS[name])
-    keys = replicate_keys(stream(0, method=name, n=n), RUNS)
+    keys = lab.replicate_keys(lab.stream(0, method=name, n=n), RUNS)
     points = privopt.run_many([plan], problem(n), keys).released[0]
     excess = problem(n).risk(np.asarray(points)) - optimum(n)[0]
     error = ERRORS * float(excess.std(ddof=1)) / math.sqrt(len(excess))
@@ -183,7 +181,7 @@ def risk_figure(frames):
     return figure
 
 
-experiment = Analysis(
+experiment = lab.Analysis(
     name="pure_linf_output_perturbation",
     title="Pure output perturbation on sparse Huber regression: published and proved noise",
     description=(
@@ -200,11 +198,7 @@ experiment = Analysis(
         Claim("the minimiser has the declared norm", "risks", at_most("length", "distance")),
         Claim("proved noise: smaller bound", "compared", below("proved_bound", "published_bound")),
         Claim("proved noise: smaller risk", "compared", below("proved_risk", "published_risk")),
-        Claim(
-            "exponents of the bounds: 1/3 published, 2/5 proved",
-            "exponents",
-            close("exponent", "limit", 0.01),
-        ),
+        Claim("exponents 1/3 published, 2/5 proved", "exponents", close("exponent", "limit", 0.01)),
         Claim("bounds have the declared exponents", "slopes", close("bounds", "declared", 0.01)),
     ),
     figures={"pure_linf_output_perturbation": risk_figure},

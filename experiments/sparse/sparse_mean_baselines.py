@@ -206,6 +206,14 @@ def error_figure(frames):
 
 
 SHORT = NAMES | {"chosen": "4s largest entries"}
+SMALLER = (
+    ("clear signal: thresholding beats projecting", "clear", "threshold_risk", "best"),
+    ("clear signal: projecting beats l1 recovery", "clear", "projected_risk", "recovery_risk"),
+    ("clear signal: projecting beats Gaussian noise", "clear", "projected_risk", "gaussian_risk"),
+    ("64 records: the zero predictor is the best", "few", "zero", "best"),
+    ("s up to 4: Laplace noise has the smaller bound", "sparse", "projected_laplace", "projected"),
+    ("s = 16: Gaussian noise has the smaller bound", "wide", "projected", "projected_laplace"),
+)
 
 experiment = Analysis(
     name="sparse_mean_baselines",
@@ -232,33 +240,8 @@ experiment = Analysis(
         "sparse": partial(certified, CERTIFIED[:3]), "wide": partial(certified, CERTIFIED[4:]),
     },
     claims=(
-        Claim("clear signal: threshold beats projections", "clear", below("threshold_risk", "best")),
-        Claim(
-            "clear signal: the projection beats l1 recovery",
-            "clear",
-            below("projected_risk", "recovery_risk"),
-        ),
-        Claim(
-            "clear signal: the projection beats Gaussian noise",
-            "clear",
-            below("projected_risk", "gaussian_risk"),
-        ),
-        Claim(
-            "clear signal: order n^-2, or constant with too few measurements",
-            "slopes",
-            close("decay", "predicted", 0.25),
-        ),
-        Claim("64 records: the zero predictor is the best", "few", below("zero", "best")),
-        Claim(
-            "s up to 4: Laplace noise has the smaller bound",
-            "sparse",
-            below("projected_laplace", "projected"),
-        ),
-        Claim(
-            "s = 16: Gaussian noise has the smaller bound",
-            "wide",
-            below("projected", "projected_laplace"),
-        ),
+        *(Claim(text, part, below(*names)) for text, part, *names in SMALLER),
+        Claim("clear signal: exponents as predicted", "slopes", close("decay", "predicted", 0.25)),
     ),
     figures={"errors": error_figure},
     listings=(

@@ -16,18 +16,8 @@ import numpy as np
 from scipy.stats import binomtest
 
 import privopt
-from privopt import theory
-from privopt.lab import (
-    Analysis,
-    Claim,
-    Listing,
-    at_most,
-    below,
-    close,
-    plotting,
-    replicate_keys,
-    stream,
-)
+from privopt import lab, theory
+from privopt.lab import Claim, Listing, at_most, below, close, plotting
 from privopt.problems import family
 
 SIZES = tuple(2**k for k in range(1, 22, 2))
@@ -98,7 +88,7 @@ def measured(noise, dim):
     """Return ``{n: (risks, zero, problem)}`` of the projection mechanism on the worst records."""
     result = {}
     for n in SIZES:
-        keys = replicate_keys(stream(0, noise=noise, dim=dim, n=n), RUNS)
+        keys = lab.replicate_keys(lab.stream(0, noise=noise, dim=dim, n=n), RUNS)
         risks, problem = max(
             (
                 (errors(noise, dim, n, "l1_l2", problem, keys), problem)
@@ -132,7 +122,7 @@ def curves(noise, _):
     """Yield the rows at the largest dimension, with two mechanisms that ignore the sparsity."""
     dim = DIMS[-1]
     for n, (runs, zero, problem) in measured(noise, dim).items():
-        keys = replicate_keys(stream(0, noise=noise, dim=dim, n=n, body="l2"), RUNS)
+        keys = lab.replicate_keys(lab.stream(0, noise=noise, dim=dim, n=n, body="l2"), RUNS)
         yield {
             "label": f"n = {n}", "n": n,
             "mean": float(runs.mean()), "most": interval(runs).upper, "risk": interval(runs),
@@ -266,7 +256,7 @@ def regime_figure(noise):
     return draw
 
 
-experiment = Analysis(
+experiment = lab.Analysis(
     name="sparse_regimes",
     profiles=("full",),
     title="Projection mechanism on sparse means: regimes of the excess risk in n and d",

@@ -131,9 +131,9 @@ experiment = Analysis(
     },
     claims=(
         Claim("the exponents agree with theory", "hard_slopes", close("decay", "predicted", 0.05)),
-        Claim("identical records have a larger one", "easy_slopes", below("hardest", "decay")),
+        Claim("identical records: larger exponent", "easy_slopes", below("hardest", "decay")),
         Claim("blocks: projected below dense", "hard_3", below("projected_band", "dense_band")),
-        Claim("identical records: projected below start", "same_3", below("projected_band", "zero")),
+        Claim("identical: projected below start", "same_3", below("projected_band", "zero")),
     ),
     figures={"norms": norms_figure},
     listings=(

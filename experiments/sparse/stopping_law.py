@@ -112,7 +112,7 @@ experiment = Analysis(
         Claim("the mean is 2 n/ln(4/δ), within 0.25", "large", close("mean", "predicted", 0.25)),
         Claim("the lower quartile is at least 1.5", "large", at_most("least_quartile", "quartile")),
         Claim("no run has more than 4 n/7 + 1 steps", "lengths", at_most("longest", "allowed")),
-        Claim("levels are within 5 standard errors of their law", "mass", at_most("worst", "allowed")),
+        Claim("levels: within 5 standard errors of their law", "mass", at_most("worst", "allowed")),
         Claim("a rule that rejects never uses the largest batch", "mass", at_most("top", "none")),
     ),
     figures={"lengths": lengths_figure},
