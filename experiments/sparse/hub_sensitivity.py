@@ -1,6 +1,6 @@
 """l1 sensitivity of sparse regularised minimisers: an example, and proved and published bounds.
 
-The losses are quadratics ``(H/2) <a_i, w>^2`` whose rows share one coordinate, the hub. The other
+The losses are quadratics ``(H/2) <a_i, w>^2``. All rows share one coordinate, the hub; the other
 coordinates of a row, its leaves, occur in no other row. The record that changes is linear along the
 hub. Minimisers are solutions of linear systems.
 """

@@ -164,8 +164,8 @@ def silent(_):
 def error_figure(frames):
     """Squared error on blocks of 12/μ records with one nonzero, mean of 50 runs, (1, 1e-6)-DP.
 
-    Bands are 3 standard errors. Both methods are better than the zero predictor, whose error also
-    decreases because there are more blocks. The projection mechanism has the smaller error.
+    Bands are 3 standard errors. Both methods are better than the zero predictor, and the projection
+    mechanism is better than l1 recovery. The number of blocks increases from left to right.
     """
     title = "l1 recovery and projection mechanism on sparse means: squared error against n and ε"
     figure, places = plotting.panels(title, *NAMES.values())
@@ -188,7 +188,7 @@ rate = lab.Analysis(
         "Squared errors for the mean of 2, 3, 4 and 6 blocks of identical records with one "
         "nonzero, under replace-one, at (1, 1e-6)-DP; where ε is swept, δ keeps ε/μ constant. "
         "The theorem's order is sqrt(s ln(d/s) ln(1/δ))/(n ε). Its constant is unknown, so there "
-        "is no claim about a bound. The plan chooses m, about 0.8 n ε; nothing is tuned. Blocks "
+        "is no claim about a bound. The plan chooses m, about 0.8 n ε, without any tuning. Blocks "
         "have 12/μ records: on the smaller blocks of the lower bound neither method is better than "
         "the zero predictor. The error of the zero predictor is one over the number of blocks. "
         f"{RUNS} runs; intervals of means are three standard errors to either side."

@@ -63,9 +63,9 @@ MOST = 2**16  # largest dimension of the runs
 
 def moments(centre, threshold):
     """Return ``E S_t(centre + Z)`` and ``E S_t(centre + Z)^2`` for standard normal ``Z``."""
-    above, below = centre - threshold, -centre - threshold
-    first = norm.pdf(above) + above * norm.cdf(above) - norm.pdf(below) - below * norm.cdf(below)
-    second = [(1.0 + x * x) * norm.cdf(x) + x * norm.pdf(x) for x in (above, below)]
+    upper, lower = centre - threshold, -centre - threshold
+    first = norm.pdf(upper) + upper * norm.cdf(upper) - norm.pdf(lower) - lower * norm.cdf(lower)
+    second = [(1.0 + x * x) * norm.cdf(x) + x * norm.pdf(x) for x in (upper, lower)]
     return first, sum(second)
 
 

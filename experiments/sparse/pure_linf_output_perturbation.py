@@ -146,7 +146,7 @@ def bound(name, n):
 
 
 def exponents(_):
-    """Yield the exponents of the bounds in ``1/n``, at so many records that they are constant."""
+    """Yield the exponents of the bounds in ``1/n`` at very large n, near their limit."""
     for name, title in TITLES.items():
         near, far = (bound(name, n) for n in FAR)
         exponent = -math.log(far / near) / math.log(FAR[1] / FAR[0])
