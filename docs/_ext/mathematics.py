@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw themselves: nothing is fetched when a page is read."""
+"""Formulas as MathML, which browsers draw without JavaScript or a network."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from sphinx.writers.html5 import HTML5Translator
 
 
 def inline(writer: HTML5Translator, node: nodes.math) -> None:
-    """A formula in a line of text."""
+    """Write a formula in a line of text."""
     writer.body.append(tex2mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def block(writer: HTML5Translator, node: nodes.math_block) -> None:
-    """A formula by itself."""
+    """Write a displayed formula."""
     writer.body.append(tex2mathml(node.astext(), as_block=True))
     raise nodes.SkipNode
 

@@ -1,11 +1,10 @@
-"""The book, which `make docs` builds from this folder, without a network."""
+"""Configuration of the book, which `make docs` builds without a network."""
 
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "privopt"
 author = "The privopt authors"
@@ -16,15 +15,15 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinxcontrib.bibtex",
-    "book.api",
-    "book.plates",
-    "book.mathematics",
+    "_ext.api",
+    "_ext.mathematics",
+    "_ext.notebooks",
+    "_ext.results",
 ]
-exclude_patterns = ["__pycache__", ".ipynb_checkpoints", "book"]
-nitpicky = True  # a reference that leads nowhere is a warning, and a warning stops the build
+exclude_patterns = ["__pycache__", ".ipynb_checkpoints", "_ext"]
+nitpicky = True  # warn about references without a target
 
-# Notebooks are shown as they were committed. A page's own cells are quick, and run.
-nb_execution_mode = "off"
+nb_execution_mode = "off"  # show the committed outputs
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -42,5 +41,5 @@ html_math_renderer = "mathml"
 html_title = "privopt"
 html_show_sphinx = False
 html_copy_source = False
-html_static_path = ["book/static"]
+html_static_path = ["_static"]
 html_css_files = ["book.css"]
