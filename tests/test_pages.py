@@ -1,4 +1,4 @@
-"""The pages of the book: their Python prints what they show, and their references have targets."""
+"""Pages of the book: their Python prints the shown output, and references have targets."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def people(tmp_path):
 
 
 @pytest.mark.parametrize("page", [page for page in WITH_CODE if "own_data" not in page])
-def test_the_python_of_a_page_prints_what_the_page_shows(page, monkeypatch):
+def test_the_python_of_a_page_prints_the_shown_output(page, monkeypatch):
     """The output is below the block or, for generated tables, anywhere in the page."""
     monkeypatch.chdir(ROOT)
     names: dict = {}

@@ -1,4 +1,4 @@
-"""The README's examples print what it shows.
+"""The README's examples print the shown output.
 
 ``PYTHONPATH=tests python tests/test_readme.py`` writes the printed table of ``privopt compare``.
 """
@@ -28,13 +28,13 @@ def test_the_readme_is_short():
     assert len(text.split()) <= 900
 
 
-def test_the_example_prints_what_the_readme_shows():
+def test_the_example_prints_the_shown_output():
     (example,) = blocks(README)
     assert printed(example, README, {}) == example.output
     assert len(code_lines(example)) <= 15
 
 
-def test_the_table_is_what_the_command_prints(tmp_path, monkeypatch):
+def test_the_command_prints_the_table(tmp_path, monkeypatch):
     """The README omits lines after the sentence that names the winner."""
     monkeypatch.chdir(tmp_path)
     arguments, lines = command()
