@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import textwrap
 from functools import partial
@@ -131,8 +132,11 @@ def _problem(name: str) -> Any:
 
 
 def _show_progress(display: Any, event: Any) -> None:
-    """Show an event, except notes about refused plans, which the table counts."""
-    if "are refused" not in getattr(event, "text", ""):
+    """Show an event, except notes on refused plans, which the table counts, and on other cells.
+
+    A preview has fewer cells than the folder of a comparison that continues.
+    """
+    if not re.search("are refused|not used$", getattr(event, "text", "")):
         display(event)
 
 

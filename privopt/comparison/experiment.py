@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import Any
 
 import jax
@@ -147,23 +147,22 @@ def compare(
         checks=(),
     )
     typical = _typical_problem(experiment, family)
-    solver = Thread(target=_solve, args=(typical,))
-    solver.start()  # the solver of the optimum compiles while methods are planned
     first = replace(family, strengths=family.strengths[:1])
-    one_shot = (method for method in methods if _is_planned_one_shot(method, typical, budget))
-    quick = () if preview is None else tuple(islice(one_shot, _FEW_METHODS))
     with ExitStack() as stack:
-        stack.callback(solver.join)
+        # The solver of the optimum compiles while methods are planned. Its errors are those of runs.
+        stack.enter_context(ThreadPoolExecutor(1)).submit(_solve, typical)
         folder = results or stack.enter_context(TemporaryDirectory(prefix="privopt-"))
-        listener = {} if progress is None else {"progress": progress}
 
         def measured(
             methods: Sequence[Method], family: Family, limits: Mapping[str, int]
         ) -> Comparison:
             part = replace(experiment, algorithms=tuple(methods), families=(family,))
+            listener = {} if progress is None else {"progress": progress}
             outcome = run(part, profile="full", seed=_seed(key), results=folder, **listener)
             return Comparison.of(outcome.folder, axis, limits)
 
+        one_shot = (method for method in methods if _is_planned_one_shot(method, typical, budget))
+        quick = () if preview is None else tuple(islice(one_shot, _FEW_METHODS))
         if preview is not None and 0 < len(quick) < len(methods):
             preview(measured(quick, first, {}))
         limits = {
