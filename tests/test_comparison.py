@@ -173,6 +173,32 @@ def test_a_winner_differs_from_all_others_and_a_tie_does_not():
     assert (tie.winner, {tie.least, *tie.ties}) == ("tie", {"a", "b"})
 
 
+def test_the_conclusion_names_the_values_at_which_a_method_is_best_or_tied(found):
+    """Three methods at four values: ``a`` wins above 1, is tied at 1, and ``b`` wins below."""
+    rng = np.random.default_rng(0)
+    levels = {
+        0.5: (2.0, 1.0, 9.0),
+        1.0: (1.0, 1.0, 9.0),
+        2.0: (1.0, 2.0, 9.0),
+        4.0: (1.0, 2.0, 9.0),
+    }
+    runs = {
+        (value, name): level + 0.01 * rng.normal(size=(5, 4))
+        for value, row in levels.items()
+        for name, level in zip("abc", row, strict=True)
+    }
+    rows = [
+        {"value": value, "method": name, "mean": each.mean(), "tuned": False}
+        for (value, name), each in runs.items()
+    ]
+    points = pandas.DataFrame(rows).sort_values(["value", "mean"])
+    conclusion = replace(found, points=points, runs=runs).conclusion
+    assert conclusion == (
+        "a has the least excess risk on logistic regression for ε ≥ 1, alone or tied; "
+        "b for ε ≤ 1, alone or tied (95 %, paired runs)."
+    )
+
+
 def test_oracle_tuned_methods_are_no_winners(found):
     points = found.points.assign(tuned=found.points["method"] == "output_perturbation")
     assert replace(found, points=points).winners() == ()
@@ -208,7 +234,7 @@ def test_the_table_is_a_matrix_of_means_in_80_columns(found):
     text = found.table()
     assert max(map(len, text.splitlines())) <= 80
     lines = text.splitlines()
-    assert lines[0].startswith("Excess risk, synthetic logistic: n = 60, d = 3, δ = 1e-06, repl")
+    assert lines[0].startswith("Excess risk, logistic regression: n = 60, d = 3, δ = 1e-06, repl")
     (row,) = (line for line in lines if line.startswith("output_perturbation"))
     for entry, value in zip(row.split()[1:], (0.5, 1.0, 2.0), strict=True):
         at = found.points[found.points["value"] == value].set_index("method")
@@ -224,6 +250,7 @@ def test_the_table_is_a_matrix_of_means_in_80_columns(found):
     assert "Refused" not in text
     assert "Refused: l1_recovery (sparsity must be declared" in found.table(why=True)
     assert found.conclusion.endswith("(95 %, paired runs).")
+    assert " the least excess risk on logistic regression " in found.conclusion
     assert "Fitted exponents of ε (theorem): " in text
 
 
@@ -321,8 +348,11 @@ def test_the_command_prints_the_table_and_writes_the_figure(tmp_path):
     options = [*COMMAND, "--results", str(tmp_path / "kept")]
     result = CliRunner().invoke(app, options)
     assert result.exit_code == 0, result.output
-    first, whole = result.output.split("First answer, from one data set")
-    assert "2 runs, hyperparameters of theory" in " ".join(first.split())
+    *previews, whole = result.output.split("Preview on one data set. More runs follow.")
+    one_shot, first = (" ".join(each.split()) for each in previews)
+    assert "2 runs, hyperparameters of theory" in one_shot
+    assert "phased_sgd" not in one_shot
+    assert "phased_sgd" in first
     assert "4 runs on 2 data sets, hyperparameters of theory" in " ".join(whole.split())
     assert "output_perturbation" in whole
     assert (tmp_path / "kept" / "compare_logistic_epsilon.png").stat().st_size > 5000
@@ -334,7 +364,7 @@ def test_the_command_prints_the_table_and_writes_the_figure(tmp_path):
 def test_the_command_counts_refused_methods_and_lists_them_on_request(tmp_path):
     options = [*COMMAND, "l1_recovery", "--results", str(tmp_path)]
     result = CliRunner().invoke(app, options)
-    assert result.output.count("1 method does not apply (--why)") == 2
+    assert result.output.count("1 method does not apply (--why)") == 3
     assert "sparsity must be" not in result.output
     assert "sparsity must be declared" in CliRunner().invoke(app, [*options, "--why"]).output
 

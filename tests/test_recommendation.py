@@ -25,9 +25,8 @@ from privopt.comparison import (
     representative,
     write_measured,
 )
-from privopt.comparison.losses import provided
+from privopt.comparison.plans import SLOW, provided
 from privopt.comparison.ranking import smallest
-from privopt.comparison.table import SLOW
 from privopt.problems import GeneralisedLinear
 from privopt.tuning import is_tuned
 

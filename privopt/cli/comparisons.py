@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import textwrap
 from functools import partial
 from pathlib import Path
@@ -27,7 +29,11 @@ Why = Annotated[bool, typer.Option("--why", help="Print why methods do not apply
 def compare(
     context: typer.Context,
     problem: Annotated[
-        str, typer.Argument(help="A synthetic kind, such as logistic, or a family of privopt list.")
+        str,
+        typer.Argument(
+            help="A synthetic kind, such as logistic, a family of privopt list, or a Python file "
+            "that defines the variable problem."
+        ),
     ],
     algorithms: Annotated[
         list[str] | None, typer.Argument(help="Names in privopt list; default all private ones.")
@@ -71,57 +77,66 @@ def compare(
 ) -> None:
     """Compare algorithms on one problem under the same guarantee: table, winner and figure.
 
-    On a synthetic kind a first table is printed after the runs on one data set. An interrupted
-    comparison continues when the command is repeated.
+    Tables of a part of the runs are printed first: of two methods after a few seconds, then of all
+    methods on one data set. An interrupted comparison continues when the command is repeated.
 
-    Example: **privopt compare logistic --axis epsilon --n 2000 --dim 20**
+    Examples: **privopt compare logistic --axis epsilon --n 2000 --dim 20** and
+    **privopt compare my_problem.py --axis epsilon**
     """
     prepare(devices, cache)
     import jax
 
     from privopt import comparison, lab
-    from privopt.problems import KINDS
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
+        table = partial(comparison.Comparison.table, bold=partial(typer.style, bold=True))
 
-        def compared(runs: int, sets: int | None) -> Any:
-            with lab.Display(console) as display:
-                return comparison.compare(
-                    problem,
-                    algorithms or None,
-                    budget=Budget(epsilon=epsilon, delta=delta, relation=relation),
-                    key=jax.random.key(seed),
-                    axis=axis,
-                    values=None if values is None else [_value(each) for each in values.split(",")],
-                    n=n,
-                    dim=dim,
-                    sparsity=sparsity,
-                    replicates=runs,
-                    data_sets=sets,
-                    tune=tune,
-                    max_steps=max_steps,
-                    max_seconds=max_seconds or comparison.MAX_SECONDS,
-                    results=results,
-                    progress=partial(_show_progress, display),
-                )
+        def preview(result: comparison.Comparison) -> None:
+            typer.echo(f"{table(result)}\n\nPreview on one data set. More runs follow.\n")
 
-        sets = min(5, replicates) if data_sets is None else data_sets
-        if problem in KINDS and sets > 1 and replicates % sets == 0 and not wide:
-            # The cells of the first data set are cells of the whole comparison.
-            first = compared(replicates // sets, 1)
-            typer.echo(first.table(bold=partial(typer.style, bold=True)))
-            typer.echo("\nFirst answer, from one data set. The runs on the others follow.\n")
-        result = compared(replicates, data_sets)
-        typer.echo(result.table(wide=wide, why=why, bold=partial(typer.style, bold=True)))
+        with lab.Display(console) as display:
+            result = comparison.compare(
+                _problem(problem),
+                algorithms or None,
+                budget=Budget(epsilon=epsilon, delta=delta, relation=relation),
+                key=jax.random.key(seed),
+                axis=axis,
+                values=None if values is None else [_value(each) for each in values.split(",")],
+                n=n,
+                dim=dim,
+                sparsity=sparsity,
+                replicates=replicates,
+                data_sets=data_sets,
+                tune=tune,
+                max_steps=max_steps,
+                max_seconds=max_seconds or comparison.MAX_SECONDS,
+                results=results,
+                progress=partial(_show_progress, display),
+                preview=None if wide or why else preview,
+            )
+        typer.echo(table(result, wide=wide, why=why))
         figure = results / f"{result.recorded.about['name']}.png"
         result.plot(figure)
         console.print(f"Figure: {figure}", soft_wrap=True)
 
 
+def _problem(name: str) -> Any:
+    """Return a name, or the variable ``problem`` of a Python file."""
+    if not name.endswith(".py"):
+        return name
+    variables = runpy.run_path(name)
+    if "problem" not in variables:
+        raise ValueError(f"{name} must define problem = ..., got {', '.join(variables)}")
+    return variables["problem"]
+
+
 def _show_progress(display: Any, event: Any) -> None:
-    """Show an event, except notes about refused plans, which the table counts."""
-    if "are refused" not in getattr(event, "text", ""):
+    """Show an event, except notes on refused plans, which the table counts, and on other cells.
+
+    A preview has fewer cells than the folder of a comparison that continues.
+    """
+    if not re.search("are refused|not used$", getattr(event, "text", "")):
         display(event)
 
 
@@ -224,23 +239,19 @@ def recommend(
 
 def _print_ranking(ranking: pd.DataFrame, twin: Any) -> None:
     """Print a table per bounded quantity, then the recorded experiments that were used."""
-    import pandas as pd
-
     ranked = ranking[ranking["refused"] == ""].copy()
     if ranked.empty:
         typer.echo("\nNo algorithm has a bound here.\n")
     same = ranked["nearest_method"] == ranked["name"]
     ranked["nearest_method"] = ranked["nearest_method"].mask(same, "")
-    near = ["experiment", "family", "method", "n", "dim", "epsilon", "ratio"]
-    sources = ranked[ranked["measured"].notna()][[f"nearest_{name}" for name in near]]
-    sources = sources.set_axis(near, axis="columns").drop_duplicates(ignore_index=True)
-    keys = list(sources.itertuples(index=False, name=None))
-    ranked["see"] = [
-        f"[{keys.index(key) + 1}]" if key in keys else ""
-        for key in ranked[[f"nearest_{name}" for name in near]].itertuples(index=False, name=None)
-    ]
+    names = ["experiment", "family", "method", "n", "dim", "epsilon", "ratio"]
+    near = [f"nearest_{name}" for name in names]
+    place = ranked[ranked["measured"].notna()].groupby(near, sort=False).ngroup() + 1
+    ranked["see"] = place.map("[{}]".format).reindex(ranked.index, fill_value="")
+    sources = ranked.loc[place.index].drop_duplicates("see").set_index("see")[near]
+    sources = sources.set_axis(names, axis="columns").rename_axis(None)
     ranked["as measured"] = ranked["measured"].map(_brief)
-    ranked["steps"] = ["-" if steps is pd.NA else f"{steps:,}" for steps in ranked["steps"]]
+    ranked["steps"] = ranked["steps"].map("{:,}".format, na_action="ignore").fillna("-")
     columns = ["rank", "name", "bound", "as measured", "rank_measured", "see", "steps", "seconds"]
     for _, rows in ranked.groupby("quantity", sort=False):
         plan = rows["plan"].iloc[0]
@@ -263,7 +274,6 @@ def _print_ranking(ranking: pd.DataFrame, twin: Any) -> None:
         typer.echo("\nNo recorded experiment applies, so there are no measured risks.")
     else:
         typer.echo("\nAs measured: the bound times mean/bound (ratio) of the nearest experiment:")
-        sources.index = [f"[{place}]" for place in range(1, len(sources) + 1)]
         sizes = dict.fromkeys(("n", "dim"), "{:,.0f}".format)
         formats = {**sizes, "ratio": _brief, "epsilon": "{:g}".format}
         typer.echo(sources.to_string(formatters=formats))

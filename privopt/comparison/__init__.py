@@ -3,10 +3,17 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from privopt.comparison.losses import LOSSES, problem_class_of
-from privopt.comparison.ranking import Reach, alternatives, reach, recommend, representative
-from privopt.comparison.recorded import nearest_setting, read_measured, write_measured
-from privopt.comparison.table import Cost, cost_of, plans, without_privacy
+from privopt.comparison.plans import LOSSES, Cost, cost_of, plans, problem_class_of, without_privacy
+from privopt.comparison.ranking import (
+    Reach,
+    alternatives,
+    nearest_setting,
+    reach,
+    read_measured,
+    recommend,
+    representative,
+    write_measured,
+)
 
 if TYPE_CHECKING:
     from privopt.comparison.experiment import MAX_SECONDS, compare
@@ -22,22 +29,7 @@ else:
 
 
 __all__ = [
-    "LOSSES",
-    "MAX_SECONDS",
-    "Comparison",
-    "Cost",
-    "Reach",
-    "Winner",
-    "alternatives",
-    "compare",
-    "cost_of",
-    "nearest_setting",
-    "plans",
-    "problem_class_of",
-    "reach",
-    "read_measured",
-    "recommend",
-    "representative",
-    "without_privacy",
-    "write_measured",
-]
+    "LOSSES", "MAX_SECONDS", "Comparison", "Cost", "Reach", "Winner", "alternatives", "compare",
+    "cost_of", "nearest_setting", "plans", "problem_class_of", "reach", "read_measured",
+    "recommend", "representative", "without_privacy", "write_measured",
+]  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,10 +18,11 @@ from jax import Array
 
 from privopt.algorithms import ALGORITHMS, register
 from privopt.arguments import checked, described, member, positive_integer, positive_number, shown
+from privopt.comparison.plans import cost_of, private_algorithms
 from privopt.comparison.result import Comparison
-from privopt.comparison.table import cost_of, private_algorithms
 from privopt.convex import Update
-from privopt.lab import Axis, Experiment, Method, Setting, cells, read, run
+from privopt.core.running import check_problem
+from privopt.lab import Axis, Experiment, Method, Setting, cells, run
 from privopt.problems import FAMILIES, KINDS, Family, Problem, synthetic
 from privopt.random import as_key
 from privopt.spec import Budget
@@ -42,6 +44,7 @@ _GRIDS = {
     "step_size": tuple(4.0**k for k in range(-3, 4)),
     "regularisation": tuple(4.0**k for k in range(-8, 2)),
 }
+_FEW_METHODS = 2  # of the first preview
 _FEW_STEPS = 100  # for the forecast of the seconds per step
 
 
@@ -64,6 +67,7 @@ def compare(
     max_seconds: float | None = MAX_SECONDS,
     results: Path | str | None = None,
     progress: Callable[[Any], object] | None = None,
+    preview: Callable[[Comparison], object] | None = None,
 ) -> Comparison:
     """Measure the excess risk of algorithms on one problem, under the same privacy guarantee.
 
@@ -106,6 +110,9 @@ def compare(
         Folder of results, in which an interrupted comparison continues. Default: a temporary one.
     progress : callable, optional
         As in :func:`privopt.lab.run`.
+    preview : callable, optional
+        Receives comparisons of a part of the runs: first of two one-shot methods on one data set,
+        which take a few seconds, then of all methods on one data set.
 
     Examples
     --------
@@ -140,26 +147,36 @@ def compare(
         checks=(),
     )
     typical = _typical_problem(experiment, family)
-    limits = {
-        method.label: limit
-        for method in methods
-        if (limit := _step_limit(method, typical, budget, max_steps, max_seconds)) is not None
-    }
-    capped = tuple(
-        replace(method, most_steps=method.most_steps or limits.get(method.label))
-        for method in methods
-    )
+    first = replace(family, strengths=family.strengths[:1])
     with ExitStack() as stack:
+        # The solver of the optimum compiles while methods are planned. Its errors are those of runs.
+        stack.enter_context(ThreadPoolExecutor(1)).submit(_solve, typical)
         folder = results or stack.enter_context(TemporaryDirectory(prefix="privopt-"))
-        listener = {} if progress is None else {"progress": progress}
-        outcome = run(
-            replace(experiment, algorithms=capped),
-            profile="full", seed=_seed(key), results=folder, **listener,
-        )  # fmt: skip
-        path = outcome.folder / "provenance.json"  # absent if all plans were refused
-        timings = json.loads(path.read_text("utf-8"))["per_cell"] if path.is_file() else ()
-        seconds = [float(each["run_seconds"] or 0.0) for each in timings]
-        return Comparison.of(read(outcome.folder), axis, seconds, limits)
+
+        def measured(
+            methods: Sequence[Method], family: Family, limits: Mapping[str, int]
+        ) -> Comparison:
+            part = replace(experiment, algorithms=tuple(methods), families=(family,))
+            listener = {} if progress is None else {"progress": progress}
+            outcome = run(part, profile="full", seed=_seed(key), results=folder, **listener)
+            return Comparison.of(outcome.folder, axis, limits)
+
+        one_shot = (method for method in methods if _is_planned_one_shot(method, typical, budget))
+        quick = () if preview is None else tuple(islice(one_shot, _FEW_METHODS))
+        if preview is not None and 0 < len(quick) < len(methods):
+            preview(measured(quick, first, {}))
+        limits = {
+            method.label: limit
+            for method in methods
+            if (limit := _step_limit(method, typical, budget, max_steps, max_seconds)) is not None
+        }
+        methods = tuple(
+            replace(method, most_steps=method.most_steps or limits.get(method.label))
+            for method in methods
+        )
+        if preview is not None and len(family.strengths) > 1:
+            preview(measured(methods, first, limits))
+        return measured(methods, family, limits)
 
 
 # --- problem, axis and budget ---------------------------------------------------------------------
@@ -252,6 +269,15 @@ def _typical_problem(experiment: Experiment, family: Family) -> Problem:
     return problem
 
 
+def _solve(problem: Problem) -> None:
+    """Compile and run the solver of the optimum, and the evaluation of risks."""
+    with jax.enable_x64(True):
+        problem.check()
+        objective = problem.objective
+        centre = objective.constraint.centre_point(problem.problem_class.dim, objective.dtype)
+        problem.excess_risk(np.asarray(centre).reshape(problem.shape or -1))
+
+
 def _seed(key: Array) -> int:
     """Return the words of a typed key as one signed integer, the root seed of the experiment."""
     words = np.asarray(jax.random.key_data(key)).astype(np.uint32).ravel()
@@ -283,6 +309,22 @@ def _methods(
         else:
             methods.append(each)
     return tuple(methods)
+
+
+def _is_planned_one_shot(method: Method, problem: Problem, budget: Budget) -> bool:
+    """Return True for a method that calls a solver once and is not refused.
+
+    Such methods compile and run quickly.
+    """
+    algorithm = ALGORITHMS[method.algorithm]
+    if algorithm.step_count is not None:
+        return False
+    try:
+        plan = algorithm.plan(problem.problem_class, budget, **method.choices)
+        check_problem(plan, problem)
+    except ValueError:
+        return False
+    return True
 
 
 def _grid(method: Method) -> dict[str, tuple[float, ...]]:

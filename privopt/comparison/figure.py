@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from privopt.lab.plotting import curves, notation, ticks
+from privopt.lab.plotting import curves, ticks
 from privopt.lab.plotting.curves import Baselines, Curve, PanelData
-from privopt.lab.plotting.style import BLUE, INK, ORANGE, PAPER, PURPLE, STYLE, sheet
+from privopt.lab.plotting.notation import axis_words, method_label, paper_name
+from privopt.lab.plotting.style import GREY, INK, METHOD_COLOURS, ORANGE, PAPER, STYLE, sheet
+from privopt.lab.runner.quantities import is_minimax
+
+if TYPE_CHECKING:
+    from privopt.comparison.result import Comparison
 
 _KEY = (
     "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
@@ -21,44 +28,60 @@ _KEY = (
 )
 _LINE_KEY = "dotted: lower bound of all methods within the budget, on this problem."
 _TICK_KEY = "tick below: minimax lower bound, on another problem of the class."
-Text = tuple[str, Sequence[str], Sequence[str]]
-"""A title, with the lines above and below the panel."""
-
 _PANEL, _ROW = 3.4, 0.25  # inches: height of a panel along an axis, and of a row of dots
 
 
 @mpl.rc_context(STYLE)
-def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax: bool) -> Figure:
-    """Return curves of ``points`` along the axis, or one row per method without an axis.
-
-    ``minimax`` is True if the lower bound holds on this problem.
-    """
+def draw(comparison: Comparison) -> Figure:
+    """Return curves along the axis, or one row per method without an axis."""
+    points, axis, first = comparison.points, comparison.axis, comparison.first
+    minimax = is_minimax(first["family"], pure=first["delta"] == 0.0)
+    title = comparison.conclusion.partition(" (")[0]
+    title = title or f"{comparison.label} on {comparison.problem}"
+    notes = comparison.notes
+    if comparison.refused:
+        notes.append(f"{comparison.inapplicable}: {', '.join(comparison.refused)}")
+    names = [*comparison.methods, *comparison.refused]
+    title, *notes = (_with_paper_names(text, names) for text in (title, *notes))
+    notes = [". ".join(notes)]
+    label = comparison.label
+    text = f"{title[:1].upper()}{title[1:]}", [f"{label.capitalize()}; {comparison.setting}"]
     if axis is None:
-        return _dots(points, label, text, minimax)
-    title, head, notes = text
+        key = _KEY + (_LINE_KEY if minimax else _TICK_KEY)
+        figure, ((place,),) = sheet(
+            *text, [key, *notes], panels=(1, 1),
+            height=_ROW * len(points) + 0.1, left=2.6, right=0.25,
+        )  # fmt: skip
+        _draw_rows(place, points, minimax)
+        place.set_xlabel(label)
+        return figure
     lines = dict(iter(points.groupby("method", sort=False)))
-    longest = max(lines.values(), key=len)
-    values, zero, lower = longest[["value", "zero", "lower_bound"]].to_numpy(float).T
+    values, zero, lower = (
+        max(lines.values(), key=len)[["value", "zero", "lower_bound"]].to_numpy(float).T
+    )
     panel = PanelData(
         [_curve(name, line) for name, line in lines.items()],
         Baselines(values, zero, lower, minimax),
     )
-    outside = curves.hidden_bounds([panel], curves.y_limits([panel])[1])
-    notes = [*[f"Upper bounds above the picture: {', '.join(outside)}"] * bool(outside), *notes]
+    limits = curves.y_limits([panel])
+    if outside := curves.hidden_bounds([panel], limits[1]):
+        notes = [f"Upper bounds above the panel: {', '.join(outside)}. {notes[0]}"]
     figure, ((place,),) = sheet(
-        title, head, [curves.legend_text([panel], ", over data sets and keys"), *notes],
+        *text, [curves.legend_text([panel], ", over data sets and keys"), *notes],
         panels=(1, 1), height=_PANEL, left=0.76, right=curves.label_width(panel.curves),
     )  # fmt: skip
     ends = curves.draw_panel(place, panel, curves.assign_looks(panel.curves))
-    place.set_xscale("log")
-    place.set_yscale("log")
-    place.set_ylim(*curves.y_limits([panel]))
-    ticks.at_values(place.xaxis, panel.baselines.values.tolist())
+    place.set(xscale="log", yscale="log", ylim=limits, xlabel=axis_words(axis), ylabel=label)
+    ticks.at_values(place.xaxis, values.tolist())
     ticks.at_round_numbers(place.yaxis)
-    place.set_xlabel(notation.axis_words(axis))
-    place.set_ylabel(label)
     curves.label_ends(place, ends, _PANEL)
     return figure
+
+
+def _with_paper_names(text: str, names: Iterable[str]) -> str:
+    """Replace the names of methods by those in papers."""
+    known = "|".join(sorted(names, key=len, reverse=True))
+    return re.sub(rf"\b({known})\b", lambda match: paper_name(match[0]), text)
 
 
 def _curve(method: str, line: pd.DataFrame) -> Curve:
@@ -74,40 +97,28 @@ def _curve(method: str, line: pd.DataFrame) -> Curve:
     )
 
 
-def _dots(points: pd.DataFrame, label: str, text: Text, minimax: bool) -> Figure:
-    title, head, notes = text
-    figure, ((place,),) = sheet(
-        title, head, [_KEY + (_LINE_KEY if minimax else _TICK_KEY), *notes],
-        panels=(1, 1), height=_ROW * len(points) + 0.1, left=2.3, right=0.25,
-    )  # fmt: skip
-    for row, point in enumerate(points.itertuples()):
-        colour = PURPLE if point.tuned else BLUE
-        rows = [row, row]
-        place.plot([point.low, point.high], rows, color=colour, lw=5.0, alpha=0.2,
-                   solid_capstyle="butt")  # fmt: skip
-        place.plot([point.lower, point.upper], rows, color=colour, lw=1.5)
-        place.plot([point.mean], [row], marker="o", color=colour, mec=PAPER, ms=5.5)
-        if point.nonprivate > 0.0:
-            place.plot([point.nonprivate], [row], marker="o", color=colour, mfc=PAPER, ms=4.0)
-        if math.isfinite(point.bound):
-            place.plot([point.bound], [row], marker="|", color=ORANGE, ms=10.0, mew=2.5)
-    first = points.iloc[0]
-    place.axvline(first["zero"], color=INK, lw=1.0, ls="-.")
-    if first["lower_bound"] > 0.0 and minimax:
-        place.axvline(first["lower_bound"], color=INK, lw=1.0, ls=(0, (1, 1.5)))
-    elif first["lower_bound"] > 0.0:
+def _draw_rows(place: Axes, points: pd.DataFrame, minimax: bool) -> None:
+    """Draw one row per method: mean, interval, band, bound and risk without noise."""
+    plain = points["method"].str.removesuffix("_best").where(points["tuned"], points["method"])
+    colours, rows = plain.map(METHOD_COLOURS).fillna(GREY), np.arange(len(points))
+    place.hlines(rows, points["low"], points["high"], colours, lw=5.0, alpha=0.2)
+    ends = points[["lower", "upper"]].replace([np.inf, -np.inf], np.nan)
+    place.hlines(rows, ends["lower"], ends["upper"], colours, lw=1.5)
+    place.scatter(points["mean"], rows, 30.0, colours, edgecolors=PAPER, zorder=3)
+    nonprivate = points["nonprivate"].where(points["nonprivate"] > 0.0)
+    place.scatter(nonprivate, rows, 16.0, PAPER, edgecolors=colours, zorder=3)
+    bounds = points["bound"].where(np.isfinite(points["bound"]))
+    place.scatter(bounds, rows, 100.0, ORANGE, marker="|", lw=2.5)
+    zero, lower = points[["zero", "lower_bound"]].iloc[0]
+    place.axvline(zero, color=INK, lw=1.0, ls="-.")
+    if lower > 0.0 and minimax:
+        place.axvline(lower, color=INK, lw=1.0, ls=(0, (1, 1.5)))
+    elif lower > 0.0:
         place.plot(
-            [first["lower_bound"]], [0.0], transform=place.get_xaxis_transform(),
+            [lower], [0.0], transform=place.get_xaxis_transform(),
             marker="|", color=INK, ms=9.0, mew=1.5, clip_on=False,
         )  # fmt: skip
-    names = np.where(
-        points["tuned"],
-        points["method"].str.removesuffix("_best") + ", oracle-tuned",
-        points["method"],
-    )
-    place.set_xscale("log")
-    place.set_yticks(range(len(points)), names)
-    place.set_ylim(len(points) - 0.5, -0.5)
-    place.set_xlabel(label)
+    place.set(xscale="log", ylim=(len(points) - 0.5, -0.5))
+    pairs = zip(points["method"], points["tuned"], strict=True)
+    place.set_yticks(rows, [method_label(name, tuned) for name, tuned in pairs])
     ticks.at_round_numbers(place.xaxis, letters=60)
-    return figure

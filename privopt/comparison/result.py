@@ -17,18 +17,27 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from privopt.lab import Recorded
+from privopt.lab import Recorded, read
+from privopt.lab.runner.store import read_provenance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH = 80  # columns of a table
-_LONGEST = 22  # characters of the name of a method in the matrix
 _COLUMNS = 5  # values of the axis side by side
 _ALPHA = 0.025  # error probability of each end of an interval
 _SYMBOLS = {"n": "n", "dim": "d", "sparsity": "s", "epsilon": "ε", "steps": "T"}
 _LABELS = {"empirical risk": "excess risk", "population risk": "excess population risk"}
+_REGRESSION = re.compile("(logistic|softmax|quantile)$")
 _Runs = NDArray[np.float64]  # shape (data sets, runs)
+
+
+class Mean(NamedTuple):
+    """A mean with the ends of its interval."""
+
+    value: float
+    lower: float
+    upper: float
 
 
 class Winner(NamedTuple):
@@ -44,14 +53,6 @@ class Winner(NamedTuple):
     least: str
     margin: Mean
     ties: tuple[str, ...]
-
-
-class Mean(NamedTuple):
-    """A mean with the ends of its interval."""
-
-    value: float
-    lower: float
-    upper: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +74,9 @@ class Comparison:
         the budget; ``zero``, the mean of the default output; ``nonprivate``, gradient descent
         without noise; ``steps``; ``tuned``, True for oracle-tuned methods; ``exponent`` of the
         bound along the axis; and ``seconds`` per run without compilation.
+    runs : mapping
+        Risks by value and method, of shape (data sets, runs). Runs that share public randomness
+        are averaged.
     refused : dict
         Reasons of the methods without any result.
     limits : mapping
@@ -100,17 +104,12 @@ class Comparison:
     limits: Mapping[str, int]
 
     @classmethod
-    def of(
-        cls,
-        recorded: Recorded,
-        axis: str | None,
-        seconds: Sequence[float],
-        limits: Mapping[str, int],
-    ) -> Comparison:
-        """Return the comparison in the tables of an experiment; ``seconds`` are those of its cells.
+    def of(cls, folder: Path, axis: str | None, limits: Mapping[str, int]) -> Comparison:
+        """Return the comparison in the folder of an experiment.
 
         ``ValueError`` if all plans were refused.
         """
+        recorded = read(folder)
         cells = recorded.cells.to_pandas()
         measured = cells[cells["refused"].isna()].copy()
         refused = {
@@ -121,23 +120,22 @@ class Comparison:
         if measured.empty:
             text = "; ".join(f"{method}: {reason}" for method, reason in refused.items())
             raise ValueError(f"algorithms must have a plan for this class and budget: {text}")
-        timings = pd.Series(seconds, dtype=float).reindex(range(len(measured))).to_numpy()
-        measured["seconds"] = timings / recorded.about["replicates"]
-        measured["value"] = [_axis_value(row, axis) for _, row in measured.iterrows()]
-        values = recorded.runs.to_pandas().sort_values(["cell", "replicate"]).groupby("cell")
-        groups = recorded.about.get("groups", {})
+        replicates, groups = recorded.about["replicates"], recorded.about.get("groups", {})
+        timings = read_provenance(folder).get("per_cell", ())
+        seconds = pd.Series([each["run_seconds"] for each in timings], dtype=float)
+        measured["seconds"] = seconds.reindex(range(len(measured))).to_numpy() / replicates
+        values = recorded.runs.to_pandas().sort_values("replicate").groupby("cell")["value"]
+        measured["runs"] = measured["cell"].map(values.apply(np.array))
+        measured["value"] = [
+            row[axis] if axis in row else json.loads(row["choices"]).get(axis, math.nan)
+            for _, row in measured.iterrows()
+        ]
         runs, rows = {}, []
         for (value, method), group in measured.groupby(["value", "method"], dropna=False):
             group = group.sort_values("strength")
-            samples = np.stack([values.get_group(cell)["value"] for cell in group["cell"]])
             value = None if axis is None else value
-            runs[value, method] = _means(samples, groups.get(method, 1))
-            exponents = [
-                json.loads(text or "{}").get(axis, math.nan) for text in group["exponents"]
-            ]
-            point = _point(group, runs[value, method])
-            bounded = math.isfinite(point["bound"])
-            point["exponent"] = float(np.mean(exponents)) if bounded else math.nan
+            runs[value, method] = _means(np.stack(group["runs"]), groups.get(method, 1))
+            point = _point(group, runs[value, method], axis)
             rows.append({"value": value, "method": method, **point})
         points = pd.DataFrame(rows).sort_values(["value", "mean"], ignore_index=True)
         return cls(recorded, axis, points, runs, refused, limits)
@@ -179,10 +177,9 @@ class Comparison:
         rows = []
         logs = np.log(np.array(self.values, float)) if self.axis in ("n", "dim", "epsilon") else []
         for method in self.methods if len(logs) > 2 else []:
-            if not all((value, method) in self.runs for value in self.values):
-                continue
-            means = np.array([self.runs[value, method].mean(axis=1) for value in self.values])
-            if not (means > 0.0).all():
+            runs = [self.runs.get((value, method)) for value in self.values]
+            means = np.array([each.mean(axis=1) for each in runs if each is not None])
+            if len(means) < len(logs) or not (means > 0.0).all():
                 continue
             fitted = np.polyfit(logs, np.log(means.mean(axis=1)), 1)[0]
             interval = mean_interval(np.polyfit(logs, np.log(means), 1)[0])
@@ -209,20 +206,20 @@ class Comparison:
     # --- text -------------------------------------------------------------------------------------
 
     @property
-    def title(self) -> str:
-        """The measured quantity and the problem."""
-        return f"{self.label.capitalize()}, {self._first['family'].replace('_', ' ')}"
-
-    @property
     def label(self) -> str:
         """The measured quantity."""
-        return _LABELS.get(self._first["quantity"], self._first["quantity"])
+        return _LABELS.get(self.first["quantity"], self.first["quantity"])
+
+    @property
+    def problem(self) -> str:
+        """The problem in words."""
+        words = self.first["family"].removeprefix("synthetic_").replace("_", " ")
+        return _REGRESSION.sub(r"\1 regression", words)
 
     @property
     def setting(self) -> str:
         """Sizes, budget, runs and tuning, in one line."""
-        first, (sets, runs) = self._first, next(iter(self.runs.values())).shape
-        runs = self.recorded.about["replicates"]
+        first, sets = self.first, len(next(iter(self.runs.values())))
         sizes = [
             f"{_SYMBOLS[name]} = {first[name]:{',' if name != 'epsilon' else ''}g}"
             for name in ("n", "dim", "sparsity", "epsilon")
@@ -230,57 +227,78 @@ class Comparison:
         ]
         tuned = ", and oracle-tuned" if self.points["tuned"].any() else ""
         is_private = self.points["method"].str.endswith("_tuned").any()
-        private = ", and tuned privately" if is_private else ""
         return ", ".join([
             *sizes,
             f"δ = {first['delta']:g}",
             first["relation"].replace("_", "-"),
-            f"{sets * runs} runs" + (f" on {sets} data sets" if sets > 1 else ""),
-            f"hyperparameters of theory{tuned}{private}",
+            f"{sets * self.recorded.about['replicates']} runs"
+            + (f" on {sets} data sets" if sets > 1 else ""),
+            f"hyperparameters of theory{tuned}{', and tuned privately' if is_private else ''}",
         ])  # fmt: skip
 
     @property
     def conclusion(self) -> str:
-        """The winner or the tie, in one sentence; empty for a single method."""
-        winners = self.winners()
-        if not winners:
+        """The methods with the least risk, in one sentence; empty for a single method.
+
+        Methods that are best or tied at most values come first, then those at the other values.
+        """
+        best = {won.value: (won.least, *won.ties) for won in self.winners()}
+        rest: set[float | None] = set(best)
+        clauses: list[str] = []
+        while rest:
+            values_of = {
+                name: tuple(value for value in best if name in best[value]) for name in self.methods
+            }
+            values = max(values_of.values(), key=lambda values: len(rest & {*values}))
+            names = [name for name in self.methods if values_of[name] == values]
+            tied = len(names) == 1 and any(len(best[value]) > 1 for value in values)
+            clauses.append(
+                _joined(names)
+                + (" tie for" if len(names) > 1 else " has" if not clauses else "")
+                + (f" the least {self.label} on {self.problem}" if not clauses else "")
+                + self._range(values, list(best))
+                + (", alone or tied" if tied else "")
+            )
+            rest -= {*values}
+        return f"{'; '.join(clauses)} (95 %, paired runs)." if clauses else ""
+
+    def _range(self, values: Sequence[Any], swept: Sequence[Any]) -> str:
+        """Describe the values of the axis, as an interval if it is one."""
+        if self.axis is None:
             return ""
-        best = [(won.least, *won.ties) for won in winners]
-        always = [name for name in self.methods if all(name in names for names in best)]
-        how = " (95 %, paired runs)."
-        if self.axis is None or not always:
-            groups: dict[str, list[str]] = {}
-            for won in winners:
-                groups.setdefault(_outcome(won), []).append(f"{won.value:g}" if self.axis else "")
-            at = f" at {self._symbol} = " if self.axis else ""
-            return "; ".join(f"{text}{at}{', '.join(v)}" for text, v in groups.items()) + how
-        if all(won.winner == always[0] for won in winners):
-            return f"{always[0]} wins at every {self._symbol}{how}"
-        return f"Best or tied with the best at every {self._symbol}: {', '.join(always)}{how}"
+        symbol, count = self._symbol, len(values)
+        if count == len(swept):
+            return f" at every {symbol}"
+        if count > 1 and [*values] == swept[-count:]:
+            return f" for {symbol} ≥ {values[0]:g}"
+        if count > 1 and [*values] == swept[:count]:
+            return f" for {symbol} ≤ {values[-1]:g}"
+        return f" at {symbol} = {', '.join(f'{value:g}' for value in values)}"
 
     @property
     def outcomes(self) -> list[str]:
         """The winner or the tie at each value, one line per value."""
         return [
-            _outcome(won) + (f" at {self._symbol} = {won.value:g}" if self.axis else "")
+            (
+                f"Tie of {', '.join(sorted((won.least, *won.ties)))}"
+                if won.ties
+                else f"{won.winner} wins"
+            )
+            + (f" at {self._symbol} = {won.value:g}" if self.axis else "")
             for won in self.winners()
         ]
 
     @property
     def notes(self) -> list[str]:
         """Missing bounds, capped plans, and the effect of the relation."""
-        notes = []
+        notes, measured = [], self.first["quantity"]
         unbounded = self.points[np.isinf(self.points["bound"])]
         for quantity, group in unbounded.groupby("bound_on"):
             names = ", ".join(dict.fromkeys(group["method"]))
-            measured = self._first["quantity"]
-            notes.append(
-                f"Bound on the {quantity}, not on the {measured}: {names}"
-                if quantity != measured
-                else f"No bound is known: {names}"
-            )
+            other = f"Bound on the {quantity}, not on the {measured}"
+            notes.append(f"{other if quantity != measured else 'No bound is known'}: {names}")
         notes += self._capped
-        if self._first["relation"] == "replace_one":
+        if self.first["relation"] == "replace_one":
             notes.append("Replace-one doubles the sensitivity of a sum, compared with zero-out")
         return notes
 
@@ -302,11 +320,18 @@ class Comparison:
         return [f"Planned for fewer steps than the default: {', '.join(names)}"] if names else []
 
     @property
+    def inapplicable(self) -> str:
+        """The number of methods without any result, in words."""
+        plural = "method does" if len(self.refused) == 1 else "methods do"
+        return f"{len(self.refused)} {plural} not apply"
+
+    @property
     def _symbol(self) -> str:
         return _SYMBOLS[self.axis or "n"]
 
     @property
-    def _first(self) -> pd.Series[Any]:
+    def first(self) -> pd.Series[Any]:
+        """The first cell that was not refused."""
         return self.cells[self.cells["refused"].isna()].iloc[0]
 
     def table(
@@ -318,24 +343,24 @@ class Comparison:
         has a star, or is passed through ``bold``; oracle-tuned methods are left out. ``wide``
         returns ``points`` and all notes instead. ``why`` adds the reasons of refusals.
         """
-        head = f"{self.title}: {self.setting}"
+        head = f"{self.label.capitalize()}, {self.problem}: {self.setting}"
         if wide:
-            notes = [*self.outcomes, *self.notes, *self.reasons]
-            return "\n".join([head, "", *self._wide(), "", *notes])
+            return "\n".join(
+                [head, "", *self._wide(), "", *self.outcomes, *self.notes, *self.reasons]
+            )
+        lines = [self.conclusion] if self.conclusion else []
         fitted = [
             f"{row.method} {row.fitted:.2f}"
             + (f" ({row.theorem:.2f})" if math.isfinite(row.theorem) else "")
             for row in self.exponents().itertuples()
         ]
-        lines = [self.conclusion] if self.conclusion else []
         if fitted:
             lines.append(f"Fitted exponents of {self._symbol} (theorem): {', '.join(fitted)}")
         lines += self._capped
         if why:
             lines += self.reasons
         elif self.refused:
-            plural = "methods do" if len(self.refused) > 1 else "method does"
-            lines.append(f"{len(self.refused)} {plural} not apply (--why)")
+            lines.append(f"{self.inapplicable} (--why)")
         matrix = "\n".join(self._matrix())
         if bold is not None:
             matrix = re.sub(r"\*(\S+)", lambda match: f" {bold(match[1])}", matrix)
@@ -345,8 +370,9 @@ class Comparison:
 
     def _matrix(self) -> Iterator[str]:
         """Yield the lines of the matrix, five values side by side."""
+        names = [*self.methods, "zero predictor"]
         for start in range(0, len(self.values), _COLUMNS):
-            columns = {}
+            columns = {self._symbol if self.axis else "": pd.Series(names, names)}
             for value in self.values[start : start + _COLUMNS]:
                 at = self.points[self.points["value"] == value] if self.axis else self.points
                 entries = {
@@ -356,14 +382,14 @@ class Comparison:
                 for best in at.loc[~at["tuned"], "method"].head(1):
                     entries[best] = entries[best].replace(" ", "*")
                 entries["zero predictor"] = f" {brief(at['zero'].iloc[0])}"
-                columns[f" {self._symbol} = {value:,g}" if self.axis else ""] = entries
-            names = [*self.methods, "zero predictor"]
-            text = pd.DataFrame(columns).reindex(names).fillna(" -").to_numpy().tolist()
-            rows = [[name[:_LONGEST], *row] for name, row in zip(names, text, strict=True)]
-            rows = [["", *columns], *rows]
+                columns[f" {value:,g}" if self.axis else " mean"] = pd.Series(entries)
+            table = pd.DataFrame(columns, names).fillna(" -")
+            rows = [[*table], *table.to_numpy().tolist()]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-            for row in rows:
-                yield " ".join(map(str.ljust, row, widths)).rstrip()
+            widths[0] = min(widths[0], _WIDTH - sum(widths[1:]) - len(widths))
+            for name, *entries in rows:
+                short = name if len(name) <= widths[0] else f"{name[: widths[0] - 1]}…"
+                yield " ".join(map(str.ljust, [short, *entries], widths)).rstrip()
             yield ""
 
     def _wide(self) -> list[str]:
@@ -380,25 +406,14 @@ class Comparison:
     def plot(self, path: Path | str | None = None) -> Figure:
         """Return the figure; it is also written as a PNG if ``path`` is given.
 
-        Along an axis: means with 95 % intervals, bands of 10-90 % of the runs, the certified upper
-        bounds (dashed) and the lower bound (dotted). Without an axis: one row per method. Seven
-        methods have a colour; others are grey.
+        The title is the conclusion. Along an axis: means with 95 % intervals, bands of 10-90 % of
+        the runs, the certified upper bounds (dashed) and the lower bound (dotted). Without an axis:
+        one row per method.
         """
         from privopt.comparison.figure import draw
         from privopt.lab.plotting.style import save
-        from privopt.lab.runner.quantities import is_minimax
 
-        notes = self.notes
-        if self.refused:  # the rules only; the table has the values
-            rules = [re.sub(r",? got .*$", "", reason) for reason in self.refused.values()]
-            pairs = zip(self.refused, rules, strict=True)
-            notes.append(f"Refused: {'; '.join(f'{name} ({rule})' for name, rule in pairs)}")
-        first = self._first
-        figure = draw(
-            self.points, self.axis, self.label,
-            text=(self.title, [self.setting, self.conclusion], notes),
-            minimax=is_minimax(first["family"], pure=first["delta"] == 0.0),
-        )  # fmt: skip
+        figure = draw(self)
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             save(lambda: figure, Path(path).with_suffix(""))
@@ -430,13 +445,7 @@ def _means(runs: _Runs, group: int) -> _Runs:
     return runs.reshape(len(runs), -1, group).mean(axis=2)
 
 
-def _axis_value(row: pd.Series[Any], axis: str | None) -> float:
-    if axis is None:
-        return math.nan
-    return row[axis] if axis in row else json.loads(row["choices"])[axis]
-
-
-def _point(cells: pd.DataFrame, runs: _Runs) -> dict[str, Any]:
+def _point(cells: pd.DataFrame, runs: _Runs, axis: str | None) -> dict[str, Any]:
     """Return the row of one method at one value from its cells, one per data set.
 
     The variance between data sets is the variance of their means without the share of the keys.
@@ -447,6 +456,7 @@ def _point(cells: pd.DataFrame, runs: _Runs) -> dict[str, Any]:
     variance = float(runs.mean(axis=1).var(ddof=1)) - keys / size if sets > 1 else math.nan
     low, high = np.quantile(runs, (0.1, 0.9))
     rate = json.loads(first["plan"] or "{}").get("rate", {})
+    exponents = [json.loads(text or "{}").get(axis, math.nan) for text in cells["exponents"]]
     nonprivate = float(cells["nonprivate_value"].mean())
     return {
         "mean": float(runs.mean()),
@@ -464,6 +474,7 @@ def _point(cells: pd.DataFrame, runs: _Runs) -> dict[str, Any]:
         "steps": first["steps"],
         "tuned": bool(pd.notna(first["searched"])),
         "seconds": float(cells["seconds"].mean()),
+        "exponent": float(np.mean(exponents)) if math.isfinite(first["upper"]) else math.nan,
     }
 
 
@@ -491,6 +502,11 @@ def _difference(runs: _Runs, others: _Runs) -> _Runs:
 # --- formats --------------------------------------------------------------------------------------
 
 
+def _joined(names: Sequence[str]) -> str:
+    """Join names with commas and a final "and"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def brief(value: float, digits: int = 2) -> str:
     """Return a number with few significant digits and without a leading zero; "-" if not finite.
 
@@ -503,11 +519,4 @@ def brief(value: float, digits: int = 2) -> str:
         return "-"
     if value == 0.0 or 1e-4 <= abs(value) < 1.0:
         return f"{value:#.{digits}g}".replace("0.", ".", 1) if value else "0"
-    text = f"{float(f'{value:.{digits}g}'):,g}"
-    return text.replace("e-0", "e-")
-
-
-def _outcome(won: Winner) -> str:
-    if won.winner == "tie":
-        return f"Tie of {', '.join(sorted((won.least, *won.ties)))}"
-    return f"{won.winner} wins"
+    return f"{float(f'{value:.{digits}g}'):,g}".replace("e-0", "e-")
