@@ -103,6 +103,16 @@ def rounded(answer: str) -> dict:
     }
 
 
+def available() -> list[str]:
+    """Return the data sets of the experiment that are installed."""
+    from privopt import problems  # not in the environments of the peers
+
+    installed = {*problems.available(), ""}
+    return [
+        name for name, each in EXPERIMENT["SETS"].items() if {each.data, each.test} <= installed
+    ]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="data sets; default all that are installed")
@@ -113,7 +123,7 @@ if __name__ == "__main__":
     record["command"] = "python benchmarks/real_accuracy.py"
     for peer in arguments.peer or PEERS:
         record["peers"][peer] = json.loads(started(peer))
-        for name in arguments.names or EXPERIMENT["THERE"]:
+        for name in arguments.names or available():
             result = list(fits(peer, name))
             again = {each["method"] for each in result}
             previous = [

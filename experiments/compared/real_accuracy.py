@@ -55,8 +55,6 @@ SETS = {
     "digits": Records("digits", "pixels over 128", classes=10),
     "mnist": Records("mnist", f"2 × 2 means over 255, {CUT}", "mnist_test", None, 10, 30.0, 5, 500),
 }
-AVAILABLE = {*problems.available(), ""}
-THERE = [name for name, each in SETS.items() if {each.data, each.test} <= AVAILABLE]
 
 
 class Split(NamedTuple):
@@ -300,26 +298,27 @@ QUANTITIES = {
 
 
 def analysis(names, claims=(), **texts):
-    """Return the analysis of the available data sets among ``names``."""
-    present = [name for name in names if name in THERE]
-    pairs = [(name, sentence) for name in present for sentence in CLAIMS]
+    """Return the analysis of the data sets ``names``."""
+    pairs = [(name, sentence) for name in names for sentence in CLAIMS]
     common = [Claim(f"{name}: {each}", name, CLAIMS[each]) for name, each in pairs]
     charts = (
         Chart(name, name, "epsilon", "excess empirical risk", "risk", "risk_within")
-        for name in present
+        for name in names
     )
+    data = {name: tuple(filter(None, (SETS[name].data, SETS[name].test))) for name in names}
     return Analysis(
         **texts,
         profiles=("full",),
-        uses=tuple(data for name in names for data in (SETS[name].data, SETS[name].test) if data),
-        parts={name: partial(along, name) for name in present},
-        claims=(*common, *(claim for claim in claims if claim.part in present)),
+        uses=tuple(each for sets in data.values() for each in sets),
+        part_data=data,
+        parts={name: partial(along, name) for name in names},
+        claims=(*common, *claims),
         figures={
             f"{name}_{key}": comparison_figure(name, *values)
-            for name in present
+            for name in names
             for key, values in QUANTITIES.items()
         },
-        listings=tuple(map(listing, present)),
+        listings=tuple(map(listing, names)),
         charts=tuple(charts),
     )
 

@@ -14,7 +14,8 @@ _MAX_LABELS = 4
 def claim_verdicts(recorded: Recorded) -> list[Verdict]:
     """Return a verdict for every claim of an analysis."""
     tables, name = frames(recorded), recorded.about["name"]
-    return [_verdict(name, claim, tables[claim.part]) for claim in required(recorded).claims]
+    claims = (claim for claim in required(recorded).claims if claim.part in tables)
+    return [_verdict(name, claim, tables[claim.part]) for claim in claims]
 
 
 def outcomes(claim: Claim, frame: pd.DataFrame) -> list[Outcome]:

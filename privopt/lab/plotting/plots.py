@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.lab.plotting.heatmaps import grid_cells, grid_figure
 from privopt.lab.plotting.panels import describe, draw
 from privopt.lab.plotting.style import STYLE
-from privopt.lab.runner.analysis import frames, required
+from privopt.lab.runner.analysis import MissingPartError, frames, required
 from privopt.lab.runner.store import Recorded
 
 COMPARED = "compared"
@@ -76,17 +77,18 @@ def _concerns(verdict: Verdict, cells: Sequence[CellResult]) -> bool:
 def analysis_figures(
     recorded: Recorded, folder: Path, source: str = "", *, redraw: bool = True
 ) -> list[Path]:
-    """Draw the figures of an analysis as PNG files with a description; return their paths."""
-    return [
-        style.save(
-            partial(analysis_figure, recorded, name),
-            folder / name,
-            source,
-            redraw=redraw,
-            description=describe,
-        )
-        for name in required(recorded).figures
-    ]
+    """Draw the figures of an analysis as PNG files with a description; return their paths.
+
+    Figures of parts that are not recorded are omitted.
+    """
+    paths = []
+    for name in required(recorded).figures:
+        make = partial(analysis_figure, recorded, name)
+        with suppress(MissingPartError):
+            paths.append(
+                style.save(make, folder / name, source, redraw=redraw, description=describe)
+            )
+    return paths
 
 
 def analysis_figure(recorded: Recorded, name: str | None = None, *, paper: bool = False) -> Figure:

@@ -99,6 +99,7 @@ def _of_analysis(recorded: Recorded) -> list[Series]:
         | {"private": True, "lower": []}
         | {"zero": _points(frame[chart.x], frame.get("zero", []))}
         for chart in recorded.analysis.charts
+        if chart.part in tables
         for frame in [tables[chart.part]]
     ]
 

@@ -304,7 +304,8 @@ def _listed(values: set[float]) -> str:
 
 
 def _analysis(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
-    tables, listings = frames(recorded), required(recorded).listings
+    tables = frames(recorded)
+    listings = [each for each in required(recorded).listings if each.part in tables]
     sizes = ", ".join(f"{len(frame)} of {part}" for part, frame in tables.items())
     return _Content(
         {}, [listing_table(each, tables[each.part]) for each in listings], {"rows": sizes}

@@ -236,6 +236,9 @@ class Analysis:
     uses : tuple of str
         Optional data sets of the full profile. The quick profile must not depend on them, so that
         its table is equal on all machines.
+    part_data : mapping of str to tuple of str
+        Data sets of a part. A part is omitted from a run if one of them is missing. Claims, figures
+        and listings of parts that are not recorded are omitted.
 
     Examples
     --------
@@ -262,6 +265,7 @@ class Analysis:
     profiles: tuple[str, ...] = PROFILES
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
+    part_data: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -277,10 +281,18 @@ class Analysis:
         for name in self.figures:
             check_name("name of a figure", name)
         shown_parts = [each.part for each in self.claims] + [each.part for each in self.listings]
-        for part in (*shown_parts, *(each.part for each in self.charts)):
+        for part in (*shown_parts, *(each.part for each in self.charts), *self.part_data):
             member("part", part, self.parts)
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
         object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
+
+    def available_parts(self) -> dict[str, Callable[[str], Iterable[Row]]]:
+        """Return the parts whose data sets are available."""
+        return {
+            name: part
+            for name, part in self.parts.items()
+            if all(missing(data) is None for data in self.part_data.get(name, ()))
+        }
 
     def data(self, profile: str) -> tuple[str, ...]:
         """Return the data sets on which a profile depends."""
@@ -320,16 +332,25 @@ def checked(claim: Claim, frame: pd.DataFrame) -> pd.Series:
         ) from error
 
 
+class MissingPartError(KeyError):
+    """A part that is not recorded."""
+
+
+class _Tables(dict[str, pd.DataFrame]):
+    def __missing__(self, part: str) -> pd.DataFrame:
+        raise MissingPartError(part)
+
+
 def frames(recorded: Recorded) -> dict[str, pd.DataFrame]:
-    """Return the tables of a recorded analysis by part."""
+    """Return the tables of a recorded analysis by part; another part: ``MissingPartError``."""
     parts = recorded.cells["part"].to_pylist()
     cells = recorded.runs["cell"].to_numpy()
     rows = recorded.runs.drop_columns(["cell"])
     numbers = recorded.cells["cell"].to_pylist()
-    return {
-        part: to_frame(rows.filter(pa.array(cells == number)))
+    return _Tables(
+        (part, to_frame(rows.filter(pa.array(cells == number))))
         for number, part in zip(numbers, parts, strict=True)
-    }
+    )
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

@@ -19,7 +19,8 @@ from privopt.problems.catalogue import missing_data as missing_family_data
 from privopt.shipped import shipped
 
 _DECLARED = re.compile(
-    r"^\w+ = (?:\w+\.)?(?:Experiment|Analysis|replace)\((?:\s*\w+,)?\s*name=[\"'](\w+)[\"']",
+    r"^\w+ = (?:\w+\.)?(?:Experiment|[Aa]nalysis|replace)\((?:\s*[\w\"']+,)?"
+    r"\s*name=[\"'](\w+)[\"']",
     re.MULTILINE,
 )
 
@@ -49,8 +50,9 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
 def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
     """Return the names of the experiments of a folder, with their files, without running them.
 
-    The names are read from the source: the ``name`` that an ``Experiment``, an ``Analysis``
-    or a ``replace`` starts with. A file without any has its own name.
+    The names are read from the source: the ``name`` that an ``Experiment``, an ``Analysis``, a
+    ``replace``, or a function ``analysis`` of the file starts with. A file without any has its own
+    name.
     """
     return tuple(
         (name, path)

@@ -106,8 +106,8 @@ def run(
         if isinstance(outcome, CachedResult)
     ]
     if isinstance(experiment, Analysis):
-        for part, (_, outcome) in zip(experiment.parts, finished, strict=True):
-            experiment.check_part(part, outcome.values)
+        for task, outcome in finished:
+            experiment.check_part(task.label, outcome.values)
     titles: About = {
         "title": experiment.title,
         "description": experiment.description,
@@ -262,7 +262,7 @@ def _part_tasks(analysis: Analysis, profile: str) -> list[Task]:
         key = cell_key(part=facts, code=code, algorithms=versions)
         return Task(name, facts, key, code, lambda: (part_rows(name, part(profile)), {}))
 
-    return [task(name, part) for name, part in analysis.parts.items()]
+    return [task(name, part) for name, part in analysis.available_parts().items()]
 
 
 def _tables(
