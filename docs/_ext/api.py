@@ -24,7 +24,7 @@ from _ext.files import write_files
 PRIVOPT = import_module("privopt")
 FOLDER = Path(str(PRIVOPT.__file__)).parent
 PACKAGES = [name for name in PRIVOPT.__all__ if isinstance(getattr(PRIVOPT, name), ModuleType)]
-ROOT_ONLY = ("run_stream", "tuned")  # public in `privopt` only
+ROOT_ONLY = ("keep_programs", "run_stream", "tuned")  # public in `privopt` only
 STYLE = Config(
     napoleon_use_param=False,
     napoleon_use_rtype=False,

@@ -320,6 +320,23 @@ def test_a_table_without_its_declaration_raises_a_clear_error(results):
     assert len(read(results / "demo").frame()) == 5
 
 
+def test_a_part_without_its_data_is_omitted_with_its_claims_figures_and_listings(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("PRIVOPT_DATA", raising=False)
+    declared = analysis(part_data={"names": ("mnist",)})
+    result, _ = run(tmp_path, declared)
+    assert result.cells == 1
+    recorded = read(result.folder, [declared])
+    assert list(frames(recorded)) == ["squares"]
+    assert len(verdicts(recorded)) == 2
+    write_report(tmp_path, experiments=[declared])
+    assert sorted(path.name for path in result.folder.glob("*.png")) == ["curve.png"]
+    assert "All names" not in (result.folder / "README.md").read_text(encoding="utf-8")
+    claim = Claim("c", "names", below("size", "size"))
+    assert len(verdicts(read(result.folder, [analysis(claims=(claim,))]))) == 0
+
+
 # --- claims ---------------------------------------------------------------------------------------
 
 LOW, HIGH = {"a": 1.0, "b_lower": 2.0, "b_upper": 3.0}, {"a": 4.0, "b_lower": 2.0, "b_upper": 3.0}

@@ -19,7 +19,7 @@ from privopt.problems.catalogue import missing_data as missing_family_data
 from privopt.shipped import shipped
 
 _DECLARED = re.compile(
-    r"^\w+ = (?:\w+\.)?(?:Experiment|[Aa]nalysis|replace)\((?:\s*[\w\"']+,)?"
+    r"^\w+ = (?:\w+\.)?(?:Experiment|[Aa]nalysis|replace)\((?:\n {4}\S.*,){0,2}(?:\s*[\w\"']+,)?"
     r"\s*name=[\"'](\w+)[\"']",
     re.MULTILINE,
 )
