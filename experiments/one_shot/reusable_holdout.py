@@ -212,9 +212,7 @@ experiment = Analysis(
         Claim("exact answers overfit to 63 % or more", "last", at_most("least", "naive_holdout")),
         Claim("exact answers overfit to 65 % or less", "last", at_most("naive_holdout", "most")),
         Claim("Thresholdout errs by at most 4 standard errors", "last", FOUR),
-        Claim(
-            "exact answers err by more than 4 standard errors", "last", below("four", "naive_error")
-        ),
+        Claim("exact answers exceed 4 standard errors", "last", below("four", "naive_error")),
         Claim("Thresholdout errs by no more than promised", "votes", PROMISED),
         Claim("slopes are above the exponent - 0.05", "slopes", at_most("least", "low")),
         Claim("slopes are below the exponent + 0.05", "slopes", at_most("high", "most")),
