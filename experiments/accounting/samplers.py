@@ -82,7 +82,7 @@ def slopes(profile):
 
 
 def samplers_figure(frames):
-    """Epsilon of DP-SGD against the sampling rate, and divided by the one of Poisson batches.
+    """Epsilon of DP-SGD against the sampling rate, and divided by the ε of Poisson batches.
 
     Bands are between lower and certified upper bounds. Under replace-one Poisson batches have the
     smallest ε, batches of a fixed size 10 to 30 % more, and shuffled passes up to 44 times as much.

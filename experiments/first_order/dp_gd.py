@@ -81,8 +81,7 @@ last_dp_gd = replace(
 
 # The bound is H R^2/(2T) + 2 r with T = 2500 and H = sqrt(d); the first term is below 2% of the
 # second from r = 0.014 at d = 8. The surplus m = u r sqrt(d) is worst near u = 8 if m is small, so
-# r sqrt(d) is at most 0.16. The risks of u = 4 to 32 were within 4% of each other, so only u = 8 is
-# run.
+# r sqrt(d) is at most 0.16. The risks of u = 4 to 32 were within 4% of each other: u = 8 is run.
 LONG = {"steps": 2500, "output": "average_after_step"}
 
 smooth_dp_gd = replace(

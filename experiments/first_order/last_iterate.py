@@ -194,7 +194,7 @@ experiment = Analysis(
         Claim("average and linear decay: no logarithm", "stays", close("slope", "none", 0.01)),
         Claim("c/sqrt(t) exceeds the bound of linear decay", "long", below("decay_bound", "root")),
         Claim("c/sqrt(t) is within its own bound", "hard", at_most("root", "root_bound")),
-        Claim("that bound is below Shamir and Zhang's", "hard", at_most("root_bound", "published")),
+        Claim("bound at most Shamir and Zhang's", "hard", at_most("root_bound", "published")),
         Claim("DP-GD is within the bound of its rule", "bounds", at_most("risk", "bound")),
     ),
     figures={"last_iterate": last_iterate_figure},

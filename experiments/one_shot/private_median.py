@@ -185,7 +185,9 @@ experiment = Analysis(
         Claim(
             "smooth noise is below a tenth of worst case", "large", below("smooth_band", "tenth")
         ),
-        Claim("at n = 3,001 it is below sampling", "largest", below("smooth_law", "sampling")),
+        Claim(
+            "smooth noise is below sampling, n = 3,001", "largest", below("smooth_law", "sampling")
+        ),
         Claim("at two points smooth noise exceeds the jump", "split", JUMP),
         Claim("at two points the test passes with probability at most δ", "split", PASSED),
     ),

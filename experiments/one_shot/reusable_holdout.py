@@ -102,7 +102,7 @@ def last(profile):
 
 
 def capacity(profile):
-    """Yield for each n the number of questions before one about all of them errs by ``ERROR``.
+    """Yield the number of questions until one about all of them errs by ``ERROR``, for each n.
 
     The last question is the mean of ``sum_i s_i z_i / sqrt(k)``, where ``s_i`` is the sign of the
     answer for attribute ``i``. Its population mean is 0. It depends on the records by their means,
@@ -212,7 +212,7 @@ experiment = Analysis(
         Claim("exact answers overfit to 63 % or more", "last", at_most("least", "naive_holdout")),
         Claim("exact answers overfit to 65 % or less", "last", at_most("naive_holdout", "most")),
         Claim("Thresholdout errs by at most 4 standard errors", "last", FOUR),
-        Claim("exact answers err by more than that", "last", below("four", "naive_error")),
+        Claim("exact answers exceed 4 standard errors", "last", below("four", "naive_error")),
         Claim("Thresholdout errs by no more than promised", "votes", PROMISED),
         Claim("slopes are above the exponent - 0.05", "slopes", at_most("least", "low")),
         Claim("slopes are below the exponent + 0.05", "slopes", at_most("high", "most")),
