@@ -235,7 +235,7 @@ def test_the_table_is_a_matrix_of_means_in_80_columns(found):
     assert max(map(len, text.splitlines())) <= 80
     lines = text.splitlines()
     assert lines[0].startswith("Excess risk, logistic regression: n = 60, d = 3, δ = 1e-06, repl")
-    (row,) = (line for line in lines if line.startswith("output_perturbation"))
+    row = next(line for line in lines if line.startswith("output_perturbation"))
     for entry, value in zip(row.split()[1:], (0.5, 1.0, 2.0), strict=True):
         at = found.points[found.points["value"] == value].set_index("method")
         point = at.loc["output_perturbation"]
