@@ -60,8 +60,8 @@ performance: $(PERFORMANCE) $(DIFFPRIVLIB) $(OPACUS)  ## time privopt beside its
 notebooks: $(INSTALLED)  ## execute the notebooks in place
 	$(BIN)/jupyter-execute --inplace --timeout=600 notebooks/*.ipynb
 
-docs: $(DOCS)  ## make the book in build/docs: pages, notebooks, plates, API; a warning fails
-	$(BIN)/sphinx-build -W --keep-going --quiet -E -a -b html notebooks build/docs $(ARGS)
+docs: $(DOCS)  ## build the book in build/docs; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going --quiet -E -a -b html docs build/docs $(ARGS)
 	@echo "Open build/docs/index.html"
 
 lint: $(INSTALLED)  ## ruff: rules and formatting

@@ -1,9 +1,12 @@
-"""One epsilon of the subsampled Gaussian: privopt, both sides certified, beside its peers.
+"""Time and accuracy of one epsilon of the subsampled Gaussian: privopt and other accountants.
 
-On a grid of noise, rate, steps and delta. Ours is the Fourier accountant by name, so that no
-closed form answers in its place. Every call gets a new event with a noise of its own, a relative
-1e-9 apart. A peer that is too slow for a case, or needs too much memory, is left out of it, and
-the reason recorded.
+    python benchmarks/accounting.py [--repeats 5]
+
+Peers: dp-accounting, the PRV accountant of opacus, and that of its authors. Cases are a grid of
+noise, rate, steps and delta. privopt uses the Fourier accountant by name, so that no closed form
+replaces it; both of its bounds are certified. Every call has a new event with a noise that differs
+by a relative 1e-9. A peer that is too slow for a case, or needs too much memory, is omitted there,
+and the reason is recorded.
 """
 
 from __future__ import annotations
@@ -28,14 +31,14 @@ NOISES = (0.6, 1.0, 2.0, 5.0, 20.0)
 RATES = (1e-3, 1e-2, 0.1, 1.0)
 STEPS = (10**2, 10**4, 10**6)
 DELTAS = (1e-5, 1e-10)
-PATIENCE = 0.5  # seconds after which a call in one case is not repeated
+PATIENCE = 0.5  # seconds; a slower call is not repeated
 LIMIT = 20.0  # seconds
 GIGABYTES = 8.0
 UNIT = 2.0**-53
 
 
 class Case(NamedTuple):
-    """One question."""
+    """One case of the grid."""
 
     noise: float
     rate: float
@@ -44,9 +47,9 @@ class Case(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """How it is asked, how large a grid it would take, and the most that is waited for.
+    """Function, size of its grid, time limit, and its error.
 
-    ``error`` is how far above ours its epsilon may be, by what it states of itself.
+    ``error`` is the largest excess of its epsilon over that of privopt, by its documentation.
     """
 
     epsilon: Callable[..., float]
@@ -56,12 +59,12 @@ class Peer(NamedTuple):
 
 
 def peers() -> dict[str, Peer]:
-    """Those installed; of the PRV accountants the authors' own, slower, gets the small cases."""
+    """Return the installed peers. That of the PRV authors is slow and has small cases only."""
 
     def prv_error(case: Case) -> float:
         return 2.0 * opacus.EPSILON_ERROR
 
-    found = {
+    result = {
         "dp-accounting": Peer(
             pld.epsilon,
             lambda case, answer: answer / pld.MESH,
@@ -73,8 +76,8 @@ def peers() -> dict[str, Peer]:
     if find_spec("prv_accountant") is not None:
         from peers import prv_accountant
 
-        found["prv-accountant"] = Peer(prv_accountant.epsilon, prv_points, 1e5, prv_error)
-    return found
+        result["prv-accountant"] = Peer(prv_accountant.epsilon, prv_points, 1e5, prv_error)
+    return result
 
 
 def ours(case: Case) -> Interval:
@@ -84,30 +87,30 @@ def ours(case: Case) -> Interval:
 
 
 def prv_points(case: Case, answer: float) -> float:
-    """The grid of a PRV accountant: twice epsilon and a margin of three, over its mesh."""
+    """Return the grid size of a PRV accountant: twice epsilon plus three, over its mesh."""
     mesh = opacus.EPSILON_ERROR / sqrt(0.5 * case.steps * log(12_000.0 / case.delta))
     return 2.0 * (answer + 3.0) / mesh
 
 
 def seconds(call: Callable[..., Any], case: Case, number: int) -> tuple[float, Any]:
-    moved = case._replace(noise=case.noise * (1.0 + 1e-9 * number))
+    changed = case._replace(noise=case.noise * (1.0 + 1e-9 * number))
     start = time.perf_counter()
-    answer = call(moved)
+    answer = call(changed)
     return time.perf_counter() - start, answer
 
 
 def beside(peer: Peer, case: Case, answer: float, repeats: int) -> dict:
-    """Seconds of both in rounds, ours first; or why not."""
+    """Return the seconds of both in rounds, privopt first; or the reason of an omission."""
     if peer.points(case, answer) > peer.most:
         return {"skipped": f"would take more than {peer.most:.2g} points"}
 
-    def theirs(moved: Case) -> float:
-        return peer.epsilon(*moved)
+    def theirs(changed: Case) -> float:
+        return peer.epsilon(*changed)
 
     rounds: list[tuple[float, float]] = []
     try:
         first, value = within(LIMIT, lambda: seconds(theirs, case, 0))
-        if first > PATIENCE:  # long enough to need no warming
+        if first > PATIENCE:  # a long call needs no warm-up
             rounds.append((seconds(ours, case, 1)[0], first))
         while len(rounds) < repeats and sum(theirs for _, theirs in rounds) <= PATIENCE:
             number = len(rounds) + 2
@@ -118,10 +121,10 @@ def beside(peer: Peer, case: Case, answer: float, repeats: int) -> dict:
 
 
 def consistent(peer: Peer, case: Case, interval: Interval, theirs: float) -> bool | None:
-    """Whether an upper bound of a peer is what ours allows; ``None`` where rounding rules.
+    """Return True if a bound of a peer is consistent with privopt, or None if rounding dominates.
 
-    Peers compose by an untilted transform in float64: what they round is of the order of
-    ``T 2^-53``, whatever delta is.
+    Peers compose by an untilted transform in float64. Its rounding error is of the order of
+    ``T 2^-53`` for every delta.
     """
     if case.delta < 100 * case.steps * UNIT:
         return None
@@ -131,18 +134,22 @@ def consistent(peer: Peer, case: Case, interval: Interval, theirs: float) -> boo
 
 def measure(repeats: int) -> dict:
     limit_memory(GIGABYTES)
-    asked = peers()
+    available = peers()
     ours(Case(1.0, 0.01, 10, 1e-5))
     cases = []
     for case in (Case(*each) for each in product(NOISES, RATES, STEPS, DELTAS)):
         interval = ours(case)
         times = [seconds(ours, case, number)[0] for number in range(1, repeats + 1)]
-        found = {name: beside(peer, case, interval.upper, repeats) for name, peer in asked.items()}
-        for name, record in found.items():
+        result = {
+            name: beside(peer, case, interval.upper, repeats) for name, peer in available.items()
+        }
+        for name, record in result.items():
             if "epsilon" in record:
-                record["consistent"] = consistent(asked[name], case, interval, record["epsilon"])
+                record["consistent"] = consistent(
+                    available[name], case, interval, record["epsilon"]
+                )
         cases.append(
-            {**case._asdict(), "epsilon": list(interval), "seconds": times, "peers": found}
+            {**case._asdict(), "epsilon": list(interval), "seconds": times, "peers": result}
         )
     return {"cases": cases}
 
@@ -150,5 +157,5 @@ def measure(repeats: int) -> dict:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
-    warnings.simplefilter("ignore")  # of the peers
+    warnings.simplefilter("ignore")  # warnings of the peers
     print(json.dumps(measure(parser.parse_args().repeats)))

@@ -1,4 +1,7 @@
-"""How many programs three budgets x 32 seeds on two data sets of equal shape compile."""
+"""Number of programs that are compiled for 3 budgets x 32 seeds on two data sets of equal shape.
+
+python benchmarks/compilations.py
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A hundred seeds in one call, timed again for every line that arrives on standard input.
+"""Time of a hundred seeds in one call, measured again for every line of standard input.
 
-Two such processes, one with a single device and one with a device for every core, are asked in
-turn; the number of devices is fixed once JAX has started. An answer is two numbers: seconds by
-the clock, and how many cores were really had meanwhile, which shows a machine that is not quiet.
+Started by the suite ``dp_gd`` as two processes, with one device and with one device per core,
+because the number of devices is fixed once JAX has started. An answer contains two numbers: the
+wall-clock seconds, and the average number of cores in use, which is smaller on a busy machine.
 """
 
 from __future__ import annotations

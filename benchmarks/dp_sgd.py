@@ -1,7 +1,9 @@
-"""privopt beside jax-privacy and opacus: DP-SGD on Poisson batches, and a small network.
+"""DP-SGD on Poisson batches, and a small network: privopt, jax-privacy and opacus.
 
-One seed; a hundred seeds at five step sizes; a clipped gradient beside one that is not; how many
-programs were compiled. One thread.
+    python benchmarks/dp_sgd.py --python PYTHON_WITH_OPACUS [--repeats 5]
+
+Measured are seconds of one seed, throughput of a hundred seeds at five step sizes, time of a
+clipped gradient compared with a plain one, and the number of compiled programs, on one thread.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
 
 
 def logistic_loss(point: Array, features: Array, labels: Array) -> Array:
-    """Of a record or of a batch."""
+    """Return the logistic loss of a record or of a batch."""
     return jnp.mean(jax.nn.softplus(-labels * (features @ point)))
 
 
@@ -64,7 +66,7 @@ def setting_of(plan: Plan, problem: Problem, loss: Callable[..., Array], **other
 
 
 def beside(plan: Plan, problem: Problem, setting: Setting, repeats: int) -> dict:
-    """Seconds of one seed, ours and theirs in its faster form."""
+    """Return the seconds of one seed, with privopt and with the faster form of jax-privacy."""
     forms = descents(setting)
     calls: dict[str, Callable[[], Any]] = {
         "privopt": lambda: run(plan, problem, jax.random.key(0)).released
@@ -90,7 +92,7 @@ def one_seed(problem: Problem, repeats: int) -> dict:
         batched_loss=True,
         project=lambda point: optax.projections.projection_l2_ball(point, radius),
     )
-    found = beside(plan, problem, setting, repeats)
+    result = beside(plan, problem, setting, repeats)
     ours = problem.excess_risk(
         run_many([plan], problem, jax.random.split(jax.random.key(5), 8)).released[0]
     )
@@ -98,13 +100,13 @@ def one_seed(problem: Problem, repeats: int) -> dict:
         np.stack([descents(setting)["loop in jit"](seed) for seed in range(8)])
     )
     for name, risks in (("privopt", ours), ("jax-privacy", theirs)):
-        found[f"risk_{name}"] = float(np.mean(risks))
-        found[f"risk_error_{name}"] = float(np.std(risks, ddof=1) / math.sqrt(len(risks)))
-    return found
+        result[f"risk_{name}"] = float(np.mean(risks))
+        result[f"risk_error_{name}"] = float(np.std(risks, ddof=1) / math.sqrt(len(risks)))
+    return result
 
 
 class Opacus:
-    """opacus in its own process, on the core and with the one thread of this one."""
+    """Process of opacus, on the core of this process and with one thread."""
 
     def __init__(self, python: str, file: Path) -> None:
         self.process = subprocess.Popen(
@@ -115,19 +117,19 @@ class Opacus:
         )
 
     def seconds(self, form: str) -> float:
-        """Of one step."""
+        """Return the seconds of one step."""
         self.process.stdin.write(form + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
     def close(self) -> None:
-        """End it."""
+        """Close the process."""
         self.process.stdin.close()
         self.process.wait()
 
 
 def opacus(problem: Problem, repeats: int, python: str) -> dict:
-    """Seconds of a step beside opacus, in rounds."""
+    """Return the seconds of a step with privopt and with opacus, in rounds."""
     plan = planned(problem)
     mechanism, method = plan.params.mechanism, plan.params.descent
     features, labels = (np.asarray(leaf) for leaf in problem.data)
@@ -157,7 +159,7 @@ def opacus(problem: Problem, repeats: int, python: str) -> dict:
 
 
 def many(problem: Problem, repeats: int) -> dict:
-    """Throughput per replicate of all in one call, over that of one seed."""
+    """Return the throughput per replicate of all seeds in one call, over that of one seed."""
     plans = [planned(problem, step_size=size) for size in STEP_SIZES]
     keys = jax.random.split(jax.random.key(1), SEEDS)
     times = interleaved(
@@ -177,14 +179,14 @@ def many(problem: Problem, repeats: int) -> dict:
 
 
 def clipping(problem: Problem, repeats: int) -> dict:
-    """Clipped gradients beside plain ones, of the whole data and of batches gathered from them."""
+    """Compare clipped and plain gradients, of the whole data and of gathered batches."""
     objective = problem.objective
     features, labels = problem.data
     n, clip_norm = features.shape[0], jnp.float32(0.5)
     rows, weights = jax.random.randint(jax.random.key(2), (BATCH,), 0, n), jnp.ones(BATCH)
 
     def repeated(gradient: Callable[[Array, Array], Array], times: int) -> Array:
-        """So often that the call itself costs nothing; each result enters the next."""
+        """Repeat a gradient until the call overhead is negligible; each result enters the next."""
         start = jnp.zeros(features.shape[1])
         return jax.lax.fori_loop(0, times, lambda t, w: w - 1e-3 * gradient(t, w), start)
 
@@ -198,7 +200,7 @@ def clipping(problem: Problem, repeats: int) -> dict:
 
     @jax.jit
     def plain_whole(features: Array, labels: Array) -> Array:
-        columns = features.T  # as fast as it gets
+        columns = features.T  # the fastest form
 
         def gradient(_: Array, point: Array) -> Array:
             return columns @ Logistic().slope(point @ columns, labels)
@@ -213,9 +215,9 @@ def clipping(problem: Problem, repeats: int) -> dict:
     @jax.jit
     def plain_batch(features: Array, labels: Array) -> Array:
         def gradient(t: Array, point: Array) -> Array:
-            chosen = (rows + t) % n
-            batch = features[chosen]
-            return slope(point, batch, labels[chosen]) @ batch
+            indices = (rows + t) % n
+            batch = features[indices]
+            return slope(point, batch, labels[indices]) @ batch
 
         return repeated(gradient, 2_000)
 
@@ -239,7 +241,7 @@ def clipping(problem: Problem, repeats: int) -> dict:
 
 
 def network(repeats: int) -> dict:
-    """Two convolutions and a dense layer on 28 x 28, by the general path."""
+    """Measure two convolutions and a dense layer on 28 x 28, with general losses."""
     rng = np.random.default_rng(0)
     images = rng.normal(size=(IMAGES, 28, 28, 1)).astype(np.float32)
     digits = rng.integers(0, 10, IMAGES)
@@ -277,15 +279,15 @@ def network(repeats: int) -> dict:
     )  # fmt: skip
     plan = planned(problem, steps=NETWORK_STEPS, clip_norm=1.0, step_size=0.1)
     setting = setting_of(plan, problem, loss, batched_loss=False, project=lambda point: point)
-    found = beside(plan, problem, setting, repeats)
-    found["examples_per_second"] = {
-        name: BATCH * NETWORK_STEPS / seconds for name, seconds in found["seconds"].items()
+    result = beside(plan, problem, setting, repeats)
+    result["examples_per_second"] = {
+        name: BATCH * NETWORK_STEPS / seconds for name, seconds in result["seconds"].items()
     }
-    return found
+    return result
 
 
 def compilations(problem: Problem) -> int:
-    """Programs that three budgets, step sizes and seeds need."""
+    """Return the number of programs for three budgets, step sizes and seeds."""
     programs: list[str] = []
 
     def hear(event: str, duration: float, **details: str) -> None:
@@ -324,5 +326,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--python", default=sys.executable, help="that has opacus and PyTorch")
-    given = parser.parse_args()
-    print(json.dumps(measure(given.repeats, given.python)))
+    arguments = parser.parse_args()
+    print(json.dumps(measure(arguments.repeats, arguments.python)))

@@ -1,4 +1,7 @@
-"""Draws of noise beside those of JAX, whose tails end sooner: a step of a loop inside jit."""
+"""Time of noise draws in a loop inside ``jit``: privopt, with wider tails, and JAX.
+
+python benchmarks/draws.py [--repeats 5]
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ LAWS: dict[str, tuple[Callable, Callable]] = {
     "gumbel": (random.gumbel, partial(jax.random.gumbel, mode="high")),
 }
 SIZES = (20, 100, 1_000, 100_000)
-NUMBERS = 1_000_000  # of a call, about; and no more than 20,000 draws
+NUMBERS = 1_000_000  # numbers in one call, approximately, and at most 20,000 draws
 
 
 def looped(draw: Callable, size: int, dtype: str, steps: int) -> Callable[[], Array]:
-    """So many draws, each with a key of its own, added up."""
+    """Return the sum of ``steps`` draws, each with a different key."""
 
     def step(t: Array, total: Array) -> Array:
         return total + draw(jax.random.fold_in(key, t), (size,), dtype)
@@ -47,7 +50,7 @@ def case(law: str, size: int, dtype: str, repeats: int) -> dict:
         "law": law,
         "size": size,
         "dtype": dtype,
-        "seconds": {name: median(found) / steps for name, found in times.items()},
+        "seconds": {name: median(values) / steps for name, values in times.items()},
         "times": ratio(times["privopt"], times["jax.random"]),
     }
 
@@ -57,8 +60,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, required=True)
     repeats = parser.parse_args().repeats
     jax.config.update("jax_enable_x64", True)
-    found = [case(*each, dtype, repeats) for each in cases() for dtype in ("float32", "float64")]
-    print(json.dumps({"cases": found}))
+    values = [case(*each, dtype, repeats) for each in cases() for dtype in ("float32", "float64")]
+    print(json.dumps({"cases": values}))
 
 
 def cases() -> list[tuple[str, int]]:

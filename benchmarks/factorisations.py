@@ -1,9 +1,11 @@
-"""Factorisations of least error: privopt beside jax-privacy, in CPU seconds of one thread.
+"""Optimised factorisations in CPU seconds of one thread: privopt and jax-privacy.
 
-The optimum among all matrices at T = 1,000; banded and buffered coefficients at T = 10^4, beside
-the optima that the peer finds in the same classes, and at T = 10^5, where it gets 20 of its 250
-steps for a band and is not asked for buffers, which take it many minutes. All errors are computed
-by privopt, of what each returned.
+    python benchmarks/factorisations.py [--repeats 5]
+
+Measured are the optimum among all matrices at T = 1,000, and banded and buffered coefficients at
+T = 10^4 and T = 10^5, with the optima of jax-privacy in the same classes. At T = 10^5 it runs 20 of
+its 250 steps for a band, and no buffers, which would take many minutes. privopt computes all errors
+from the returned coefficients.
 """
 
 from __future__ import annotations
@@ -29,39 +31,39 @@ from privopt.factorisations import (
 jax.config.update("jax_enable_x64", True)
 
 STEPS, BAND, BUFFERS = 1_000, 32, 5
-LONG = {10_000: 250, 100_000: 20}  # steps of the stream, and of the peer's banded optimiser
+LONG = {10_000: 250, 100_000: 20}  # steps of the stream: steps of the banded optimiser of the peer
 
 
 def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Of the processor, which other processes do not spend."""
+    """Return the processor seconds of a call and its result. Other processes do not count."""
     start = time.process_time()
-    found = call()
-    return time.process_time() - start, found
+    result = call()
+    return time.process_time() - start, result
 
 
 def repeated(name: str, steps: int, repeats: int, **choices: Any) -> dict:
-    """Ours, several times."""
+    """Measure privopt several times."""
     factorise(name, 16)
     rounds = [seconds(lambda: factorise(name, steps, **choices)) for _ in range(repeats)]
-    found = rounds[-1][1]
-    gap = {"gap": found.gap} if isinstance(found, DenseFactorisation) else {}
-    times = [spent for spent, _ in rounds]
-    return {"seconds": median(times), "all_seconds": times, "rmse": found.rmse(), **gap}
+    result = rounds[-1][1]
+    gap = {"gap": result.gap} if isinstance(result, DenseFactorisation) else {}
+    times = [elapsed for elapsed, _ in rounds]
+    return {"seconds": median(times), "all_seconds": times, "rmse": result.rmse(), **gap}
 
 
 def once(call: Callable[[], Any], rebuilt: Callable[[Any], Factorisation]) -> dict:
-    """Theirs, its compilation included; in minutes that is nothing."""
-    spent, found = seconds(call)
-    return {"seconds": spent, "rmse": rebuilt(found).rmse()}
+    """Measure jax-privacy once. The compilation is included; it is short compared with minutes."""
+    elapsed, result = seconds(call)
+    return {"seconds": elapsed, "rmse": rebuilt(result).rmse()}
 
 
 def banded(steps: int, coefficients: np.ndarray) -> Factorisation:
-    """Whose first coefficient is 1."""
+    """Return the factorisation with these coefficients, scaled so that the first one is 1."""
     return SeriesFactorisation("theirs", steps, coefficients / coefficients[0])
 
 
 def measure(repeats: int) -> dict:
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "optimal": {
             "privopt": repeated("optimal", STEPS, repeats),
             "jax-privacy": once(lambda: peer.optimal(STEPS), lambda c: DenseFactorisation(c)),
@@ -73,15 +75,15 @@ def measure(repeats: int) -> dict:
             lambda steps=steps, rounds=rounds: peer.banded(steps, BAND, rounds),
             lambda c, steps=steps: banded(steps, c),
         )
-        found[f"banded, T = {steps:,}"] = {"privopt": ours, "jax-privacy": theirs}
+        result[f"banded, T = {steps:,}"] = {"privopt": ours, "jax-privacy": theirs}
     for steps in LONG:
         ours = repeated("buffered", steps, repeats, band=BUFFERS, optimise=True)
-        found[f"buffered, T = {steps:,}"] = {"privopt": ours}
+        result[f"buffered, T = {steps:,}"] = {"privopt": ours}
     short = min(LONG)
-    found[f"buffered, T = {short:,}"]["jax-privacy"] = once(
+    result[f"buffered, T = {short:,}"]["jax-privacy"] = once(
         lambda: peer.buffered(short, BUFFERS), lambda pair: BufferedFactorisation(short, *pair)
     )
-    return found
+    return result
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Import and the first epsilon in a fresh process, in seconds from its first line.
+"""Seconds of the import and the first epsilon in a fresh process: privopt or dp-accounting.
 
-The argument says whose; what is not asked for is not imported.
+    python benchmarks/first_answer.py [privopt] [dp-accounting]
+
+The argument is the library to measure; the other one is not imported.
 """
 
 from __future__ import annotations

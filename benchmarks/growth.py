@@ -1,7 +1,9 @@
-"""One curve: seconds and memory of a whole run against one size, each size a program of its own.
+"""Seconds and memory of a complete run against one size. Each size has a separate program.
 
-Processor seconds of one thread, the median of warm calls, each with its own key. Memory is what
-XLA says that the compiled program allocates beside its arguments.
+    python benchmarks/growth.py METHOD AXIS SIZE ... [--repeats 5]
+
+Times are processor seconds of one thread, the median of warm calls with different keys. Memory is
+the allocation of the compiled program besides its arguments, as reported by XLA.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ CHOICES = {
 HAS_STEPS = ("dp_gd", "dp_sgd")
 
 
-def asked(method: str, size: dict[str, int]) -> tuple[Plan, Problem]:
-    """A plan and data of these sizes; one pass of DP-FTRL has ``n/100`` steps."""
+def planned(method: str, size: dict[str, int]) -> tuple[Plan, Problem]:
+    """Return a plan and data of these sizes. One pass of DP-FTRL has ``n/100`` steps."""
     n, dim = size["n"], size["d"]
     budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     name = "dp_ftrl" if method == "toeplitz" else method
@@ -55,11 +57,11 @@ def asked(method: str, size: dict[str, int]) -> tuple[Plan, Problem]:
 
 
 def measured(method: str, axis: str, at: int, repeats: int) -> dict:
-    """Of one size of the axis, the others those of ``BASE``."""
+    """Measure one size of the axis; the other sizes are those of ``BASE``."""
     size = {**BASE, axis: at}
     if (method, axis) == ("projection_mechanism", "d"):
-        size["n"] = 100  # a million coordinates of ten thousand records are 40 GB
-    plan, problem = asked(method, size)
+        size["n"] = 100  # ten thousand records with a million coordinates need 40 GB
+    plan, problem = planned(method, size)
     keys = jax.random.split(jax.random.key(1), (repeats + 1, size["replicates"]))
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(problem.data))
     with jax.enable_x64(plan.algorithm.float64):
@@ -78,6 +80,8 @@ if __name__ == "__main__":
     parser.add_argument("axis", choices=BASE)
     parser.add_argument("sizes", type=int, nargs="+")
     parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args()
-    curve = [measured(given.method, given.axis, at, given.repeats) for at in given.sizes]
+    arguments = parser.parse_args()
+    curve = [
+        measured(arguments.method, arguments.axis, at, arguments.repeats) for at in arguments.sizes
+    ]
     print(json.dumps({"curve": curve}))

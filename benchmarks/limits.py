@@ -1,4 +1,4 @@
-"""Calls that may take too long, or more memory than there is."""
+"""Limits of time and memory of a call."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 class LimitError(Exception):
-    """Why a call was given up, in words."""
+    """Reason why a call was stopped, as text."""
 
 
 def limit_memory(gigabytes: float) -> None:
-    """Let larger allocations fail in this process, rather than burden the machine."""
+    """Limit the memory of this process, so that a larger allocation raises an error."""
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     most = int(min(gigabytes * 2**30, 0.5 * available))
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -22,7 +22,7 @@ def limit_memory(gigabytes: float) -> None:
 
 
 def within(seconds: float, call: Callable[[], Any]) -> Any:
-    """What ``call`` returns, unless it takes longer; it is stopped between two instructions."""
+    """Return the result of ``call``, or stop it between two instructions after ``seconds``."""
 
     def stop(number: int, frame: object) -> None:
         raise LimitError(f"takes more than {seconds:g} s")

@@ -1,4 +1,4 @@
-"""What was measured against what was wanted."""
+"""One measured quantity and its target."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Line(NamedTuple):
-    """One line of the table."""
+    """Line of the table of results."""
 
     question: str
     detail: str

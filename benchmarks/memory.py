@@ -1,7 +1,9 @@
-"""What a hundred seeds in one call need beyond the data, by two measures.
+"""Memory of a hundred seeds in one call, besides the data, by two measures.
 
-*Process*: the peak resident size after the first call, its compilation included, over the size
-before. *Program*: what XLA says that the compiled program allocates, temporaries and results.
+    python benchmarks/memory.py
+
+*Process*: the peak resident size after the first call, including its compilation, minus the size
+before. *Program*: temporaries and results of the compiled program, as reported by XLA.
 """
 
 from __future__ import annotations
@@ -23,29 +25,29 @@ MEGABYTE = 1e6
 
 
 def peak() -> float:
-    """Largest resident size so far, in bytes."""
+    """Return the largest resident size so far, in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def resident() -> float:
-    """Resident size now, in bytes; the peak where the system does not tell."""
+    """Return the current resident size in bytes, or the peak if the system has no other number."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * resource.getpagesize() if statm.exists() else peak()
 
 
 def allocated(plan: Plan, problem: Problem, keys: Array) -> float:
-    """Bytes of temporaries and results, data being an argument of the program."""
+    """Return the bytes of temporaries and results; the data are an argument of the program."""
 
     def program(source, keys):
-        given = SimpleNamespace(
+        setting = SimpleNamespace(
             source=source,
             objective=problem.objective,
             problem_class=problem.problem_class,
             provides=problem.provides,
             shape=problem.shape,
         )
-        return run_many([plan], given, keys)
+        return run_many([plan], setting, keys)
 
     compiled = jax.jit(program).lower(problem.source, keys).compile()
     analysis = compiled.memory_analysis()

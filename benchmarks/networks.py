@@ -1,9 +1,11 @@
-"""An epoch of the convolutional network of `experiments/compared/networks.py` beside jax-privacy.
+"""Time of an epoch of the network of ``experiments/compared/networks.py``: privopt and jax-privacy.
 
-Poisson batches of 256 of 60,000 images, drawn at random: time does not ask what is on them. The
-peer and `run_stream` get the network with XLA's convolutions, which outside of loops are faster
-than patches. The peer's batches are padded to one size or to multiples of a microbatch; those of
-`run_stream`, a host loop, to one size. Processor seconds of one thread.
+    python benchmarks/networks.py [--repeats 5]
+
+Poisson batches have 256 of 60,000 random images; the time does not depend on their content. For the
+peer and ``run_stream`` the network uses the convolutions of XLA, which are faster than patches
+outside of loops. The batches of the peer are padded to one size or to multiples of a microbatch,
+those of ``run_stream``, a host loop, to one size. Times are processor seconds of one thread.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ RECORDS, BATCH, EPOCH, STEPS, MICROBATCH, WARM = 60_000, 256, 234, 12, 32, 6
 
 
 class Convolutions(linen.Module):
-    """The same network with the convolutions and pools of flax."""
+    """The network with the convolutions and pools of flax."""
 
     @linen.compact
     def __call__(self, pixels: Array) -> Array:  # noqa: D102
@@ -45,7 +47,7 @@ class Convolutions(linen.Module):
 
 
 def measure(repeats: int) -> dict:
-    """Seconds of so many steps, and of an epoch by them."""
+    """Return the seconds of the steps, and of an epoch computed from them."""
     rng = np.random.default_rng(0)
     data = rng.random((RECORDS, 784), np.float32), rng.integers(0, 10, RECORDS).astype(np.int32)
     row = STUDY["LARGE"][0]._replace(task=lambda: task, epochs=STEPS * BATCH / RECORDS)
@@ -54,7 +56,7 @@ def measure(repeats: int) -> dict:
     mechanism = plan.params.mechanism
     network = Convolutions()
     start = network.init(jax.random.key(0), jnp.zeros(784))
-    seeds = itertools.count()  # every call has batches and noise of its own
+    seeds = itertools.count()  # every call has different batches and noise
 
     def loss(point: Any, pixels: Array, digit: Array) -> Array:
         scores = network.apply(point, pixels)
@@ -85,7 +87,7 @@ def measure(repeats: int) -> dict:
         ).released  # fmt: skip
 
     multiples = peer(MICROBATCH)
-    for _ in range(WARM):  # it compiles a program for every size of batch that it meets
+    for _ in range(WARM):  # it compiles a program for every batch size
         jax.block_until_ready(multiples())
     calls = {"privopt": whole, "run_stream": streamed, "one size": peer(None)}
     calls[f"multiples of {MICROBATCH}"] = multiples

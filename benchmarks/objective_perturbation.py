@@ -1,14 +1,16 @@
-"""Objective perturbation beside diffprivlib: time of a fit, and what it is worth.
+"""Time and excess risk of objective perturbation: privopt and diffprivlib.
 
-Both are given the same float64 arrays, features of norm 1 (``data_norm=1``), no intercept, and
-run on the same core, one thread, in turn. diffprivlib, which knows pure differential privacy
-only, is asked for epsilon 1 at its default ``C = 1`` and at ``C = 1/(n lambda)`` with each of
-privopt's own lambda, which its theory sets. Nothing is tuned on the data. Its solver stops at its
-default tolerance, a gradient of 1e-4; privopt's ends within a distance that it charges for.
-Excess risk is against the non-private optimum in the ball of radius 10, of the logistic risk
-alone and with the regulariser of each lambda. What diffprivlib returns may lie outside of that
-ball, where the risk may be below that optimum; it is judged both as it is and projected on the
-ball, which costs no privacy and makes both choose from the same set.
+    python benchmarks/objective_perturbation.py --python PYTHON_WITH_DIFFPRIVLIB [--repeats 5]
+
+Both libraries receive the same float64 arrays, features of norm 1 (``data_norm=1``), no intercept,
+and run in turn on one thread of one core. diffprivlib supports pure differential privacy only. It
+runs at epsilon 1 with its default ``C = 1`` and with ``C = 1/(n lambda)`` for each lambda that the
+theory of privopt sets. No argument is tuned on the data. The solver of diffprivlib stops at its
+default tolerance, a gradient of 1e-4; the solver of privopt stops within a distance that is part of
+its privacy analysis. Excess risk is relative to the non-private optimum in the ball of radius 10,
+of the logistic risk alone and with the regulariser of each lambda. Points of diffprivlib may be
+outside of this ball, where the risk may be below that optimum. They are evaluated unchanged and
+after a projection onto the ball, which has no privacy cost and gives both libraries the same set.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ PEER = Path(__file__).parent / "peers" / "diffprivlib_fits.py"
 
 
 class Peer:
-    """diffprivlib in its own process, on the core and with the one thread of this one."""
+    """Process of diffprivlib, on the core of this process and with one thread."""
 
     def __init__(self, python: str, file: str) -> None:
         self.process = subprocess.Popen(
@@ -52,7 +54,7 @@ class Peer:
         )
 
     def fits(self, C: float, seeds: range) -> dict:
-        """Seconds and coefficients, one for every seed."""
+        """Return seconds and coefficients of the fits, one per seed."""
         self.process.stdin.write(json.dumps({"C": C, "seeds": list(seeds)}) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -73,7 +75,7 @@ def regularisation_of(plan: Plan) -> float:
 
 
 def times(problem: Problem, planned: dict[str, Plan], peer: Peer, repeats: int) -> dict:
-    """In rounds; of the peer a round has as many fits as settle it, timed in its process."""
+    """Return times in rounds. The peer has several fits per round, timed in its process."""
     keys = workload.keys(SEEDS)
     calls: dict[str, Callable[[], object]] = {}
     for name, plan in planned.items():
@@ -82,15 +84,15 @@ def times(problem: Problem, planned: dict[str, Plan], peer: Peer, repeats: int) 
     settings = inverse_regularisations(problem, planned)
     for call in calls.values():
         jax.block_until_ready(call())
-    found: dict[str, list[float]] = {name: [] for name in (*calls, *settings)}
+    result: dict[str, list[float]] = {name: [] for name in (*calls, *settings)}
     for number in range(repeats):
         for name, call in calls.items():
             one = "one fit" in name
-            found[name].append(median(seconds(call) for _ in range(5 if one else 1)))
+            result[name].append(median(seconds(call) for _ in range(5 if one else 1)))
         for name, C in settings.items():
             fits = peer.fits(C, range(5 * number, 5 * number + 5))
-            found[name].append(median(fits["seconds"]))
-    return found
+            result[name].append(median(fits["seconds"]))
+    return result
 
 
 def inverse_regularisations(problem: Problem, planned: dict[str, Plan]) -> dict[str, float]:
@@ -102,7 +104,7 @@ def inverse_regularisations(problem: Problem, planned: dict[str, Plan]) -> dict[
 
 
 def risks(problem: Problem, planned: dict[str, Plan], peer: Peer) -> dict:
-    """Mean excess risk over seeds, and with the regularisers."""
+    """Return the mean excess risk over seeds, without and with the regularisers."""
     radius = problem.problem_class.radius
     penalties = {name: regularisation_of(plan) for name, plan in planned.items()}
     least = {name: regularised_minimum(problem, penalty) for name, penalty in penalties.items()}
@@ -118,24 +120,24 @@ def risks(problem: Problem, planned: dict[str, Plan], peer: Peer) -> dict:
         }
         return {"risk": float(np.mean(risk) - problem.reference.value), **regularised}
 
-    keys, found = workload.keys(SEEDS), {}
+    keys, result = workload.keys(SEEDS), {}
     for name, plan in planned.items():
         released = np.asarray(run_many([plan], problem, keys).released[0])
-        found[f"privopt, {name}"] = {"regularisation": regularisation_of(plan), **excess(released)}
+        result[f"privopt, {name}"] = {"regularisation": regularisation_of(plan), **excess(released)}
     for name, C in inverse_regularisations(problem, planned).items():
         points = np.asarray(peer.fits(C, range(SEEDS))["points"])
         projected = np.asarray(L2Ball(radius).project(points))
-        found[name] = {
+        result[name] = {
             "regularisation": 1.0 / (C * problem.problem_class.n),
             "norm": float(np.mean(np.linalg.norm(points, axis=1))),
             **excess(points),
             "projected": excess(projected),
         }
-    return found
+    return result
 
 
 def regularised_minimum(problem: Problem, penalty: float) -> float:
-    """In the ball, certified to 1e-9."""
+    """Return the minimum in the ball, certified to 1e-9."""
     solution = minimise(
         regularised_value_and_gradient,
         problem.constraint,
@@ -160,19 +162,19 @@ def measure(python: str, repeats: int) -> dict:
         file = str(Path(folder) / "data.npz")
         np.savez(file, features=features, labels=labels)
         peer = Peer(python, file)
-        found = times(problem, planned, peer, repeats)
+        result = times(problem, planned, peer, repeats)
         excess = risks(problem, planned, peer)
         peer.process.stdin.close()
         peer.process.wait()
-    ours = {name: taken for name, taken in found.items() if name.startswith("privopt")}
-    theirs = {name: taken for name, taken in found.items() if name not in ours}
+    ours = {name: values for name, values in result.items() if name.startswith("privopt")}
+    theirs = {name: values for name, values in result.items() if name not in ours}
     return {
-        "seconds": {name: median(taken) for name, taken in found.items()},
+        "seconds": {name: median(values) for name, values in result.items()},
         "ratios": {
-            name: {other: ratio(slower, taken) for other, slower in theirs.items()}
-            for name, taken in ours.items()
+            name: {other: ratio(slower, values) for other, slower in theirs.items()}
+            for name, values in ours.items()
         },
-        "all_seconds": found,
+        "all_seconds": result,
         "excess_risk": excess,
         "reference_gap": problem.reference.gap,
         "zero_predictor": float(problem.excess_risk(np.zeros(problem.problem_class.dim))),
@@ -182,7 +184,7 @@ def measure(python: str, repeats: int) -> dict:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="that has diffprivlib")
+    parser.add_argument("--python", default=sys.executable, help="environment with diffprivlib")
     parser.add_argument("--repeats", type=int, default=5)
-    given = parser.parse_args()
-    print(json.dumps(measure(given.python, given.repeats)))
+    arguments = parser.parse_args()
+    print(json.dumps(measure(arguments.python, arguments.repeats)))

@@ -1,4 +1,4 @@
-"""Benchmarks as fresh processes: fixed cores, one thread a device."""
+"""Benchmarks as fresh processes, with fixed cores and one thread per device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def cores() -> list[int]:
-    """The cores this process may use."""
+    """Return the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -40,7 +40,7 @@ def start(script: str, *arguments: str, cores: Sequence[int], devices: int = 1) 
 
 
 def measured(script: str, *arguments: str, cores: Sequence[int], devices: int = 1) -> dict:
-    """What the script prints, one JSON object."""
+    """Return the output of a script, one JSON object."""
     process = start(script, *arguments, cores=cores, devices=devices)
     output, _ = process.communicate()
     if process.returncode != 0:
@@ -48,8 +48,8 @@ def measured(script: str, *arguments: str, cores: Sequence[int], devices: int = 
     return json.loads(output)
 
 
-def asked(process: subprocess.Popen) -> list[float]:
-    """The numbers with which the process answers a line."""
+def query(process: subprocess.Popen) -> list[float]:
+    """Send a line to a process, and return the numbers of its answer."""
     process.stdin.write("\n")
     process.stdin.flush()
     answer = process.stdout.readline()
@@ -60,7 +60,7 @@ def asked(process: subprocess.Popen) -> list[float]:
 
 @contextmanager
 def _pinned(cores: Sequence[int]) -> Iterator[None]:
-    """A child inherits the cores of the thread that starts it."""
+    """Set the cores of this thread; a child process inherits them."""
     if not can_pin():
         yield
         return

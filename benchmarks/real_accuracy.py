@@ -1,21 +1,22 @@
-"""Other libraries on the records of the experiment real_accuracy, at the same guarantee.
+"""Accuracy of diffprivlib and jax-privacy on the data of the experiment ``real_accuracy``.
 
     PRIVOPT_DATA=... .venv/bin/python benchmarks/real_accuracy.py [breast_cancer] [a9a] ...
         [--peer diffprivlib] [--peer jax-privacy]
 
-diffprivlib's objective perturbation is pure epsilon-DP where one record is replaced: the noise has
-norm ``Gamma(d, 2/epsilon')`` and ``2 log(1 + 1/(4 n lambda))`` is kept for the curvature, both of
-which Chaudhuri, Monteleoni and Sarwate (2011) prove for two sets that differ in one entry. The
-bound on norms is public (``data_norm=1``) and there is no intercept, the same model as privopt's.
-It is run at its default ``C = 1`` and at ``C = 1/(n lambda)`` with the lambda that privopt's theory
-sets at that guarantee; nothing is tuned.
+All methods have the same guarantee. The objective perturbation of diffprivlib is pure epsilon-DP
+under ``replace_one``: the noise has norm ``Gamma(d, 2/epsilon')``, and
+``2 log(1 + 1/(4 n lambda))`` is reserved for the curvature. Chaudhuri, Monteleoni and Sarwate
+(2011) prove both for two sets that differ in one entry. The bound on norms is public
+(``data_norm=1``) and there is no intercept, as in privopt. It runs with its default ``C = 1`` and
+with ``C = 1/(n lambda)`` for the lambda that the theory of privopt sets at that guarantee, without
+tuning.
 
-jax-privacy's DP-SGD runs at the numbers of privopt's oracle-tuned plan, its noise included: it is
-the same mechanism, so privopt's accountant speaks for both, under replace-one.
+The DP-SGD of jax-privacy has the parameters and the noise of the oracle-tuned plan of privopt. It
+is the same mechanism, so the accountant of privopt applies to both, under replace-one.
 
-``make performance`` installs diffprivlib in an environment of its own, ``.venv/diffprivlib``, and
-jax-privacy beside privopt; one of its own is taken where there is one. What is named is measured
-again; the rest stays as it was recorded.
+``make performance`` installs diffprivlib in the environment ``.venv/diffprivlib``, and jax-privacy
+in that of privopt; ``.venv/jax_privacy`` is used if it exists. Data sets and peers in the command
+are measured again; the recorded results of the others are kept.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ EXPERIMENT = runpy.run_path(str(HERE.parent / "experiments" / "compared" / "real
 
 
 def inverse_regularisations(name: str, epsilon: float) -> Iterator[tuple[str, dict]]:
-    """Of diffprivlib: its default, and for two classes that of privopt's plan."""
+    """Yield values of ``C`` for diffprivlib: the default, and for two classes that of privopt."""
     yield "peer", {"C": 1.0}
     if EXPERIMENT["SETS"][name].classes == 2:
         plan = EXPERIMENT["plan_of"](name, "pure", epsilon)
@@ -46,7 +47,7 @@ def inverse_regularisations(name: str, epsilon: float) -> Iterator[tuple[str, di
 
 
 def tuned_numbers(name: str, epsilon: float) -> Iterator[tuple[str, dict]]:
-    """Of jax-privacy: those of privopt's oracle-tuned plan."""
+    """Yield the parameters for jax-privacy: those of the oracle-tuned plan of privopt."""
     params = EXPERIMENT["plan_of"](name, "tuned", epsilon).params
     mechanism = params.mechanism
     numbers = {
@@ -64,7 +65,7 @@ PEERS = {"diffprivlib": inverse_regularisations, "jax-privacy": tuned_numbers}
 
 
 def started(peer: str, *arguments: str, **options: object) -> str:
-    """What the peer's process answers."""
+    """Return the output of the process of a peer."""
     module = peer.replace("-", "_")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     own = HERE.parent / ".venv" / module / "bin" / "python"
@@ -76,46 +77,58 @@ def started(peer: str, *arguments: str, **options: object) -> str:
 
 
 def fits(peer: str, name: str) -> Iterator[dict]:
-    """One record an epsilon and method."""
+    """Yield one record per epsilon and method."""
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "data.npz")
         data = EXPERIMENT["split"](name)._asdict()
         np.savez(file, **{key: np.asarray(value, np.float64) for key, value in data.items()})
         of = EXPERIMENT["SETS"][name]
-        asked = [
+        requests = [
             {"method": method, "epsilon": epsilon, **numbers}
             for epsilon in EXPERIMENT["EPSILONS"]
             for method, numbers in PEERS[peer](name, epsilon)
         ]
         common = {"radius": of.radius, "seeds": list(range(of.runs))}
-        lines = "".join(json.dumps(each | common) + "\n" for each in asked)
+        lines = "".join(json.dumps(each | common) + "\n" for each in requests)
         answers = started(peer, file, input=lines).splitlines()
-        for each, answer in zip(asked, answers, strict=True):
+        for each, answer in zip(requests, answers, strict=True):
             yield each | rounded(answer)
 
 
 def rounded(answer: str) -> dict:
-    """To six places, which is more than the seeds settle."""
+    """Round an answer to six places, which is finer than its standard error."""
     return {
         key: [None if value is None else round(value, 6) for value in values]
         for key, values in json.loads(answer).items()
     }
 
 
+def available() -> list[str]:
+    """Return the data sets of the experiment that are installed."""
+    from privopt import problems  # not in the environments of the peers
+
+    installed = {*problems.available(), ""}
+    return [
+        name for name, each in EXPERIMENT["SETS"].items() if {each.data, each.test} <= installed
+    ]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="data sets; all that are there")
-    parser.add_argument("--peer", action="append", choices=PEERS, help="both")
-    given = parser.parse_args()
+    parser.add_argument("names", nargs="*", help="data sets; default all that are installed")
+    parser.add_argument("--peer", action="append", choices=PEERS, help="default both")
+    arguments = parser.parse_args()
     file = EXPERIMENT["PEERS"]
     record = json.loads(file.read_text()) if file.exists() else {"sets": {}, "peers": {}}
     record["command"] = "python benchmarks/real_accuracy.py"
-    for peer in given.peer or PEERS:
+    for peer in arguments.peer or PEERS:
         record["peers"][peer] = json.loads(started(peer))
-        for name in given.names or EXPERIMENT["THERE"]:
-            found = list(fits(peer, name))
-            again = {each["method"] for each in found}
-            kept = [each for each in record["sets"].get(name, []) if each["method"] not in again]
-            record["sets"][name] = kept + found
+        for name in arguments.names or available():
+            result = list(fits(peer, name))
+            again = {each["method"] for each in result}
+            previous = [
+                each for each in record["sets"].get(name, []) if each["method"] not in again
+            ]
+            record["sets"][name] = previous + result
             file.write_text(json.dumps(record) + "\n")
             print(peer, name, flush=True)

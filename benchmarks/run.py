@@ -1,11 +1,11 @@
-"""Speed and memory of privopt against their targets, beside other libraries on the same machine.
+"""Speed and memory of privopt compared with targets and with other libraries on the same machine.
 
     .venv/bin/python benchmarks/run.py [dp_gd] [dp_sgd] [networks] [draws] [accounting]
         [solver] [objective_perturbation] [streams] [sparse] [growth] [--repeats 5]
 
-Every benchmark runs in a fresh process, one thread a device, pinned to its cores. Times are warm
-and taken in rounds (ours, theirs, ours, theirs, ...); a ratio is the median over rounds. Each
-suite writes its record, and README.md shows all there are; accounting takes about four minutes.
+Every benchmark runs in a fresh process with one thread per device on fixed cores. Times are warm
+and measured in rounds (privopt, peer, privopt, peer, ...); a ratio is the median over rounds. Each
+suite writes its record, and README.md contains all records; accounting takes about four minutes.
 Exit status 1: a target was missed; 2: a peer is missing.
 """
 
@@ -76,42 +76,42 @@ def installed(package: str) -> str:
 
 
 def record(suite: ModuleType, repeats: int, console: Console) -> tuple[dict, list[Line]]:
-    """What a suite found, with where and how."""
+    """Run a suite, and return its record, with machine and command, and its lines."""
     load = [os.getloadavg()[0]]
     with console.status(f"{suite.TITLE} ..."):
-        found, lines = suite.measured(repeats)
+        result, lines = suite.measured(repeats)
     load.append(os.getloadavg()[0])
     facts = {
         "command": " ".join(["python", *sys.argv]),
         "machine": machine(suite.PACKAGES),
         "load": load,
     }
-    return {**facts, **found, "targets": [line._asdict() for line in lines]}, lines
+    return {**facts, **result, "targets": [line._asdict() for line in lines]}, lines
 
 
-def section(name: str, found: dict) -> list[str]:
-    """A record as Markdown."""
-    suite, load = SUITES[name], found["load"]
-    lines = [Line(**each) for each in found["targets"]]
+def section(name: str, result: dict) -> list[str]:
+    """Return a record as Markdown."""
+    suite, load = SUITES[name], result["load"]
+    lines = [Line(**each) for each in result["targets"]]
     return [
         f"## {suite.TITLE}",
         "",
-        *suite.described(found),
+        *suite.described(result),
         "",
         "| | | measured | target | met |",
         "|---|---|---|---|---|",
         *(f"| {' | '.join(line[:-1])} | {'yes' if line.met else '**no**'} |" for line in lines),
         "",
-        *(f"- {key}: {value}" for key, value in found["machine"].items()),
-        f"- load before and after: {load[0]:.1f}, {load[1]:.1f} (times want a quiet machine)",
+        *(f"- {key}: {value}" for key, value in result["machine"].items()),
+        f"- load before and after: {load[0]:.1f}, {load[1]:.1f} (use an idle machine)",
         "",
-        f"Written by `{found['command']}`; all times in `{name}.json`.",
+        f"Written by `{result['command']}`; all times in `{name}.json`.",
         "",
     ]
 
 
 def markdown(results: Path) -> str:
-    """All records that there are."""
+    """Return all records of a folder as Markdown."""
     lines = ["# Speed and memory", ""]
     for name in SUITES:
         file = results / f"{name}.json"
@@ -121,11 +121,11 @@ def markdown(results: Path) -> str:
 
 
 def table(title: str, lines: list[Line]) -> Table:
-    shown = Table("", "", "measured", "target", "met", title=title)
+    result = Table("", "", "measured", "target", "met", title=title)
     for line in lines:
         met = "[green]yes[/]" if line.met else "[red]no[/]"
-        shown.add_row(line.question, line.detail, line.measured, line.target, met)
-    return shown
+        result.add_row(line.question, line.detail, line.measured, line.target, met)
+    return result
 
 
 def main() -> int:
@@ -135,10 +135,10 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", metavar="suite", help=f"of {', '.join(SUITES)}; all")
     parser.add_argument("--repeats", type=int, default=5, help="rounds of every timing (default 5)")
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "performance")
-    given, console = parser.parse_args(), Console()
-    if given.repeats < 1:
-        parser.error(f"--repeats must be positive, got {given.repeats}")
-    names = list(dict.fromkeys(given.suites)) or list(SUITES)
+    arguments, console = parser.parse_args(), Console()
+    if arguments.repeats < 1:
+        parser.error(f"--repeats must be positive, got {arguments.repeats}")
+    names = list(dict.fromkeys(arguments.suites)) or list(SUITES)
     unknown = [name for name in names if name not in SUITES]
     if unknown:
         parser.error(f"suite must be one of {', '.join(SUITES)}, got {unknown[0]!r}")
@@ -148,15 +148,15 @@ def main() -> int:
         return 2
     met = True
     for name in names:
-        found, lines = record(SUITES[name], given.repeats, console)
+        result, lines = record(SUITES[name], arguments.repeats, console)
         console.print(table(SUITES[name].TITLE, lines))
-        given.results.mkdir(parents=True, exist_ok=True)
-        (given.results / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+        arguments.results.mkdir(parents=True, exist_ok=True)
+        (arguments.results / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
         if hasattr(SUITES[name], "draw"):
-            SUITES[name].draw(found, given.results)
-        (given.results / "README.md").write_text(markdown(given.results))
+            SUITES[name].draw(result, arguments.results)
+        (arguments.results / "README.md").write_text(markdown(arguments.results))
         met = met and all(line.met for line in lines)
-    console.print(f"Written to {given.results}")
+    console.print(f"Written to {arguments.results}")
     return 0 if met else 1
 
 

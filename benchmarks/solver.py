@@ -1,9 +1,11 @@
-"""Regularised logistic regression to a gradient of norm 1e-10: privopt beside L-BFGS.
+"""Regularised logistic regression to a gradient of norm 1e-10: privopt and four kinds of L-BFGS.
 
-Float64, one thread. Features on the unit sphere, either alike in all directions, where L-BFGS is
-at its best, or with a spectrum that decays. Peers in JAX are given two forms of the objective: as
-one writes it, and with the product with the transposed data written in the faster way; the faster
-counts. Every norm is evaluated again, by NumPy, at what was returned.
+    python benchmarks/solver.py [--repeats 5]
+
+Peers: optax, jaxopt and scikit-learn. Float64, one thread. Features are on the unit sphere, either
+isotropic, the best case of L-BFGS, or with a decaying spectrum. Peers in JAX receive two forms of
+the objective, the usual one and one with a faster product with the transposed data, and the faster
+form counts. NumPy evaluates the gradient norm of every returned point again.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ IN_JAX = {"optax": optax_lbfgs.minimise, "jaxopt": jaxopt_lbfgs.minimise}
 
 
 class Case(NamedTuple):
-    """One question; ``decay`` is the power with which the scales of coordinates fall."""
+    """Size of a problem; ``decay`` is the exponent of the scales of the coordinates."""
 
     size: int
     dim: int
@@ -60,7 +62,7 @@ def linear_terms(dim: int) -> Array:
 
 @jax.custom_vjp
 def product(features: Array, point: Array) -> Array:
-    """``X w``, whose derivative is taken as ``s X``, not ``X^T s``."""
+    """Return ``X w``, with the derivative computed as ``s X`` instead of ``X^T s``."""
     return features @ point
 
 
@@ -83,8 +85,8 @@ def peer(name: str, form: str) -> Callable[..., Array]:
     return jax.jit(solved)
 
 
-def gradient_norm(case: Case, given: tuple[Array, Array], point: Array, term: Array) -> float:
-    features, labels, point, term = (np.asarray(each) for each in (*given, point, term))
+def gradient_norm(case: Case, inputs: tuple[Array, Array], point: Array, term: Array) -> float:
+    features, labels, point, term = (np.asarray(each) for each in (*inputs, point, term))
     slopes = -labels / (1.0 + np.exp(labels * (features @ point)))
     gradient = slopes @ features / case.size + case.regularisation * point + term
     return float(np.linalg.norm(gradient))
@@ -94,7 +96,7 @@ def gradient_norm(case: Case, given: tuple[Array, Array], point: Array, term: Ar
 def newton(
     features: Array, labels: Array, regularisation: float, linear_terms: Array
 ) -> GLMSolution:
-    """From the origin; the records lie in the unit ball, which bounds the smoothness."""
+    """Minimise from the origin. Records are in the unit ball, which bounds the smoothness."""
     rows, dim = features.shape
     ones, origin = jnp.ones(linear_terms.shape[0]), jnp.zeros(dim)
     lambdas = regularisation * ones
@@ -111,38 +113,38 @@ def newton(
     return newton_glm(glm, WholeSpace(), origin, smoothness=smoothness, tolerance=TOLERANCE * ones)
 
 
-def ours(case: Case, given: tuple[Array, Array], terms: Array | None = None) -> Array:
+def ours(case: Case, inputs: tuple[Array, Array], terms: Array | None = None) -> Array:
     terms = jnp.zeros((1, case.dim)) if terms is None else terms
-    return newton(*given, case.regularisation, terms).points
+    return newton(*inputs, case.regularisation, terms).points
 
 
 def one(case: Case, repeats: int) -> dict:
-    """The problem without a linear term, once."""
-    given, none = data(case), jnp.zeros(case.dim)
-    arrays = tuple(np.asarray(each) for each in given)
-    calls: dict[str, Callable[[], Array]] = {"privopt": lambda: ours(case, given)[0]}
+    """Measure the problem without a linear term, once."""
+    inputs, none = data(case), jnp.zeros(case.dim)
+    arrays = tuple(np.asarray(each) for each in inputs)
+    calls: dict[str, Callable[[], Array]] = {"privopt": lambda: ours(case, inputs)[0]}
     for name in IN_JAX:
         for form in PRODUCTS:
             solve = peer(name, form)
-            calls[f"{name}, {form}"] = lambda solve=solve: solve(*given, case.regularisation, none)
+            calls[f"{name}, {form}"] = lambda solve=solve: solve(*inputs, case.regularisation, none)
     calls["scikit-learn"] = lambda: scikit_learn.minimise(
         *arrays, case.regularisation, 1e-12, STEPS
     )
-    norms = {name: gradient_norm(case, given, call(), none) for name, call in calls.items()}
+    norms = {name: gradient_norm(case, inputs, call(), none) for name, call in calls.items()}
     return {**case._asdict(), **compared(interleaved(calls, repeats)), "gradient_norms": norms}
 
 
 def many(case: Case, fastest: str, repeats: int) -> dict:
-    """A hundred linear terms: one call of ours beside a loop of the peer fastest without one."""
-    given, terms = data(case), linear_terms(case.dim)
+    """Measure a hundred linear terms: one call of privopt, and a loop of the fastest peer."""
+    inputs, terms = data(case), linear_terms(case.dim)
     solve = peer(*fastest.split(", "))
     calls = {
-        "privopt": lambda: ours(case, given, terms),
-        fastest: lambda: [solve(*given, case.regularisation, term) for term in terms],
+        "privopt": lambda: ours(case, inputs, terms),
+        fastest: lambda: [solve(*inputs, case.regularisation, term) for term in terms],
     }
     norms = {
         name: max(
-            gradient_norm(case, given, point, term)
+            gradient_norm(case, inputs, point, term)
             for point, term in zip(call(), terms, strict=True)
         )
         for name, call in calls.items()
@@ -158,8 +160,8 @@ def compared(times: dict[str, list[float]]) -> dict:
     }
 
 
-def fastest_in_jax(found: dict) -> str:
-    peers = {name: each for name, each in found["seconds"].items() if ", " in name}
+def fastest_in_jax(result: dict) -> str:
+    peers = {name: each for name, each in result["seconds"].items() if ", " in name}
     return min(peers, key=peers.__getitem__)
 
 
@@ -172,8 +174,8 @@ def measure(repeats: int) -> dict:
     ]
     single = [one(case, repeats) for case in cases]
     several = [
-        many(case, fastest_in_jax(found), max(1, repeats // 3))
-        for case, found in zip(cases, single, strict=True)
+        many(case, fastest_in_jax(result), max(1, repeats // 3))
+        for case, result in zip(cases, single, strict=True)
         if case.dim < case.size
     ]
     return {"one": single, "many": several}

@@ -1,10 +1,13 @@
-"""What sparse gradients need: projections onto the l1 ball, and basis pursuit, beside peers.
+"""Projections onto the l1 ball, and basis pursuit: privopt and other projections and solvers.
 
-One thread, seconds of the processor. Projections are of normal points, one of a million coordinates
-and a hundred of ten thousand. Systems are normal with a normal right-hand side, or that of a sparse
-vector with or without noise. What peers return is held against the certified value: *excess* is
-``||x||_1`` over it, *residual* ``||A x - b||``, both relative. HiGHS and
-Clarabel are timed once in the larger case, on noise alone.
+    python benchmarks/sparse.py [--repeats 5]
+
+Peers: sorts of a textbook, optax and jaxopt; HiGHS, Clarabel and SPGL1. One thread, processor
+seconds. Projected are normal points, one with a million coordinates and a hundred with ten thousand
+each. Systems are normal with a normal right-hand side, or that of a sparse vector with or without
+noise. The points of peers are compared with the certified value: *excess* is ``||x||_1`` over it,
+*residual* is ``||A x - b||``, both relative. In the larger case, HiGHS and Clarabel are timed once,
+on noise only.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ DIM, ROWS, ROW_DIM = 1_000_000, 100, 10_000
 RADII = (1.0, 1_000.0)
 SYSTEMS = ((200, 2_000), (500, 10_000))
 NOISE = 0.01
-MAX_ROUND_ENTRIES = 1_000_000  # of a matrix; above it slow peers are timed once, on noise
+MAX_ROUND_ENTRIES = 1_000_000  # entries of a matrix; above it slow peers are timed once, on noise
 SLOW = ("HiGHS", "Clarabel")
 SOLVERS = {
     "HiGHS": linear_programming.least_l1,
@@ -39,7 +42,7 @@ SOLVERS = {
 
 
 class System(NamedTuple):
-    """``A x = b``."""
+    """Linear system ``A x = b``."""
 
     kind: str
     matrix: np.ndarray
@@ -65,7 +68,7 @@ def ours(radius: float) -> Callable[[jax.Array], jax.Array]:
 
 
 def projections(dtype: type, radius: float, repeats: int) -> dict:
-    """One point, and its largest deviation from the sort."""
+    """Measure one point, and its largest difference from the projection by a sort."""
     point = jnp.asarray(np.random.default_rng(0).normal(size=DIM), dtype)
     size = jnp.asarray(radius, dtype)
     project, calls = ours(radius), {}
@@ -74,21 +77,23 @@ def projections(dtype: type, radius: float, repeats: int) -> dict:
         compiled = jax.jit(peer)
         calls[name] = lambda compiled=compiled: compiled(point, size)
     missed = abs(float(jnp.sum(jnp.abs(calls["privopt"]()).astype(jnp.float64))) / radius - 1.0)
-    with jax.enable_x64(dtype is np.float64):  # peers give float64 for float32 where it is on
-        found = interleaved(calls, repeats, time.process_time)
-    return {"dtype": dtype.__name__, "radius": radius, "missed": missed, **compared(found)}
+    with jax.enable_x64(
+        dtype is np.float64
+    ):  # with float64 enabled, peers return it for float32 as well
+        times = interleaved(calls, repeats, time.process_time)
+    return {"dtype": dtype.__name__, "radius": radius, "missed": missed, **compared(times)}
 
 
 def batches(dtype: type, repeats: int) -> dict:
-    """Many rows under ``vmap`` beside one, and beside a sort under ``vmap``."""
+    """Measure rows under ``vmap``, compared with single rows and with a sort under ``vmap``."""
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(ROWS, ROW_DIM)), dtype)
     size = jnp.asarray(1.0, dtype)
-    alone = ours(1.0)
-    together = jax.jit(jax.vmap(ours(1.0)))
+    single = ours(1.0)
+    batched = jax.jit(jax.vmap(ours(1.0)))
     ordered = jax.jit(jax.vmap(PROJECTIONS["a sort"], (0, None)))
     calls = {
-        "privopt": lambda: together(rows),
-        "one at a time": lambda: [alone(row) for row in rows],
+        "privopt": lambda: batched(rows),
+        "one at a time": lambda: [single(row) for row in rows],
         "a sort": lambda: ordered(rows, size),
     }
     return {"dtype": dtype.__name__, **compared(interleaved(calls, repeats, time.process_time))}

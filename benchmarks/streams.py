@@ -1,7 +1,9 @@
-"""Noise with memory, a step of a loop inside jit: beside jax-privacy, and beside fresh noise.
+"""Time of a step of correlated noise in a loop inside ``jit``: privopt and jax-privacy.
 
-Processor seconds of one thread, of loops that do nothing else: every step adds noise to a gradient
-of zeros and the answer to a sum.
+    python benchmarks/streams.py [--repeats 5]
+
+Correlated noise is also compared with independent noise. Times are processor seconds of one thread,
+of loops without other work: every step adds noise to a gradient of zeros and the answer to a sum.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms import IndependentNoise, Noise, TreeNoise, correlated_noise, noise_of
 
 BANDS, DIM, STEPS = (16, 64), 10_000, 100
-DIMS, NUMBERS = (1_000, 10_000, 100_000), 2_000_000  # of a call
+DIMS, NUMBERS = (1_000, 10_000, 100_000), 2_000_000  # coordinates, and numbers in one call
 LONG, SHORT, SEEDS = 1_000_000, 100, 100  # steps, coordinates, seeds in one call
 KEY = jax.random.key(0)
 
 
 def kinds() -> dict[str, Noise]:
-    """Noises that are compared with a fresh vector in every step."""
+    """Return the noises that are compared with independent noise in every step."""
     return {
         "independent": IndependentNoise(),
         "tree": TreeNoise(),
@@ -42,7 +44,7 @@ def kinds() -> dict[str, Noise]:
 
 
 def noisy(noise: Noise, key: Array, gradient: Array, steps: int) -> Array:
-    """The sum of the noisy gradients."""
+    """Return the sum of the noisy gradients."""
 
     def step(t, carried):
         total, state = carried
@@ -57,7 +59,7 @@ stream = jax.jit(noisy, static_argnames="steps")
 
 @partial(jax.jit, static_argnames="steps")
 def noises(noise: Noise, key: Array, like: Array, *, steps: int) -> Array:
-    """What is added, one step after the other."""
+    """Return the noise of all steps in order."""
 
     def step(state, t):
         return noise.update(state, t, key, like)[::-1]
@@ -66,13 +68,13 @@ def noises(noise: Noise, key: Array, like: Array, *, steps: int) -> Array:
 
 
 def streamed(noise: Noise, dim: int, steps: int) -> Callable[[], Array]:
-    """A call without arguments."""
+    """Return a call without arguments that runs all steps."""
     zeros = jnp.zeros(dim)
     return lambda: stream(noise, KEY, zeros, steps=steps)
 
 
 def whitened(noise: Array, factorisation: Factorisation) -> dict:
-    """``C z``, which is white if the noise has the law of the factorisation.
+    """Return ``C z``, which is white if the noise has the law of the factorisation.
 
     Its mean square has a standard error of 0.14%; the largest of 4,950 correlations of steps is
     about 0.04.
@@ -87,7 +89,7 @@ def whitened(noise: Array, factorisation: Factorisation) -> dict:
 
 
 def beside(band: int, repeats: int) -> dict:
-    """The same Toeplitz coefficients on both sides."""
+    """Measure privopt and jax-privacy with the same Toeplitz coefficients."""
     factorisation = factorise("banded", STEPS, band=band)
     noise, zeros = correlated_noise(factorisation), jnp.zeros(DIM)
     theirs = peer.looped(factorisation.numerator, DIM, STEPS)
@@ -99,7 +101,7 @@ def beside(band: int, repeats: int) -> dict:
     }
     return {
         "band": band,
-        "seconds_of_a_step": {name: median(found) / STEPS for name, found in times.items()},
+        "seconds_of_a_step": {name: median(seconds) / STEPS for name, seconds in times.items()},
         "all_seconds": times,
         "ratio": ratio(times["jax-privacy"], times["privopt"]),
         "whitened": {name: whitened(noise, factorisation) for name, noise in laws.items()},
@@ -107,7 +109,7 @@ def beside(band: int, repeats: int) -> dict:
 
 
 def against_fresh(dim: int, repeats: int) -> dict:
-    """Every kind beside independent noise."""
+    """Measure every kind of noise compared with independent noise."""
     steps = NUMBERS // dim if dim < NUMBERS // STEPS else STEPS
     times = interleaved(
         {name: streamed(noise, dim, steps) for name, noise in kinds().items()},
@@ -116,39 +118,39 @@ def against_fresh(dim: int, repeats: int) -> dict:
     )
     return {
         "dim": dim,
-        "seconds_of_a_step": {name: median(found) / steps for name, found in times.items()},
+        "seconds_of_a_step": {name: median(seconds) / steps for name, seconds in times.items()},
         "all_seconds": times,
-        "times": {name: ratio(found, times["independent"]) for name, found in times.items()},
+        "times": {name: ratio(seconds, times["independent"]) for name, seconds in times.items()},
     }
 
 
 def long(name: str, noise: Noise) -> dict:
-    """A million steps in one call, and what the program holds meanwhile."""
+    """Measure a million steps in one call, and the memory of the program."""
     zeros = jnp.zeros(SHORT)
     compiled = stream.lower(noise, KEY, zeros, steps=LONG).compile()
     jax.block_until_ready(compiled(noise, KEY, zeros))
     start = time.process_time()
     jax.block_until_ready(compiled(noise, KEY, zeros))
-    spent = time.process_time() - start
+    elapsed = time.process_time() - start
     return {
         "noise": name,
-        "seconds": spent,
+        "seconds": elapsed,
         "memory_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(noise.init(zeros))),
         "program_bytes": compiled.memory_analysis().temp_size_in_bytes,
     }
 
 
 def seeds(repeats: int) -> dict:
-    """A hundred seeds in one call: seconds of each, over those of one alone."""
-    dim, steps = DIMS[0], 5 * STEPS  # so many that a call costs nothing
+    """Measure a hundred seeds in one call: seconds of each, over those of a single one."""
+    dim, steps = DIMS[0], 5 * STEPS  # the overhead of the call is negligible
     keys, zeros = jax.random.split(KEY, SEEDS), jnp.zeros(dim)
-    together = jax.jit(
+    batched = jax.jit(
         jax.vmap(lambda noise, key: noisy(noise, key, zeros, steps), in_axes=(None, 0))
     )
     calls: dict[str, Callable[[], Array]] = {}
     for name, noise in kinds().items():
         calls[name] = streamed(noise, dim, steps)
-        calls[f"{name}, together"] = lambda noise=noise: together(noise, keys)
+        calls[f"{name}, together"] = lambda noise=noise: batched(noise, keys)
     times = interleaved(calls, repeats, time.process_time)
     names = list(kinds())
     return {
@@ -164,7 +166,7 @@ def seeds(repeats: int) -> dict:
 
 
 def compilations() -> int:
-    """Programs that three bands of equal length and three seeds need."""
+    """Return the number of programs for three bands of equal length and three seeds."""
     programs: list[str] = []
 
     def hear(event: str, duration: float, **details: str) -> None:

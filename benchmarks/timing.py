@@ -1,4 +1,4 @@
-"""Warm, interleaved times, by the clock or of the processor."""
+"""Warm, interleaved times, by the wall clock or by the processor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import jax
 
 
 def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
-    """One call, until its result is there."""
+    """Return the seconds of one call, until its result is available."""
     start = clock()
     jax.block_until_ready(call())
     return clock() - start
@@ -24,9 +24,9 @@ def interleaved(
     repeats: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Seconds of every call, in rounds, so that a change of load meets all alike.
+    """Return the seconds of every call in rounds: a change of load then affects all calls equally.
 
-    ``time.process_time`` counts what this process computes, whatever else the machine does.
+    ``time.process_time`` counts the work of this process only.
     """
     for call in calls.values():
         jax.block_until_ready(call())
@@ -35,12 +35,12 @@ def interleaved(
 
 
 def ratio(slower: list[float], faster: list[float]) -> float:
-    """Median over rounds of the ratio within a round."""
+    """Return the median over rounds of the ratio within a round."""
     return median(a / b for a, b in zip(slower, faster, strict=True))
 
 
 def print_measured(measure: Callable[[int], Any], description: str | None) -> None:
-    """The command of a benchmark: how often is asked, and what is measured printed as JSON."""
+    """Run a benchmark as a command: parse the number of repeats, and print the record as JSON."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--repeats", type=int, default=5)
     print(json.dumps(measure(parser.parse_args().repeats)))

@@ -1,8 +1,10 @@
-"""Workers of one folder: how fast many fill it, and what a cell costs beside what it computes.
+"""Throughput of several workers on one results folder, and overhead of a cell.
 
-Cells are computed for a fixed time of the processor each, by real processes of ``privopt work``. A
-rate is of the cells between the first and the last one written, so that the start of Python and JAX
-is not in it. A cell's overhead is that of a sweep of tiny runs that share one program.
+    python benchmarks/workers.py [--workers 1 2 4] [--cells 96]
+
+Cells use a fixed processor time each, in processes of ``privopt work``. A rate counts the cells
+between the first and the last one, so it excludes the start of Python and JAX. The overhead of a
+cell is measured in a sweep of very small runs that share one program.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ CELL_SECONDS = 0.25
 WORK = "from privopt.cli import main; main()"
 PARTS = f"""
 import time
-from privopt.lab import Claim, Study
+from privopt.lab import Analysis, Claim, at_most
 
 def part(profile):
     until = time.process_time() + {CELL_SECONDS}
@@ -28,9 +30,9 @@ def part(profile):
         pass
     return [{{"x": 1.0}}]
 
-parts = Study(name="parts", title="Parts", description="",
+parts = Analysis(name="parts", title="Parts", description="",
     parts={{f"part_{{i}}": part for i in range(COUNT)}},
-    claims=(Claim("one", "part_0", "x <= x"),))
+    claims=(Claim("one", "part_0", at_most("x", "x")),))
 """
 TINY = """
 from privopt.lab import Axis, Experiment, Method, Setting
@@ -44,24 +46,24 @@ tiny = Experiment(name="tiny", title="Tiny", description="",
 
 
 def rate(workers: int, count: int) -> float:
-    """Cells a second."""
+    """Return the cells per second."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         written = filled(folder, PARTS.replace("COUNT", str(count)), workers)
-    # The middle half, when all workers are there.
+    # The middle half of the cells, when all workers are running.
     quarter = count // 4
     return (count - 2 * quarter) / (written[-quarter - 1] - written[quarter - 1])
 
 
 def overhead(count: int) -> float:
-    """Seconds from one tiny cell to the next: median."""
+    """Return the median seconds between two very small cells."""
     with tempfile.TemporaryDirectory() as name:
         written = filled(Path(name), TINY.replace("COUNT", str(count)), 1)
     return median(after - before for before, after in pairwise(written))
 
 
 def filled(folder: Path, experiment: str, workers: int) -> list[float]:
-    """When each cell was written, by so many workers."""
+    """Return the time at which each cell was written by the workers."""
     (folder / "cells.py").write_text(experiment)
     command = [sys.executable, "-c", WORK, "work", "cells.py", "--results", "results"]
     quiet = {"stdout": subprocess.DEVNULL, "cwd": folder}
@@ -75,6 +77,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=96)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
-    given = parser.parse_args()
-    rates = {str(workers): rate(workers, given.cells) for workers in given.workers}
-    print(json.dumps({"rates": rates, "overhead": overhead(given.cells), "cell": CELL_SECONDS}))
+    arguments = parser.parse_args()
+    rates = {str(workers): rate(workers, arguments.cells) for workers in arguments.workers}
+    print(json.dumps({"rates": rates, "overhead": overhead(arguments.cells), "cell": CELL_SECONDS}))

@@ -1,4 +1,4 @@
-"""What is timed: DP-GD on logistic regression, n = 10,000, d = 100, 200 steps, (1, 1e-6)."""
+"""Workload of the benchmarks: DP-GD on logistic loss, n = 10,000, d = 100, 200 steps, (1, 1e-6)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def problem(seed: int = 0, n: int = SIZE, dim: int = DIM) -> Problem:
         normal = jax.random.normal(key, shape)
         return normal / jnp.linalg.norm(normal, axis=-1, keepdims=True)
 
-    norm = 1.0 + dim * 2.0**-23  # bounds a unit vector with float32 round-off
+    norm = 1.0 + dim * 2.0**-23  # bounds the norm of a unit vector in float32
     feature_key, direction_key, label_key = jax.random.split(jax.random.key(seed), 3)
     features = sphere(feature_key, (n, dim))
     scores = 5.0 * dim**0.5 * (features @ sphere(direction_key, (dim,)))

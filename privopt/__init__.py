@@ -44,6 +44,7 @@ __all__ = [
     "exponential_mechanism",
     "factorisations",
     "gradient_descent",
+    "keep_programs",
     "l1_recovery",
     "lab",
     "linf_output_perturbation",
@@ -65,7 +66,6 @@ __all__ = [
     "statistics",
     "stepper",
     "sufficient_statistics",
-    "tables",
     "theory",
     "tuned",
 ]
@@ -89,7 +89,6 @@ if TYPE_CHECKING:
         release,
         spec,
         statistics,
-        tables,
         theory,
     )
     from privopt.algorithms import ALGORITHMS, Batching, Descent
@@ -122,6 +121,7 @@ if TYPE_CHECKING:
         stepper,
     )
     from privopt.privacy import Guarantee, Interval
+    from privopt.programs import keep_programs
     from privopt.reading import run_stream
     from privopt.spec import Budget, ProblemClass, Relation
     from privopt.tuning import tuned
@@ -134,6 +134,7 @@ else:
         **dict.fromkeys(("Algorithm", "Execution", "Plan", "Run", "RunState", "Stepper"), "core"),
         **dict.fromkeys(("run", "run_many", "stepper"), "core"),
         **dict.fromkeys(("Comparison", "compare", "recommend"), "comparison"),
+        "keep_programs": "programs",
         "run_stream": "reading",
         "tuned": "tuning",
         **dict.fromkeys(("ALGORITHMS", "Batching", "Descent"), "algorithms"),

@@ -1,4 +1,4 @@
-"""Checks of an algorithm of one's own: its contract, an attack, and lies told to its plan."""
+"""Checks of a registered algorithm: its contract, its use of the data, and an attack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax import Array
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import check_type, instance, member
 from privopt.audit import Pair, attackable, audit, least_runs, replay, worst_pair
-from privopt.audit.pairs import choices_of
+from privopt.audit.pairs import worst_choices
 from privopt.core import Plan, run, run_many
 from privopt.core.parameters import scaled
 from privopt.core.replicates import run_all
@@ -23,35 +23,35 @@ from privopt.spec import Budget
 
 __all__ = ["Check", "Report", "check_algorithm"]
 
-_HOSTILE = (1e-45, 1e3, 1e12, 1e30, np.inf, np.nan)  # sizes of a record
-_FAILURE = 1e-3  # of the attack
-_MORE = 1.125  # times which a number is changed
+_SIZES = (1e-45, 1e3, 1e12, 1e30, np.inf, np.nan)  # sizes of a record
+_FAILURE = 1e-3  # probability that a correct guarantee is refuted
+_FACTOR = 1.125  # factor by which a number of the mechanism is changed
 
 
 class Check(NamedTuple):
-    """What was asked, whether it is so, and what was seen."""
+    """Name of a check, its result, and the reason of a failure or the measured numbers."""
 
-    asked: str
+    name: str
     passed: bool
-    told: str
+    message: str
 
 
 @dataclass(frozen=True)
 class Report:
-    """All checks of one algorithm; printed, it is a table."""
+    """Results of all checks of one algorithm; ``str`` returns them as a table."""
 
     algorithm: str
     checks: tuple[Check, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether all are."""
+        """True if all checks passed."""
         return all(check.passed for check in self.checks)
 
     def __str__(self) -> str:
-        width = max(len(check.asked) for check in self.checks)
+        width = max(len(check.name) for check in self.checks)
         lines = [
-            f"{'ok  ' if check.passed else 'FAIL'} {check.asked:{width}}  {check.told}".rstrip()
+            f"{'ok  ' if check.passed else 'FAIL'} {check.name:{width}}  {check.message}".rstrip()
             for check in self.checks
         ]
         return "\n".join([f"{self.algorithm}: {'passed' if self.passed else 'failed'}", *lines])
@@ -66,30 +66,41 @@ def check_algorithm(
     harmless: tuple[str, ...] = (),
     **choices: object,
 ) -> Report:
-    """What an algorithm of :data:`privopt.ALGORITHMS`, one's own included, keeps of its promises.
+    """Check that an algorithm of :data:`privopt.ALGORITHMS` satisfies the contract of privopt.
 
-    - *Its plan*: within the budget; refused with a tenth less noise; every number of its mechanism
-      moves its event, or is named in ``harmless``.
-    - *Its run*: the same bits for the same key, others for another; one program for all budgets;
-      the same alone and among many; inside the constraint set, and finite, whatever a record is.
-    - *Its privacy*: it sees the data through noisy answers alone (:func:`privopt.audit.replay`),
-      and an attack with planted defects as controls (:func:`privopt.audit.audit`) refutes nothing.
+    - *Plan*: it is within the budget; with a tenth less noise it is refused; every number of its
+      mechanism changes its event, or is listed in ``harmless``.
+    - *Run*: one key gives the same bits, and two keys differ; all budgets share one program;
+      ``run`` and ``run_many`` agree; the released point is in the ball of the problem class and
+      finite for every record.
+    - *Privacy*: the run depends on the data through noisy answers only
+      (:func:`privopt.audit.replay`), and an attack with controls does not refute the guarantee
+      (:func:`privopt.audit.audit`).
 
-    A check that ends in an exception has failed, and says which. A guarantee is a theorem, and no
-    check proves it.
+    A check that raises an exception has failed, and the report contains the message. No check
+    proves a guarantee, which is a theorem.
 
     Parameters
     ----------
     algorithm : str
-        A name: :func:`privopt.algorithms.register` yours first.
+        Name of an algorithm. Register your algorithm with
+        :func:`privopt.algorithms.register` first.
     budget : Budget
-        At which it is attacked. At an epsilon of 4 few runs see much.
+        Budget of the attacked plan. At an epsilon of 4, an attack needs few runs.
+    key : Array
+        Typed key of JAX.
     pair : Pair, optional
-        The neighbours to attack; default those of :func:`privopt.audit.worst_pair`.
+        Neighbours to attack; default :func:`privopt.audit.worst_pair`.
     harmless : tuple of str
-        Numbers of the mechanism that privacy does not rest on, such as a solver's steps.
+        Numbers of the mechanism that do not affect privacy, such as the steps of a solver.
     **choices
-        Of its plan. Few steps are enough; a recorded path (``record="all"``) tells most.
+        Arguments of the plan. Few steps are sufficient. A recorded path (``record="all"``) gives
+        the attack the most information.
+
+    Returns
+    -------
+    Report
+        Nine checks, each with its name, its result and a message.
 
     Examples
     --------
@@ -102,39 +113,39 @@ def check_algorithm(
     key = as_key(key)
     check_type("pair", pair, Pair | None)
     pair = pair or worst_pair(algorithm, budget, **choices)
-    given = {**choices_of(algorithm), **choices}
+    arguments = {**worst_choices(algorithm), **choices}
     halved = replace(budget, epsilon=0.5 * budget.epsilon)
 
-    def planned() -> Plan:
-        return ALGORITHMS[algorithm].plan(pair.plan.problem_class, halved, **given)
+    def other_plan() -> Plan:
+        return ALGORITHMS[algorithm].plan(pair.plan.problem_class, halved, **arguments)
 
-    asked: list[tuple[str, Callable[[], str]]] = [
+    checks: list[tuple[str, Callable[[], str]]] = [
         ("the plan is within the budget", lambda: _budget(pair.plan)),
-        ("a tenth less noise is refused", lambda: _less(pair.plan)),
-        ("every number moves the event", lambda: _numbers(pair.plan, harmless)),
-        ("a key decides all, and each key anew", lambda: _keys(pair, key)),
-        ("one program for all budgets", lambda: _programs(pair, planned(), key)),
-        ("alone as among many", lambda: _many(pair, key)),
-        ("inside the set, whatever a record is", lambda: _hostile(pair, key)),
-        ("the data are seen through noisy answers", lambda: "; ".join(replay(pair, key=key))),
-        ("an attack refutes nothing", lambda: _attack(pair, key)),
+        ("a plan with a tenth less noise is refused", lambda: _noise(pair.plan)),
+        ("every number changes the event", lambda: _numbers(pair.plan, harmless)),
+        ("one key, one result; two keys, two results", lambda: _keys(pair, key)),
+        ("all budgets share one program", lambda: _programs(pair, other_plan(), key)),
+        ("run and run_many agree", lambda: _many(pair, key)),
+        ("every record leads to a point in the ball", lambda: _records(pair, key)),
+        ("the data are used through noisy answers only", lambda: "; ".join(replay(pair, key=key))),
+        ("an attack does not refute the guarantee", lambda: _attack(pair, key)),
     ]
-    return Report(algorithm, tuple(_checked(*each) for each in asked))
+    return Report(algorithm, tuple(_evaluate(*each) for each in checks))
 
 
-def _checked(asked: str, fault: Callable[[], str]) -> Check:
-    """``fault`` says what is wrong, and nothing where nothing is; after ``|`` what was seen."""
+def _evaluate(name: str, fault: Callable[[], str]) -> Check:
+    """Evaluate a check. ``fault`` returns the reason of a failure, ``|`` and measured numbers."""
     try:
-        wrong, _, seen = fault().partition("|")
-    except Exception as error:  # somebody's code may raise whatever it likes
-        return Check(asked, False, f"{type(error).__name__}: {error}")
-    return Check(asked, not wrong, wrong or seen)
+        reason, _, measured = fault().partition("|")
+    except Exception as error:  # the algorithm is not part of privopt and may raise anything
+        return Check(name, False, f"{type(error).__name__}: {error}")
+    return Check(name, not reason, reason or measured)
 
 
 def _budget(plan: Plan) -> str:
-    spent, limit = plan.guarantee.epsilon(plan.budget.delta), plan.budget.epsilon
-    over = "" if spent.upper <= limit * (1.0 + 1e-9) else f"more than {limit:g}"
-    return f"{over}|epsilon {spent.upper:.4f} of {limit:g} at delta {plan.budget.delta:g}"
+    epsilon, limit = plan.guarantee.epsilon(plan.budget.delta), plan.budget.epsilon
+    over = "" if epsilon.upper <= limit * (1.0 + 1e-9) else f"more than {limit:g}"
+    return f"{over}|epsilon {epsilon.upper:.4f} of {limit:g} at delta {plan.budget.delta:g}"
 
 
 def _changed(plan: Plan, mechanism: Any) -> Plan:
@@ -142,32 +153,33 @@ def _changed(plan: Plan, mechanism: Any) -> Plan:
     return replace(plan, params=params._replace(mechanism=mechanism))
 
 
-def _less(plan: Plan) -> str:
+def _noise(plan: Plan) -> str:
     params: Any = plan.params
     try:
         _changed(plan, scaled(params.mechanism, 0.9))
     except ValueError as error:
         return "" if "within the budget" in str(error) else str(error)
-    return "a plan with 0.9 times the noise is made"
+    return "a plan with 0.9 times the noise is accepted"
 
 
 def _numbers(plan: Plan, harmless: tuple[str, ...]) -> str:
     params: Any = plan.params
-    relation, silent = plan.budget.relation, []
+    relation, unused = plan.budget.relation, []
     leaves, structure = jax.tree.flatten(params.mechanism)
     paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params.mechanism)]
     for i, path in enumerate(paths):
-        more = leaves[i] + 1 if isinstance(leaves[i], int) else _MORE * leaves[i] + 2.0**-10
-        changed = jax.tree.unflatten(structure, [*leaves[:i], more, *leaves[i + 1 :]])
+        larger = leaves[i] + 1 if isinstance(leaves[i], int) else _FACTOR * leaves[i] + 2.0**-10
+        changed = jax.tree.unflatten(structure, [*leaves[:i], larger, *leaves[i + 1 :]])
         name = jax.tree_util.keystr(path).split(".")[-1]
         try:
             same = bool(changed.event(relation) == plan.guarantee.event)
         except ValueError:
-            same = False  # refused
+            same = False  # a refused number affects the guarantee
         if same and name not in harmless:
-            silent.append(name)
-    told = f"not {', '.join(silent)}: name in harmless what privacy does not rest on"
-    return told if silent else f"|{len(paths)} numbers"
+            unused.append(name)
+    if not unused:
+        return f"|{len(paths)} numbers"
+    return f"no effect of {', '.join(unused)}: list in harmless the numbers that need none"
 
 
 def _keys(pair: Pair, key: Array) -> str:
@@ -182,8 +194,8 @@ def _programs(pair: Pair, other: Plan, key: Array) -> str:
     run(pair.plan, pair.one, key)
     before = run_all._cache_size()  # type: ignore[attr-defined]
     run(other, pair.one, jax.random.fold_in(key, 1))
-    made = run_all._cache_size() - before  # type: ignore[attr-defined]
-    return f"another budget compiles {made} more: a number is static" if made else ""
+    compiled = run_all._cache_size() - before  # type: ignore[attr-defined]
+    return f"another budget compiles {compiled} more: a number is static" if compiled else ""
 
 
 def _many(pair: Pair, key: Array) -> str:
@@ -191,16 +203,16 @@ def _many(pair: Pair, key: Array) -> str:
     many = run_many([pair.plan], pair.one, keys).released
     for place, each in enumerate(keys):
         one = run(pair.plan, pair.one, each).released
-        among = jax.tree.map(lambda leaf, place=place: leaf[0, place], many)
-        for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(among), strict=True):
-            if not np.allclose(left, right, rtol=1e-4, atol=1e-6):
+        other = jax.tree.map(lambda leaf, place=place: leaf[0, place], many)
+        for leaves in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+            if not np.allclose(*leaves, rtol=1e-4, atol=1e-6):
                 return "run and run_many differ"
     return ""
 
 
-def _hostile(pair: Pair, key: Array) -> str:
+def _records(pair: Pair, key: Array) -> str:
     radius = pair.plan.problem_class.radius
-    for size in _HOSTILE:
+    for size in _SIZES:
         leaves = jax.tree.leaves(run(pair.plan, _with_record(pair.one, size), key).released)
         length = float(np.sqrt(sum(np.square(np.asarray(leaf)).sum() for leaf in leaves)))
         if not length <= radius * (1.0 + 1e-5):
@@ -209,7 +221,7 @@ def _hostile(pair: Pair, key: Array) -> str:
 
 
 def _with_record(problem: Problem, size: float) -> Problem:
-    """The problem, the first record of whose first array has that size everywhere."""
+    """Return the problem with the first record of its first array replaced by ``size``."""
     leaves, structure = jax.tree.flatten(problem.data)
     changed = np.array(leaves[0])
     changed[0] = size
@@ -218,12 +230,12 @@ def _with_record(problem: Problem, size: float) -> Problem:
 
 def _attack(pair: Pair, key: Array) -> str:
     runs = max(20_000, 2 * least_runs(pair.guarantee, _FAILURE))
-    found = audit(pair, key=key, runs=runs, failure=_FAILURE)
-    seen = f"found {found.attack.ratio:.2f} of what is claimed, {found.weakened.ratio:.2f} with "
-    seen += f"half of the noise; {runs:,} runs a side"
-    return f"|{seen}" if found.verdict == "kept" else f"{found.verdict}: {seen}"
+    result = audit(pair, key=key, runs=runs, failure=_FAILURE)
+    measured = f"{result.attack.ratio:.2f} of the claim, {result.weakened.ratio:.2f} with half of "
+    measured += f"the noise; {runs:,} runs per data set"
+    return f"|{measured}" if result.verdict == "kept" else f"{result.verdict}: {measured}"
 
 
 def _equal(one: Any, two: Any) -> bool:
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True)
-    return all(np.array_equal(left, right) for left, right in pairs)
+    return all(np.array_equal(*leaves) for leaves in pairs)

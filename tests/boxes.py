@@ -1,4 +1,4 @@
-"""Constraint sets defined outside of the package, as a user would define them."""
+"""Constraint sets outside of the package, as in code of a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many tests build."""
+"""Builders of objects that many tests use."""
 
 import itertools
 import math
@@ -55,14 +55,14 @@ ALIKE = {  # see the data by the mechanism of another, which stands for them whe
 
 
 def experiment(**changes):
-    """A declared experiment at n = 1000 and d = 4."""
+    """Return an experiment at n = 1000 and d = 4."""
     from privopt.lab import Experiment, Setting  # not for all who build anything
 
     return Experiment(**{**DECLARED, "base": Setting(n=1000, dim=4, epsilon=1.0), **changes})
 
 
 def classification(n, dim, seed=0):
-    """Features just within the unit sphere, and random signs as labels."""
+    """Return features just within the unit sphere, and random signs as labels."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(n, dim))
     features /= 1.001 * np.linalg.norm(features, axis=1, keepdims=True)
@@ -70,7 +70,7 @@ def classification(n, dim, seed=0):
 
 
 def sparse_rows(rng, n, dim, sparsity):
-    """Of norm one, with ``sparsity`` normals each at random places."""
+    """Return rows of norm 1 with ``sparsity`` normals each at random places."""
     rows = np.zeros((n, dim))
     for row in rows:
         row[rng.choice(dim, sparsity, replace=False)] = rng.normal(size=sparsity)
@@ -78,19 +78,19 @@ def sparse_rows(rng, n, dim, sparsity):
 
 
 def logistic_slope(x, y, point, clip_norm=math.inf):
-    """The gradient of one record's logistic loss, clipped."""
+    """Return the clipped gradient of the logistic loss of one record."""
     gradient = -y * x / (1.0 + math.exp(y * (x @ point)))
     return gradient * min(1.0, clip_norm / max(np.linalg.norm(gradient), 1e-300))
 
 
 def onto_ball(point, radius=1.0):
-    """The nearest point of a ball about 0, of a vector or of each row."""
+    """Project a vector, or each row, onto a ball about 0."""
     sizes = np.linalg.norm(point, axis=-1, keepdims=True)
     return point * np.minimum(1.0, radius / np.maximum(sizes, 1e-300))
 
 
 def onto_both_balls(y, l1, l2):
-    """The nearest point of an l1 and an l2 ball at once, by bisection over the threshold."""
+    """Project onto an l1 and an l2 ball, by bisection over the threshold."""
 
     def at(t):
         cut = np.sign(y) * np.maximum(np.abs(y) - t, 0.0)
@@ -106,7 +106,7 @@ def onto_both_balls(y, l1, l2):
 
 
 def taken_in(batches, steps, records, keys):
-    """Who is in which batch: booleans of shape ``(keys, steps, 100)``."""
+    """Return the batches of the records as booleans of shape ``(keys, steps, 100)``."""
     import jax
 
     @jax.jit
@@ -125,7 +125,7 @@ def taken_in(batches, steps, records, keys):
 
 
 def worst_pattern(encoder, times, gap, even=False):
-    """The largest root of a sum of ``|X_ij|`` over the steps of a record, one pattern by one."""
+    """Return the largest root of a sum of ``|X_ij|`` over the steps of any record."""
     gram, steps = np.abs(encoder.T @ encoder), range(encoder.shape[1])
     return math.sqrt(
         max(
@@ -138,7 +138,7 @@ def worst_pattern(encoder, times, gap, even=False):
 
 
 def claimed_mu(event, relation):
-    """Of a Gaussian event: one over its multiplier, twice that if a record is replaced."""
+    """Return mu of a Gaussian event: 1 over its multiplier, or 2 over it for replace-one."""
     event, count = (
         (event, 1) if isinstance(event, dp.GaussianDpEvent) else (event.event, event.count)
     )
@@ -147,24 +147,24 @@ def claimed_mu(event, relation):
 
 
 def separation(one, two):
-    """``mu`` of normal scores, and the standard error of the estimate."""
+    """Return ``mu`` of normal scores, and the standard error of the estimate."""
     mu = (one.mean() - two.mean()) / math.sqrt(0.5 * (one.var() + two.var()))
     return mu, math.sqrt((2.0 + 0.25 * mu**2) / len(one))
 
 
 def one_scale_passes(p_value, *others):
-    """``p_value`` keeps the law whose scale is 1 times what is stated, and rejects the others."""
+    """Check that ``p_value`` accepts the scale 1 and rejects the other scales."""
     assert p_value(1.0) > LEVEL
     assert max(map(p_value, others), default=0.0) < LEVEL
 
 
 def most_allowed(trials, probability):
-    """Counts above this have probability below 1e-6 if each trial fails with ``probability``."""
+    """Return the count that is exceeded with probability below 1e-6."""
     return int(stats.binom.isf(1e-6, trials, probability))
 
 
 class Answers(Oracle):
-    """An oracle of functions; ``draw`` gives the batches of a block, ``stop`` ends the run."""
+    """Oracle of functions; ``draw`` returns the batches of a block, ``stop`` ends the run."""
 
     def __init__(
         self, steps, ask, begin=lambda point: (), *, draw=None, block=0, stop=None, secret=None
@@ -178,21 +178,21 @@ class Answers(Oracle):
 
 
 def descend(method, oracle, constraint, start, key, **watching):
-    """The whole run of a method."""
+    """Run a method to its end."""
     return method.of(oracle, constraint, start, key, **watching).run()
 
 
 def dominating_pairs(event, relation):
-    """The pairs that dominate one release: a record removed, and added; None if none are known."""
+    """Return the pairs that dominate one release, removed and added, or None if unknown."""
 
     release = release_of(event)
     return None if release is None else release.pairs(relation)
 
 
 def operations(jaxpr, around=(), platform="cpu"):
-    """Every equation of a program with the names of the loops and branches around it.
+    """Yield every equation of a program with the names of the loops and branches around it.
 
-    Of what is chosen by platform, when a program is lowered, what that platform runs.
+    For a choice by platform, the branch of that platform is used.
     """
     for equation in jaxpr.eqns:
         if names := equation.params.get("branches_platforms"):
@@ -210,6 +210,6 @@ def operations(jaxpr, around=(), platform="cpu"):
 
 
 def largest(jaxpr):
-    """Numbers in the largest array that a program makes, whatever loops it is in."""
+    """Return the size of the largest array of a program, in all loops."""
     made = (out.aval for equation, _ in operations(jaxpr) for out in equation.outvars)
     return max(math.prod(getattr(aval, "shape", ())) for aval in made)

@@ -1,4 +1,4 @@
-"""Ways to change the fields of nested records, as a user would by hand."""
+"""Changes of the fields of nested records, as in code of a user."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ from privopt.convex import L2Ball
 
 
 def parts(node):
-    """The names of what a record holds."""
+    """Return the names of the fields of a record."""
     if dataclasses.is_dataclass(node):
         return [field.name for field in dataclasses.fields(node)]
     return list(node) if isinstance(node, dict) else getattr(node, "_fields", ())
@@ -21,7 +21,7 @@ def held(node, name):
 
 
 def numbers(node, path=()):
-    """The path of every number within."""
+    """Yield the path of every number."""
     if isinstance(node, int | float | np.ndarray) and not isinstance(node, bool):
         yield path, node
     for name in parts(node):
@@ -29,7 +29,7 @@ def numbers(node, path=()):
 
 
 def fields_of(node, path=()):
-    """Yield the path and the value of every field within that is not a number."""
+    """Yield the path and the value of every field that is not a number."""
     if path and not (isinstance(node, int | float | np.ndarray) and not isinstance(node, bool)):
         yield path, node
     for name in parts(node):
@@ -46,7 +46,7 @@ def other_kinds(value):
 
 
 def changed(node, path, value):
-    """The same with one number changed; through constructors, as a user would."""
+    """Return a copy with one number changed, made by constructors."""
     if not path:
         return value
     name, *rest = path

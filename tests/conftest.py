@@ -1,4 +1,4 @@
-"""One setting for every test: strict numerics, two host devices, no display, no chance."""
+"""Settings of all tests: strict numerics, two host devices, no display, fixed seeds."""
 
 import gc
 import os
@@ -39,24 +39,24 @@ settings.load_profile("privopt")
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Of the run of ``optimised`` alone, files without the word are not imported."""
+    """Skip files without the mark if only ``optimised`` tests run."""
     if config.getoption("markexpr") == "optimised" and collection_path.suffix == ".py":
         return "optimised" not in collection_path.read_text(encoding="utf-8") or None
     return None
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What is skipped is not tested: every group of it is named in a line at the end."""
+    """Print one line with the groups of skipped tests."""
     if told := summary(terminalreporter.stats.get("skipped", [])):
         terminalreporter.write_line(told, yellow=True)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Most of the time goes into LLVM's optimisation, so it is left out, but for ``optimised``.
+    """Disable optimisation by LLVM, which takes most of the time, except for ``optimised`` tests.
 
-    What it changes is rounding (fused products, order of sums) and speed. A test has the mark where
-    its claim is one about rounding, or that two programs agree in every bit.
+    It changes rounding (fused products, order of sums) and speed. A test has the mark if its claim
+    is about rounding, or about two programs that agree in every bit.
     """
     plain = item.get_closest_marker("optimised") is None
     if os.environ[PLAIN] != str(int(plain)):
@@ -67,7 +67,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_programs_are_freed():
-    """A compiled program holds some thirty memory maps, and Linux ends a process with 65,530."""
+    """Free compiled programs. Each has about thirty memory maps, and Linux allows 65,530."""
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
@@ -78,15 +78,15 @@ def _compiled_programs_are_freed():
 
 
 class Demonstration(NamedTuple):
-    """A small experiment.
+    """Small experiment.
 
     Attributes
     ----------
     source : str
-        Of a file that declares it as ``experiment``.
+        Source of a file that declares it as ``experiment``.
     experiment : privopt.lab.Experiment
     cells : int
-        How many it has, in either profile.
+        Number of cells in each profile.
     """
 
     source: str
@@ -115,7 +115,7 @@ experiment = Experiment(
 
 @pytest.fixture(scope="session")
 def demonstration():
-    """The experiment of two sizes and five strengths that most tests of the lab run."""
+    """Return the experiment of two sizes and five strengths that most tests of the lab run."""
     namespace = {}
     exec(_DEMONSTRATION, namespace)
     return Demonstration(_DEMONSTRATION, namespace["experiment"], 2 * 5)
@@ -123,13 +123,13 @@ def demonstration():
 
 @pytest.fixture(scope="session")
 def epsilon_lower_bound():
-    """``(scores_a, scores_b, delta=0, failure=1e-4) -> epsilon`` that no honest mechanism exceeds.
+    """Return ``(scores_a, scores_b, delta=0, failure=1e-4) -> epsilon``, a certified lower bound.
 
-    Scores are what an attacker makes of releases on two neighbours, one a run; any function of the
-    release will do. The attack guesses by a threshold. The best threshold, side and order of the
-    neighbours are chosen on the runs of even number; on the others, both probabilities get their
-    exact bounds (Clopper and Pearson 1934). An ``(epsilon, delta)``-DP mechanism stays at or below
-    ``epsilon`` but with probability ``failure``.
+    Scores are functions of releases on two neighbours, one per run. The attack uses a threshold.
+    The best threshold, side and order of the neighbours are chosen on the runs of even number; on
+    the others, both probabilities have exact bounds (Clopper and Pearson 1934). For an
+    ``(epsilon, delta)``-DP mechanism the result exceeds ``epsilon`` with probability ``failure``
+    at most.
     """
     return _epsilon_lower_bound
 
@@ -146,7 +146,7 @@ def _epsilon_lower_bound(scores_a, scores_b, delta=0.0, failure=1e-4):
 
 
 def _threshold_bounds(ordered, thresholds, delta, failure):
-    """By ``<= t`` and by ``> t``, each in both orders of the neighbours; ``(4, thresholds)``."""
+    """Return bounds for ``<= t`` and ``> t`` in both orders, shape ``(4, thresholds)``."""
     below = [np.searchsorted(s, thresholds, side="right") for s in ordered]
     above = [s.size - count for s, count in zip(ordered, below, strict=True)]
     sizes = [s.size for s in ordered]

@@ -1,4 +1,4 @@
-"""What tests of privacy speak of all the time, by short names."""
+"""Events of the tests of privacy, with short names."""
 
 import math
 
@@ -17,16 +17,16 @@ Times, Together = dp.SelfComposedDpEvent, dp.ComposedDpEvent
 
 
 def sgd(noise, rate, steps=1):
-    """Gaussian noise on Poisson samples, so many times."""
+    """Return Gaussian noise on Poisson samples, composed ``steps`` times."""
     return Times(Poisson(rate, Gaussian(noise)), steps)
 
 
 def fixed_size(size, batch, noise, steps=1):
-    """Gaussian noise on batches of fixed size, so many times."""
+    """Return Gaussian noise on batches of fixed size, composed ``steps`` times."""
     return Times(FixedSize(size, batch, Gaussian(noise)), steps)
 
 
 def bit(epsilon):
-    """Probability under P and loss of the two answers of a pure release."""
+    """Return probability under P and loss of the two answers of a pure release."""
     truth = 1.0 / (1.0 + math.exp(-epsilon))
     return [(truth, epsilon), (1.0 - truth, -epsilon)]

@@ -1,4 +1,4 @@
-"""The Python blocks of a page of Markdown, run as its reader would, by copy and paste."""
+"""Python blocks of a Markdown page, run in order as by copy and paste."""
 
 import contextlib
 import io
@@ -11,10 +11,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTAL
 
 
 class Block(NamedTuple):
-    """Code, and what the page says below that it prints; None if it says nothing."""
+    """Code and the output that the page shows below it, or None."""
 
     code: str
-    told: str | None
+    output: str | None
 
 
 def text_of(page):
@@ -22,12 +22,18 @@ def text_of(page):
 
 
 def blocks(page):
-    """Every Python block of a page, in its order."""
-    return [Block(*found.groups()) for found in BLOCK.finditer(text_of(page))]
+    """Return the Python blocks of a page."""
+    return [Block(*match.groups()) for match in BLOCK.finditer(text_of(page))]
 
 
 def printed(block, page, names):
-    """What a block prints; it reads and leaves ``names``."""
+    """Run a block in the namespace ``names`` and return its output."""
+    names.setdefault("__name__", "__main__")  # classes and functions need a module
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(block.code, page, "exec"), names)
     return out.getvalue()
+
+
+def code_lines(block):
+    """Return the lines of a block that are not empty."""
+    return [line for line in block.code.splitlines() if line.strip()]

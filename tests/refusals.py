@@ -1,12 +1,12 @@
-"""Tests of what is refused, each a table of calls and messages."""
+"""Tests of errors, each a table of calls and messages."""
 
 import pytest
 
 
 def refused(*cases, of=None):
-    """A test that every case is a ValueError with its message.
+    """Return a test that every case raises ``ValueError`` with its message.
 
-    A case is a call, or with ``of`` the arguments of one: a mapping of names.
+    A case is a call, or with ``of`` the keyword arguments of one.
     """
 
     @pytest.mark.parametrize(("case", "message"), cases)

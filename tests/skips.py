@@ -1,4 +1,4 @@
-"""The tests that a run has skipped, in one line."""
+"""Skipped tests of a run, in one line."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Programs for accelerators, read and not run: how they multiply, branch, and ask the host.
+"""Programs for accelerators, inspected and not run: products, branches and host callbacks.
 
-To lower for a platform takes no device. What XLA makes of a step is read from a CPU's program.
+Lowering for a platform needs no device. The inspected step is from the program of a CPU.
 """
 
 import math
@@ -75,7 +75,7 @@ MOST_KERNELS = {"dp_gd": 42, "dp_sgd": 45, "dp_ftrl": 58, "projection_mechanism"
 
 @cache
 def traced(name, kind, choices=(), runs=1):
-    """The program of a run, or of many together."""
+    """Return the program of a run, or of several runs together."""
     where = WHERE[kind]
     facts = where.problem_class
     plan = privopt.ALGORITHMS[name].plan(facts, BUDGET, **CHOICES[name] | dict(choices))
@@ -87,8 +87,10 @@ def traced(name, kind, choices=(), runs=1):
 
 @pytest.mark.parametrize(("name", "kind", "choices"), CASES)
 def test_products_of_float32_keep_all_bits_of_their_factors(name, kind, choices):
-    """By default an accelerator rounds factors to ten bits, or eight: neither norms nor noise may
-    rest on that. Float64 has no such mode.
+    """Check the precision of products.
+
+    By default an accelerator rounds factors to ten or eight bits, which is not sufficient for norms
+    and noise. Float64 has no such mode.
     """
     full = (jax.lax.Precision.HIGHEST,) * 2
     products = [
@@ -117,7 +119,7 @@ def test_a_callback_is_not_even_lowered():
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_replicates_together_run_no_branch_more(name):
-    """A branch that is chosen for each replicate by itself becomes a selection among all."""
+    """Check that a branch per replicate does not become a selection among all branches."""
 
     def branches(runs):
         program = traced(name, KINDS.get(name, "linear"), runs=runs).jaxpr.jaxpr
@@ -130,7 +132,7 @@ def test_replicates_together_run_no_branch_more(name):
 
 
 def launched(text):
-    """What a compiled program launches: at once, or in a step of the loop that launches most."""
+    """Return the operations that a program launches, in total or per step of its largest loop."""
     text, found, name = re.sub(r"/\*.*?\*/", "", text), {}, ""
     for line in text.splitlines():
         if begins := re.match(r"(?:ENTRY )?%?([\w.-]+) .*\{$", line):
@@ -152,7 +154,7 @@ def test_a_step_is_few_kernels(name, most):
 
 
 def test_the_clip_holds_for_a_gradient_of_ten_bits():
-    """As a loss of one's own has it on an accelerator: the norm is of the gradient as it is."""
+    """Test a user loss on an accelerator: the norm is that of the computed gradient."""
 
     def loss(point, record):
         rounded = jax.lax.reduce_precision(record, exponent_bits=8, mantissa_bits=10)
@@ -175,7 +177,7 @@ def test_the_clip_holds_for_a_gradient_of_ten_bits():
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """What is meant for an accelerator, run here."""
+    """Run the code for accelerators on this platform."""
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *x, cpu, default: default(*x))
     traced.cache_clear()
     jax.clear_caches()
@@ -193,7 +195,7 @@ BLOCKS = {  # steps in each, and two runs of unlike length
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_an_accelerator_takes_the_same_steps(name, request):
-    """In blocks whose length is known, so that the host need not be asked after every step."""
+    """Test blocks of known length, which need no host callback after each step."""
     where, (block, *several) = WHERE["linear"], BLOCKS[name]
     plans = [
         privopt.ALGORITHMS[name].plan(where.problem_class, BUDGET, **CHOICES[name] | choices)
@@ -229,7 +231,7 @@ def test_an_accelerator_descends_the_same(steps, request):
 
 
 def test_an_accelerator_draws_and_searches_the_same(request):
-    """The words of a draw in one array, and long rows together."""
+    """Test random words in one array, and long rows together."""
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(5, 600)))
     ball, key = L1L2Ball(2.0, 1.0), jax.random.key(1)
     search = jax.jit(jax.vmap(ball.project)).trace(rows)

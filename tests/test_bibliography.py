@@ -1,4 +1,4 @@
-"""What a plan cites is in the file, and what is in the file is cited."""
+"""Agreement of the citations of plans with the bibliography file."""
 
 import re
 from itertools import chain
@@ -15,7 +15,7 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 
 
 def cited_in_prose():
-    """Keys of papers whose authors stand in a docstring or a source, and the year soon after."""
+    """Return keys of papers cited in a docstring or source by authors and year."""
     text = bibliography._plain(
         " ".join(file.read_text(encoding="utf-8") for file in sorted(PACKAGE.rglob("*.py")))
     )

@@ -1,4 +1,4 @@
-"""The command line: helpful, exact, and honest in its exit status."""
+"""Command line: messages, numbers and exit status."""
 
 import itertools
 import math
@@ -52,7 +52,7 @@ CELLS = 2 * 5
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working folder with one experiment."""
+    """Return a working folder with one experiment."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "demo.py").write_text(EXPERIMENT.format(name="demo", delta=1e-6))
@@ -61,7 +61,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def judged(monkeypatch):
-    """What the verdicts will say, and where the report would go."""
+    """Replace the verdicts and the report, and return the list of outcomes."""
     outcomes = ["holds", "holds"]
 
     def verdicts(recorded):
@@ -76,7 +76,7 @@ def judged(monkeypatch):
 
 
 def privopt(*arguments, code=0):
-    """The output of ``privopt <arguments>``, which must end with that exit status."""
+    """Run ``privopt <arguments>``, check its exit status and return its output."""
     result = CliRunner().invoke(app, [str(each) for each in arguments])
     assert result.exit_code == code, (result.output, result.exception)
     return result.output
@@ -108,13 +108,13 @@ def test_the_version_is_told():
 
 
 def delta_of(mu, epsilon):
-    """Of a ``mu``-GDP release, as Balle and Wang (2018, Theorem 8) write it."""
+    """Return delta of a ``mu``-GDP release by Balle and Wang (2018, Theorem 8)."""
     tail = np.exp(epsilon + norm.logcdf(-epsilon / mu - mu / 2.0))
     return norm.cdf(mu / 2.0 - epsilon / mu) - tail
 
 
 def cells(printed, accountant):
-    """The cells of the only line about that accountant, behind its name."""
+    """Return the cells of the line of an accountant, without its name."""
     (row,) = (line for line in printed.splitlines() if line.startswith(f"│ {accountant} "))
     return [cell.strip() for cell in row.split("│")[2:-1]]
 
@@ -219,7 +219,7 @@ def test_batches_of_fixed_size_are_amplified_where_a_record_is_replaced():
     ("relation", "square"), [("replace_one", 4.0), ("zero_out", 1.0), ("add_or_remove_one", 5.0)]
 )
 def test_shuffled_batches_are_not_amplified(relation, square):
-    """A record is in one batch an epoch: 14062 batches begin 61 epochs of 234 whole ones."""
+    """Test 14062 batches, which begin 61 epochs of 234 complete ones."""
     printed = privopt("epsilon", *MNIST, "--sampler", "shuffled", "--relation", relation)
     assert "No amplification claimed: no theorem amplifies shuffled batches" in printed
     assert "61 epochs of 234 batches" in printed

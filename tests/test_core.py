@@ -1,4 +1,4 @@
-"""Plans meet problems: agreement of the two runners, one trace, and everything refused."""
+"""Plans and problems: agreement of the two runners, compilations, and errors."""
 
 import dataclasses
 import itertools
@@ -30,7 +30,7 @@ OUTPUT = privopt.ALGORITHMS["output_perturbation"]
 
 
 class NoPrivacy(NamedTuple):
-    """Says so; its numbers are those of the toy."""
+    """Mechanism without privacy and with the parameters of the toy algorithm."""
 
     scale: float
     steps: int
@@ -41,7 +41,7 @@ class NoPrivacy(NamedTuple):
 
 
 class OfEnvelopes(NoPrivacy):
-    """Of at most so many records, with a loss that has a Moreau envelope."""
+    """Algorithm for at most a given number of records and losses with a Moreau envelope."""
 
     def assumptions(self, relation):
         del relation
@@ -62,7 +62,7 @@ class Secret(NamedTuple):
 
 
 def toy_run(static, params, objective, key, execution):
-    """A gradient plus noise ``steps`` times over: all that core hands to an algorithm, used."""
+    """Run ``steps`` noisy gradient steps with all arguments that core passes to an algorithm."""
     params = params.mechanism
     gradient_sum = clipped_gradient_sum(objective, 1.0, microbatch=execution.microbatch)
     pull = gradient_sum(jnp.zeros(static.dim, objective.dtype))
@@ -86,7 +86,7 @@ def toy(scale=1.0, steps=2, algorithm=TOY, budget=BUDGET, static=None, **more):
 
 
 def counted(algorithm):
-    """The algorithm, and a list that grows with every trace of it."""
+    """Return the algorithm, and a list with one entry per trace."""
     traces = []
 
     def run(*arguments):
@@ -115,7 +115,7 @@ def keys(count, seed=0):
 
 @contextmanager
 def compilations():
-    """The names of the programs compiled within the block."""
+    """Return the names of the programs that are compiled in the block."""
     names = []
 
     def hear(event, _, **details):
@@ -130,7 +130,7 @@ def compilations():
 
 
 def test_two_devices():
-    """On a CPU the suite runs on two devices; without them the tests below would show little."""
+    """Check that the suite has two devices on a CPU; the tests below need them."""
     assert len(jax.devices("cpu")) == 2
 
 
@@ -148,13 +148,13 @@ def test_replicates_are_spread_over_the_devices():
 
 
 def gradient_from(releases, plans):
-    """What two releases of one step of descent tell if their noise is the same: the gradient."""
+    """Return the gradient computed from two releases of one step with the same noise."""
     first, second = (plan.params.mechanism.scale for plan in plans)
     return (second * releases[0] - first * releases[1]) / (second - first)
 
 
 def one_step_plans():
-    """From the centre of the ball, a step ``-g - z``; the guarantees differ, the data do not."""
+    """Return plans of one step ``-g - z`` from the centre, with different guarantees."""
     budgets = [dataclasses.replace(BUDGET, epsilon=epsilon) for epsilon in (1.0, 2.0)]
     return [
         DP_GD.plan(CLASS, each, steps=1, step_size=1.0, output=last_iterate()) for each in budgets
@@ -162,7 +162,7 @@ def one_step_plans():
 
 
 def test_the_noise_of_two_plans_does_not_cancel():
-    """Unless it is asked for by name: then the gradient comes out to all digits."""
+    """Check that noise differs, except for named streams, where the gradient is exact."""
     plans, where, each = one_step_plans(), problem(), keys(50)
     gradient = np.asarray(where.objective.value_and_gradient(jnp.zeros(DIM))[1])
     scale = plans[0].params.mechanism.scale
@@ -176,8 +176,9 @@ def test_the_noise_of_two_plans_does_not_cancel():
 
 
 def test_noise_of_plans_is_independent():
-    """Each coordinate of 4000 runs of five equal plans: correlations within five standard errors,
-    false alarm below 2e-5; kept whole, the correlation is 1.
+    """Test each coordinate of 4000 runs of five equal plans: correlations within five deviations.
+
+    False alarm below 2e-5; with equal noise the correlation is 1.
     """
     table = core.run_many([toy(steps=1)] * 5, problem(), keys(4000)).released
     for a, b in itertools.combinations(np.asarray(table), 2):
@@ -210,8 +211,10 @@ STOCHASTIC = [
 
 @pytest.mark.parametrize(("name", "relation", "choices"), STOCHASTIC)
 def test_no_two_draws_have_one_key(name, relation, choices, monkeypatch):
-    """Within a run, and between streams: ``split(key)[i]`` is ``fold_in(key, i)`` here, so that
-    batches, orders, steps and streams could meet. Several keys of each kind are drawn from.
+    """Check all keys of a run and of two streams.
+
+    ``split(key)[i]`` is ``fold_in(key, i)`` here, so keys of batches, orders, steps and streams
+    could coincide. Several keys of each kind are drawn from.
     """
     drawn = []
 
@@ -376,7 +379,7 @@ def test_what_an_algorithm_requires_must_be_provided():
 
 @pytest.mark.parametrize("n", [N - 1, N, N + 1])
 def test_add_or_remove_normalises_by_the_design_size(n):
-    """Two steps of descent on ``-<w, x>``: the mean of three points is ``eta sum(x) / 20``."""
+    """Test two steps on ``-<w, x>``: the mean of three points is ``eta sum(x) / 20``."""
     budget = dataclasses.replace(BUDGET, relation="add_or_remove_one")
     plan = privopt.gradient_descent(CLASS, budget, steps=2, step_size=0.1, output="average")
     features = np.full((n, DIM), 0.5)
@@ -386,7 +389,7 @@ def test_add_or_remove_normalises_by_the_design_size(n):
 
 
 def test_a_plan_over_budget_is_refused():
-    """Its own guarantee, with noise smaller by a part in a million."""
+    """Test noise that is smaller by one part in a million."""
     plan = DP_GD.plan(CLASS, BUDGET, steps=5)
     mechanism = plan.params.mechanism
     weaker = dataclasses.replace(mechanism, scale=mechanism.scale * (1.0 - 1e-6))
@@ -439,7 +442,7 @@ def test_a_plan_cannot_enter_a_compiled_run():
 
 @pytest.mark.optimised
 def test_float64_algorithms_compute_in_float64_whatever_the_setting():
-    """With x64 off and float32 data: float32 out, and the very number that float64 gives, cast."""
+    """Test float32 data without x64: the result is the float64 result, cast to float32."""
     plan = OUTPUT.plan(CLASS, BUDGET)
     narrow = problem(dtype=np.float32)
     features, labels = (np.asarray(leaf, np.float64) for leaf in narrow.data)
@@ -461,7 +464,7 @@ def test_float64_algorithms_compute_in_float64_whatever_the_setting():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("part", ["features", "labels"])
 def test_data_that_are_not_finite_count_as_null(bad, part):
-    """DP-GD releases what null records would give; output perturbation starts from the centre."""
+    """Compare with null records: DP-GD agrees, and output perturbation starts from the centre."""
     features, labels = (np.array(leaf) for leaf in problem().data)
     (features if part == "features" else labels)[:] = bad
     # labels other than -1 and 1 are refused by ``logistic``: a linear loss takes any
@@ -477,7 +480,7 @@ def test_data_that_are_not_finite_count_as_null(bad, part):
 
 @pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
 def test_a_plan_survives_the_trip_to_another_process(name):
-    """Equal, and it stands beside the original in one call: workers send plans back."""
+    """Check that a copy is equal and works in one call with the original."""
     choices = {"steps": 5} if "steps" in privopt.ALGORITHMS[name].choices else {}
     facts = dataclasses.replace(CLASS, sparsity=2)
     plan = privopt.ALGORITHMS[name].plan(facts, BUDGET, **choices)
@@ -491,7 +494,7 @@ def test_a_plan_survives_the_trip_to_another_process(name):
 
 
 def test_a_control_needs_noise_to_scale():
-    """Every field of the mechanism that scales noise is scaled, and nothing else."""
+    """Check that all noise fields of the mechanism are scaled, and no other field."""
     assert toy(scale=0.5, steps=3).with_noise(2.0).params.mechanism == NoPrivacy(1.0, 3)
 
     class Bare(NamedTuple):

@@ -1,6 +1,6 @@
-"""Noise for real releases: its law, its sensitivity after rounding; nothing off the lattice.
+"""Noise for real releases: its law, its sensitivity after rounding, and its lattice.
 
-The draws cannot be repeated: an assertion on them fails by chance once in a million runs or less.
+The draws cannot be repeated: an assertion fails by chance once in a million runs or less.
 """
 
 import importlib
@@ -30,7 +30,7 @@ DENSITIES = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_has_its_law_and_no_other(kind):
-    """100,000 integers; noise 6 % larger is rejected."""
+    """Test 100,000 integers; noise that is 6 % larger is rejected."""
     runs, scale, end, wide = 100_000, 1.7, 6, np.arange(-400, 401)
     drawn = kind(MEAN, scale, 0.5, runs).release(np.full(runs, 3.2)) / 0.5 - 6.0
     assert (drawn == np.rint(drawn)).all()
@@ -59,7 +59,7 @@ def test_a_release_stays_within_its_budget(kind, dim, spacing):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e12])
 def test_rounding_stays_within_the_lattice_sensitivity(kind, size):
-    """Answers at the middle between two points of the lattice, and everywhere else."""
+    """Test answers in the middle between two points of the lattice, and elsewhere."""
     query = BoundedMean.of(-size, size, size=10)
     rng, dim = np.random.default_rng(0), 3
     order = 1 if kind is DiscreteLaplaceMechanism else 2
@@ -81,9 +81,9 @@ def test_rounding_stays_within_the_lattice_sensitivity(kind, size):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worst_pair_is_told_apart_no_better_than_claimed(kind):
-    """100,000 releases of neighbours that rounding drives apart; .4 of the noise is caught.
+    """Attack 100,000 releases of neighbours that rounding separates; 0.4 of the noise is refuted.
 
-    The curve that zCDP proves lies well above that of discrete Gaussian noise.
+    The curve of zCDP is much larger than that of discrete Gaussian noise.
     """
     runs = 100_000
     mechanism = kind.calibrated(MEAN, KINDS[kind], dim=1, spacing=2.0**-4)
@@ -108,7 +108,7 @@ def test_strange_answers_are_released_like_any():
 
 
 def test_a_mean_is_restored_about_its_centre():
-    """Noise of scale .08; further than 4 with probability e^-50."""
+    """Test noise of scale .08, which exceeds 4 with probability e^-50."""
     mean = BoundedMean.of(0.0, 80.0, size=1000)
     mechanism = DiscreteLaplaceMechanism.calibrated(mean, PURE, dim=1)
     told = mean.restore(mechanism.release(mean.answer(np.linspace(20.0, 60.0, 1000))))

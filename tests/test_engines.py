@@ -1,4 +1,4 @@
-"""Sweeps by many workers: real processes, of which some die, are refused, or are not there."""
+"""Sweeps by many workers: real processes, some of which end, fail or are missing."""
 
 import re
 import signal
@@ -18,7 +18,7 @@ PARTS = 6
 # What befalls the first worker that comes to a part of these numbers, if it may.
 SQUARES = """
 import os, pathlib, resource, signal, time
-from privopt.lab import Claim, Study
+from privopt.lab import Analysis, Claim, at_most
 
 FILES = resource.RLIMIT_FSIZE
 EVENTS = {
@@ -41,12 +41,12 @@ def part(number):
         return [{"x": x, "square": x * x + number} for x in range(3)]
     return rows
 
-squares = Study(
+squares = Analysis(
     name="squares",
     title="Squares",
     description="",
     parts={f"part_{number}": part(number) for number in range(6)},
-    claims=(Claim("no smaller", "part_0", "x <= square"),),
+    claims=(Claim("no smaller", "part_0", at_most("x", "square")),),
 )
 """
 
@@ -63,7 +63,7 @@ MAIN = "from privopt.cli import main; main()"
 
 
 def run(*arguments, code=MAIN):
-    """A process of its own: engines keep threads, and pipes, for as long as one lives."""
+    """Run a separate process, because engines keep threads and pipes."""
     command = [sys.executable, "-c", code, "run", "squares", "--no-report", *arguments]
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -95,7 +95,7 @@ def test_workers_of_which_one_dies_fill_the_folder(folder, monkeypatch, engine):
 
 
 def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, monkeypatch):
-    """A stopped worker keeps the lock of its part, and finishes the part when it continues."""
+    """Stop a worker: it keeps the lock of its part, and finishes the part when it continues."""
     assert run("--results", "alone").returncode == 0
     monkeypatch.setenv("EVENTS", "died,stopped,disk is full")
     command = [sys.executable, "-c", MAIN, "work", "squares", "--results", "shared"]

@@ -1,9 +1,8 @@
-"""Every entrance for records takes every type of number that NumPy and JAX have, or refuses it.
+"""Types of numbers at every function that takes records: accepted, or refused by name.
 
-A type is refused by its name, whatever the entries are. An array of an accepted type gives an
-answer that one record changes by no more than the sensitivity that is charged, also at the least
-and the largest number of the type: the absolute value of the least integer is not positive, and
-sums in short floats have round-off of many times their sensitivity.
+An array of an accepted type gives an answer with the charged sensitivity, also for the smallest and
+the largest number of the type. The absolute value of the smallest integer is not positive, and sums
+in short floats have rounding errors of many times their sensitivity.
 """
 
 import math
@@ -18,7 +17,7 @@ import scipy.sparse
 from ml_dtypes import finfo
 
 import privopt
-from privopt import convex, estimators, problems, statistics, tables
+from privopt import convex, estimators, problems, statistics
 from privopt.convex import GeneralisedLinear, Logistic
 from privopt.estimators.unit_rows import UnitRows, features_of
 
@@ -42,7 +41,7 @@ FLOATS = ("float32", "float64")
 
 
 def extremes(dtype):
-    """Return the least, the largest and special entries of a type, the first of which is usual."""
+    """Return the smallest, the largest and special entries of a type; the first is a usual one."""
     if dtype == np.bool_:
         return [True, False]
     if dtype.kind in "iu" or "int" in dtype.name:
@@ -78,7 +77,7 @@ UNIT = np.eye(DIM)[np.arange(N) % DIM]
 
 
 def a_step(facts=CLASS):
-    """Return a plan of one step without noise, and how far one record may move its release."""
+    """Return a plan of one step without noise, and the sensitivity of its release."""
     plan = privopt.dp_gd(facts, BUDGET, steps=1, step_size=1.0, output="last")
     return plan.with_noise(0.0), plan.params.mechanism.query.sensitivity(RELATION)
 
@@ -90,7 +89,7 @@ def fitted(loss, data, facts=CLASS, **options):
 
 
 def floating(array, default=np.float64):
-    """Return the type of the labels beside an array: that which its entries are computed in."""
+    """Return the dtype of labels for an array: the dtype of computations with its entries."""
     return array.dtype if array.dtype.name in FLOATS else np.dtype(default)
 
 
@@ -157,7 +156,7 @@ def query(each):
 
 
 def median(array):
-    """Return the logarithm of the smooth sensitivity, which moves by the smoothing at most."""
+    """Return the logarithm of the smooth sensitivity; its sensitivity is the smoothing."""
     smoothing = 0.1
     smooth = statistics.Median.of(0.0, 2.0).smooth_sensitivity(array, smoothing)
     return jnp.log(smooth), smoothing + 2.0**-18
@@ -170,22 +169,22 @@ def gap(array):
 
 
 def unit_rows(array):
-    """Rows, of which those that were not changed stay the same, and the others have norm 1."""
+    """Return rows: unchanged rows do not change, and the others have norm 1."""
     return UnitRows(1.0, intercept=True).of(features_of(array)), 2.0
 
 
 def answers(array):
-    model = estimators.LinearRegression(budget=BUDGET, data_norm=1.0, target_bounds=(-1.0, 1.0))
-    return np.nan_to_num(model._answers(array)), 2.0  # NaN makes a record null
+    model = estimators.LinearRegression(budget=BUDGET, data_norm=1.0, bounds_y=(-1.0, 1.0))
+    return np.nan_to_num(model._targets(array)), 2.0  # NaN makes a record null
 
 
 def table(array):
-    declared = tables.Table({"x": tables.Number(-1, 1)})
+    declared = estimators.Table({"x": estimators.Number(-1, 1)})
     return declared.features({"x": array}), 2.0 * declared.norm
 
 
 def category(array):
-    declared = tables.Table({"x": tables.Category((0, 1), other=True)})
+    declared = estimators.Table({"x": estimators.Category((0, 1), other=True)})
     return declared.features({"x": array}), 2.0 * declared.norm
 
 
@@ -211,7 +210,7 @@ ENTRANCES = {**MATRICES, **COLUMNS}
 
 
 def moved(entrance, array):
-    """Return the answer and its sensitivity, or the refusal."""
+    """Return the answer and its sensitivity, or the error."""
     try:
         answer, sensitivity = entrance(array)
     except (TypeError, ValueError) as error:
@@ -220,7 +219,7 @@ def moved(entrance, array):
 
 
 def faults(name, entrance, dtype, convert=lambda array: array):
-    """Return what is wrong with the outcomes on neighbours of one type."""
+    """Return the differences between the outcomes on neighbours of one type."""
     columns = DIM if name in MATRICES else 0
     arrays = [convert(array) for array in neighbours(dtype, columns=columns)]
     (usual, sensitivity), *others = (moved(entrance, array) for array in arrays)
@@ -267,7 +266,7 @@ def test_arrays_of_jax_are_read_as_those_of_numpy(name):
 
 
 def test_the_comparison_sees_planted_defects():
-    """An absolute value in integers, a sum in short floats, and refusals of one entry."""
+    """Plant an absolute value of integers, a sum in short floats, and errors for one entry."""
 
     def shortened(array):
         rows = jnp.asarray(array).astype(array.dtype)

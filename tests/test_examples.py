@@ -1,4 +1,4 @@
-"""The examples in docstrings are true: doctest executes those of every module."""
+"""Examples in docstrings: doctest executes those of every module."""
 
 import doctest
 import importlib
@@ -18,7 +18,7 @@ EXAMPLES = {
 
 
 def executed(module):
-    """The number of examples that doctest finds, and what it prints about those that fail."""
+    """Return the number of examples that doctest runs, and its output for failures."""
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     tests = doctest.DocTestFinder(exclude_empty=True).find(module)
     printed: list[str] = []
@@ -29,7 +29,7 @@ def executed(module):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_are_true(name):
-    """And doctest finds as many as the file holds: it does not read strings below constants."""
+    """Check that doctest runs all examples of the file, which may not follow a constant."""
     found, printed = executed(importlib.import_module(name))
     assert not printed, printed
     assert found == EXAMPLES[name]

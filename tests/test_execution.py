@@ -1,4 +1,4 @@
-"""How runs are carried out: chunks, replicates in turn, groups with coins, arrays in params."""
+"""Execution of runs: chunks, replicates in turn, groups with public keys, arrays in params."""
 
 import copy
 import dataclasses
@@ -33,7 +33,7 @@ def keys(count, seed=0):
 
 
 class Weighted(NamedTuple):
-    """One noisy answer a weight: coefficients as an array, of which the event depends."""
+    """Mechanism with one noisy answer per weight; the event depends on an array of coefficients."""
 
     scale: float
     weights: np.ndarray
@@ -60,7 +60,7 @@ VISITED = []
 
 
 def leveled(static, params, objective, key, execution, coins):
-    """Five questions, each at the level of its coin; a branch tells when it is run."""
+    """Run five questions, each at a level of public randomness; a branch reports its execution."""
     del execution
 
     def branch(level):
@@ -126,8 +126,9 @@ def test_a_run_is_a_group_of_its_own():
 
 @pytest.mark.parametrize("mode", ["together", "in_turn"])
 def test_a_group_runs_one_branch_at_every_step(mode):
-    """Each branch says when it runs: those that the coins name, once a step and member, no other.
-    Coins of every replicate, mapped, would run all branches: see the next test.
+    """Check the branches that run: the selected one, once per step and member, and no other.
+
+    Public randomness per replicate, under ``vmap``, would run all branches: see the next test.
     """
     call = lambda: privopt.run_many(  # noqa: E731
         [coined()], WHERE, keys(8), group=4, execution=Execution(replicates=mode)
@@ -156,9 +157,9 @@ test_groups_and_chunks_divide = refused(
     "make", [coined, lambda: DP_GD.plan(CLASS, BUDGET, steps=5, step_size=0.1)]
 )
 def test_chunks_change_no_bit(make, chunk):
-    """The last chunk is filled up with other keys, whose results are dropped.
+    """Check that the results of the keys that fill the last chunk are dropped.
 
-    Steps that decay are another matter: XLA rounds those of a lone replicate in its own way.
+    Decreasing steps are excluded, because XLA rounds those of a single replicate differently.
     """
     plans, each = [make(), make()], keys(10)
     whole = privopt.run_many(plans, WHERE, each)
@@ -184,8 +185,9 @@ def test_all_chunks_run_one_program():
 
 
 def test_many_keys_in_bounded_memory():
-    """Each replicate holds 16 kB while it runs, 480 MB in all; in chunks the peak of this process
-    rises by less than 200 MB.
+    """Measure the peak memory of replicates of 16 kB, 480 MB in total.
+
+    In chunks, the peak of this process increases by less than 200 MB.
     """
 
     def wide(static, params, objective, key, execution):
@@ -203,7 +205,7 @@ def test_many_keys_in_bounded_memory():
 
 
 def test_by_default_no_array_that_grows_with_the_keys_is_large(monkeypatch):
-    """Of 8 kB a key so many as fit; one of 800 kB that all keys share does not count."""
+    """Test 8 kB per key, and an array of 800 kB that all keys share and that does not count."""
 
     def wide(static, params, objective, key, execution):
         del static, params, execution
@@ -226,7 +228,7 @@ def test_by_default_no_array_that_grows_with_the_keys_is_large(monkeypatch):
 
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd"])
 def test_in_turn_and_together_are_the_same_runs(name):
-    """Whatever the algorithm does by itself; one way the loop over keys is in the program."""
+    """Compare both orders of the loop over keys for every algorithm."""
     choices = {"batch_size": 5} if name == "dp_sgd" else {}
     plan = privopt.ALGORITHMS[name].plan(CLASS, BUDGET, steps=3, **choices)
     found = {
@@ -241,7 +243,7 @@ def test_in_turn_and_together_are_the_same_runs(name):
 
 
 def test_the_execution_reaches_the_run_as_it_was_given():
-    """Without what concerns replicates alone, so that it makes nobody trace again."""
+    """Check that options for replicates only do not cause a new trace."""
     seen = []
 
     def run(static, params, objective, key, execution):
@@ -283,7 +285,7 @@ def test_an_observer_is_hashable():
 
 
 def test_an_array_enters_by_argument():
-    """Another array of the same shape compiles nothing; one of another shape is refused."""
+    """Check that an array of the same shape compiles no program, and another shape is refused."""
     plans = [coined(weights=(1.0, 0.5)), coined(weights=(0.25, 0.5))]
     many = privopt.run_many(plans, WHERE, keys(2), common_random_numbers=True)
     np.testing.assert_allclose(many.released[0], 2.0 * many.released[1], rtol=1e-12)
@@ -309,7 +311,7 @@ def test_an_array_is_frozen_and_the_callers_is_not():
 
 @pytest.mark.parametrize("trip", [copy.deepcopy, lambda plan: pickle.loads(pickle.dumps(plan))])
 def test_plans_with_arrays_compare_by_content(trip):
-    """Nothing that runs is a local function here, so the toy's plan can be pickled whole."""
+    """Pickle a plan; the toy algorithm has no local functions."""
     plan = DP_GD.plan(CLASS, BUDGET, steps=3)
     plan = dataclasses.replace(plan, algorithm=dataclasses.replace(DP_GD, mechanism=object))
     mechanism = Weighted(50.0, np.array([1.0, 0.5]))
@@ -389,7 +391,7 @@ def test_an_array_is_told_by_its_ends():
 
 
 def test_what_devices_did_beyond_the_last_key_is_cut_without_a_collective():
-    """Two programs with collectives at once, as in a sweep, can wait for each other for ever."""
+    """Run two programs; two programs with collectives could wait for each other forever."""
     plan = DP_GD.plan(CLASS, BUDGET, steps=3)
     assert len(privopt.run_many([plan], WHERE, keys(4)).released.devices()) == len(jax.devices())
     assert len(privopt.run_many([plan], WHERE, keys(3)).released.devices()) == 1

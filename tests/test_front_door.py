@@ -1,9 +1,10 @@
-"""What messages, warnings and texts reveal: of every public callable and parameter, generated.
+"""Content of messages, warnings and texts, for all public functions and parameters.
 
-Every public callable is called with a column of sentinels and with keys in the place of every
-parameter. No sentinel may appear in a message, a warning or a text, and a refusal is a
-``ValueError`` or a ``TypeError`` that names the parameter. Where records enter, neighbours that
-differ in one entry must have the same outcome: an exception that one record decides is a release.
+Every public function is called with a column of sentinels and with keys in the place of every
+parameter. No sentinel may appear in a message, a warning or a text, and an error is a
+``ValueError`` or a ``TypeError`` that names the parameter. For functions of records, neighbours
+that differ in one entry must have the same outcome, because an exception that depends on one record
+is a release.
 """
 
 import enum
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pytest
 
 import privopt
-from privopt import audit, convex, estimators, mechanisms, privacy, problems, statistics, tables
+from privopt import audit, convex, estimators, mechanisms, privacy, problems, statistics
 from privopt.problems import GeneralisedLinear, Logistic
 
 N, DIM = 60, 3
@@ -86,7 +87,7 @@ GIVEN = {  # by the name of a parameter
     "categories": ("a", "b"),
     "classes": (-1, 1),
     "clip_norm": 1.0,
-    "columns": {"age": tables.Number(0, 100)},
+    "columns": {"age": estimators.Number(0, 100)},
     "constraint": convex.L2Ball(2.0),
     "data": (X, Y),
     "data_norm": 1.0,
@@ -153,7 +154,7 @@ GIVEN = {  # by the name of a parameter
     "steps": 5,
     "stream": 0,
     "strong_convexity": 0.0,
-    "target_bounds": (0.0, 1.0),
+    "bounds_y": (0.0, 1.0),
     "threshold": 0.1,
     "times": 3,
     "trials": 10,
@@ -165,12 +166,10 @@ GIVEN = {  # by the name of a parameter
     "y": Y,
 }
 OWN = {  # by the name of a callable: other arguments
-    "audit.furthest_neighbours": {"answer": lambda x, _: x.sum(), "start": Y, "rounds": 1},
     "audit.one_run": {"budget": privopt.Budget(epsilon=1.0, delta=1e-5, relation="zero_out")},
 }
 COSTLY = {  # calls that compile or run for long: refused before, or not called with these arguments
     "audit.audit",
-    "audit.furthest_neighbours",
     "audit.one_run",
     "audit.worst_pair",
     "estimators.PrivateModel",
@@ -182,16 +181,17 @@ COSTLY = {  # calls that compile or run for long: refused before, or not called 
     "privopt.run",
     "privopt.run_many",
     "privopt.run_stream",
-    "tables.approximate_bounds",
+    "estimators.approximate_bounds",
     "testing.check_algorithm",
 }
 NAMED_ON_PURPOSE = {  # lists of names that the programmer chose, the wrong one of which is printed
     ("bibliography.bibtex", "keys"),
     ("lab.Axis", "values"),
-    ("lab.Study", "needs"),
-    ("lab.Study", "parts"),
-    ("lab.Study", "profiles"),
-    ("lab.Study", "uses"),
+    ("lab.Analysis", "needs"),
+    ("lab.Analysis", "parts"),
+    ("lab.Analysis", "profiles"),
+    ("lab.Analysis", "uses"),
+    ("lab.Listing", "checks"),
     ("comparison.plans", "algorithms"),
     ("privopt.compare", "algorithms"),
     ("privopt.recommend", "algorithms"),
@@ -204,7 +204,7 @@ OTHER_NAME = {  # refused by the name of the whole to which the parameter belong
     ("records.check_floating", "dtype"),
     ("records.on_device", "values"),
     ("records.places_of", "values"),
-    ("tables.Table", "columns"),
+    ("estimators.Table", "columns"),
 }
 INSIDE = ("lab.", "comparison.", "convex.", "mechanisms.")  # rooms of parts that are declared
 
@@ -242,7 +242,9 @@ def methods():
     smooth = statistics.SmoothLaplaceMechanism.calibrated(statistics.Median.of(0.0, 1.0), BUDGET)
     stable = statistics.ProposeTestRelease.calibrated(statistics.Median.of(0.0, 1.0), 0.1, BUDGET)
     choice = statistics.ExponentialMechanism.calibrated(statistics.BoundedScores.of(1.0), PURE)
-    table = tables.Table({"age": tables.Number(0, 100), "who": tables.Category(("a", "b"))})
+    table = estimators.Table(
+        {"age": estimators.Number(0, 100), "who": estimators.Category(("a", "b"))}
+    )
     records, batch = jnp.asarray(Y), (X, Y)
     yield bound("Stepper.init", STEPPER.init, key=KEY)
     yield bound("Stepper.step", STEPPER.step, state=state, batch=batch)
@@ -293,7 +295,7 @@ PUBLIC, METHODS = dict(public()), dict(methods())
 
 
 def call(function, arguments):
-    """Return the exception of a call, or None, and all that it says."""
+    """Return the exception of a call, or None, and all its messages."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         try:
@@ -308,7 +310,7 @@ def call(function, arguments):
 
 
 def faults(label, function, arguments, parameters, *, named=True):
-    """Return what is wrong with calls that have a sentinel in the place of each parameter."""
+    """Return the faults of calls with a sentinel in the place of each parameter."""
     wrong = {}  # one line for each parameter and fault
     for name in parameters:
         for kind, sentinel in SENTINELS.items():
@@ -358,7 +360,7 @@ def test_no_method_reveals_what_it_is_given(label):
 
 
 def test_the_checks_see_planted_defects():
-    """One of each class: a record in a message, a wrong exception, and one without a name."""
+    """Plant a record in a message, a wrong exception, and a message without a name."""
 
     def prints(data):
         raise ValueError(f"data must be better, got {data!r}")
@@ -425,7 +427,7 @@ def test_no_text_of_an_object_shows_records_or_keys(name):
 
 
 def column(entry, dtype=None):
-    """A column of plausible entries, one of which is ``entry``."""
+    """Return a column of plausible entries, one of which is ``entry``."""
     entries = [1.0, -1.0] * 4
     entries[3] = entry
     return entries if dtype is None else pd.Series(entries, dtype=dtype)
@@ -464,12 +466,10 @@ def classifier(**changes):
 
 
 def regression():
-    return estimators.LinearRegression(
-        budget=BUDGET, data_norm=1.0, key=KEY, target_bounds=(-1.0, 1.0)
-    )
+    return estimators.LinearRegression(budget=BUDGET, data_norm=1.0, key=KEY, bounds_y=(-1.0, 1.0))
 
 
-TABLE = tables.Table({"x": tables.Number(-1, 1), "who": tables.Category((1.0, -1.0))})
+TABLE = estimators.Table({"x": estimators.Number(-1, 1), "who": estimators.Category((1.0, -1.0))})
 ENTRANCES = {
     "linear, features": (lambda e: problems.linear(rows(e), problem_class=SMALL), FLOATS),
     "logistic, labels": (
@@ -519,7 +519,7 @@ ENTRANCES = {
         (1.0, 2.0, None, pd.NA),
     ),
     "approximate_bounds": (
-        lambda e: tables.approximate_bounds({"x": column(e)}, ["x"], BUDGET, KEY), OBJECTS
+        lambda e: estimators.approximate_bounds({"x": column(e)}, ["x"], BUDGET, KEY), OBJECTS
     ),
     "classifier, rows": (lambda e: classifier().fit(rows(e), labels(1.0)), FLOATS),
     "classifier, labels": (lambda e: classifier().fit(ROWS, labels(e)), FLOATS),
@@ -580,7 +580,7 @@ def test_the_comparison_of_neighbours_sees_a_planted_defect():
 
 
 def test_values_are_shown_by_one_function():
-    """``!r`` in an f-string prints whatever it is given; ``privopt.arguments.shown`` does not."""
+    """Check for ``!r`` in f-strings, which prints all values, unlike ``arguments.shown``."""
     root = importlib.import_module("pathlib").Path(privopt.__file__).parent
     # Names of attributes, and a key that is hashed and never printed.
     allowed = {"arguments.py", "__init__.py", "comparison/__init__.py", "lab/runner/cache_key.py"}

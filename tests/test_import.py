@@ -1,4 +1,4 @@
-"""The package root: lazy, honest about its names, and usable where JAX is not installed."""
+"""Package root: loads on first use, lists its names, and works without JAX."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ WITHOUT_EXTRAS = WITHOUT.format(packages=EXTRAS)
 
 
 def python(code: str) -> str:
-    """What ``code`` prints in a fresh interpreter whose warnings are errors."""
+    """Return the output of ``code`` in a new interpreter with warnings as errors."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
@@ -109,7 +109,7 @@ def test_the_command_names_its_extra():
 
 
 def test_what_an_installation_brings_by_itself():
-    """The extras and no more; flax brings 66 MB that no module of the package uses."""
+    """Check the extras; flax has 66 MB that no module of the package uses."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {re.split(r"[^\w-]", each)[0] for each in project["dependencies"]}
     assert needed == {"attrs", "dp-accounting", "jax", "jaxlib", "numpy", "optax", "scipy"}

@@ -1,4 +1,4 @@
-"""Signals to a real process: a clean end at any moment, and nothing is lost."""
+"""Signals to a real process: it ends cleanly at any moment, without loss of results."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ MOMENTS = {
 
 
 def interrupted(folder, moment, number):
-    """Exit status and last words of a run that hears a signal at that moment."""
+    """Return exit status and last output of a run that receives a signal at that moment."""
     command = [sys.executable, "-c", PRIVOPT, "run", "--results", "results"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=folder, **pipes) as process:
@@ -62,7 +62,7 @@ def test_at_any_moment_it_ends_cleanly_and_the_next_run_continues(tmp_path, demo
 
 
 def test_a_second_process_ends_with_the_first(tmp_path, demonstration):
-    """Also if the first one is killed, and cannot tell it."""
+    """Test also a first process that is killed and cannot send a message."""
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "demo.py").write_text(demonstration.source)
     command = [sys.executable, "-c", PRIVOPT, "run", "--results", "results", "--two-processes"]

@@ -1,4 +1,4 @@
-"""The table of planted lies stands: each applies once, and names a test that is there."""
+"""Validity of the table of mutants: each applies once, and its test exists."""
 
 import importlib.util
 from pathlib import Path

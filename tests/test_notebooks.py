@@ -42,7 +42,7 @@ from privopt import algorithms
 matplotlib.rcdefaults()
 %matplotlib inline
 jax.config.update("jax_enable_x64", False)
-for name in set(algorithms.ALGORITHMS) - algorithms.BUILT_IN:  # of the notebook before
+for name in set(algorithms.ALGORITHMS) - algorithms.BUILT_IN:  # of the previous notebook
     algorithms._REGISTERED.pop(name)
 """
 
@@ -57,7 +57,7 @@ def codes(notebook):
 
 @pytest.fixture(scope="module")
 def kernel():
-    """One kernel for all, cleaned between them: imports and programs are shared."""
+    """One kernel for all notebooks, so that imports and programs are shared."""
     client = NotebookClient(
         nbformat.v4.new_notebook(), timeout=120, resources={"metadata": {"path": str(FOLDER)}}
     )
@@ -65,7 +65,7 @@ def kernel():
         yield client
 
 
-def test_every_notebook_is_here():
+def test_every_notebook_has_small_sizes():
     assert {path.name for path in FOLDER.glob("*.ipynb")} == set(SMALL)
 
 
@@ -90,10 +90,19 @@ def test_is_committed_executed_and_small(name):
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
-def test_opens_with_its_picture(name):
+def test_the_first_output_is_a_figure(name):
     first = next(outputs for cell in codes(read(name)) if (outputs := cell.outputs))
-    shown = [each for each in first if each.output_type != "stream"]  # a forecast of the time
-    assert "image/png" in shown[0].data
+    results = [each for each in first if each.output_type != "stream"]  # without the forecast
+    assert "image/png" in results[0].data
+
+
+def test_the_verdicts_of_a_loss_of_your_own_could_fail():
+    outputs = [
+        o.text for cell in codes(read("your_loss.ipynb")) for o in cell.outputs if "text" in o
+    ]
+    verdicts = [line for text in outputs for line in text.splitlines() if "mean/bound" in line]
+    assert len(verdicts) == 2
+    assert all(": holds" in line for line in verdicts)
 
 
 def test_a_model_from_a_table_takes_forty_lines():

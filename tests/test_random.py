@@ -1,7 +1,7 @@
-"""Draws: the law to float precision from end to end, where it ends, and what the end costs.
+"""Random draws: exact laws to float precision, limits of the tails, and cost of the tails.
 
-Extreme words are fed through the transforms, since no experiment would meet them. Statistical
-tests use fixed keys; their level is the probability of a false alarm.
+Extreme words are passed to the transforms directly, because they have tiny probabilities.
+Statistical tests use fixed keys; their level is the probability of a false alarm.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
 def fed(monkeypatch, name, rows, dtype):
-    """What the transform makes of given words; compiled, since compilers like to cancel."""
+    """Return the compiled transform of given words, because compilers may cancel operations."""
     words = [np.array(column, np.uint32) for column in zip(*rows, strict=True)]
     monkeypatch.setattr(random, "_words", lambda key, blocks, size: words[: 2 * blocks])
     size = 2 * len(rows) if name == "normal" else len(rows)
@@ -48,14 +48,14 @@ def fed(monkeypatch, name, rows, dtype):
 
 
 def uniform(row):
-    """The number that a row of words stands for, exactly."""
+    """Return the exact number that a row of words represents."""
     bits = (row[0] % 2**31) * 2**64 + row[1] * 2**32 + row[2]
     part = (mp.mpf(bits) + mp.mpf(1) / 2) / mp.mpf(2) ** 96
     return 1 - part if row[0] >> 31 else part
 
 
 def extremes():
-    """Words about every power of two at both ends, and the middle of the range."""
+    """Return words near every power of two at both ends, and in the middle of the range."""
     rows = []
     for place, half in itertools.product(range(93), (0, 2**95)):
         number = half + (1 << place) + (0b1011 << place >> 3)
@@ -70,7 +70,7 @@ def extremes():
 def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
     monkeypatch, name, dtype
 ):
-    """Against 60 digits, at uniform numbers from 2^-97 to 1 - 2^-97, half of them negative."""
+    """Compare with 60 digits, from 2^-97 to 1 - 2^-97, half of the numbers negative."""
     rows = extremes()
     drawn = fed(monkeypatch, name, rows, dtype)
     with mp.workdps(60):
@@ -90,7 +90,7 @@ def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
 @pytest.mark.optimised
 @dtypes
 def test_normals_are_exact_to_some_units_in_the_last_place_up_to_both_ends(monkeypatch, dtype):
-    """Both of a pair against 60 digits, in all eight parts of the circle."""
+    """Compare both normals of a pair with 60 digits, in all eight octants of the circle."""
     part = 2**29 // 3
     rows = [
         (*row[:3], part * 8 + octant, 2**31, 0) for row in extremes()[::2] for octant in range(8)
@@ -138,7 +138,7 @@ def test_support_ends_where_the_constants_say(monkeypatch, dtype):
 @laws
 @dtypes
 def test_law_is_the_stated_one_and_no_other(name, dtype):
-    """Kolmogorov and Smirnov; three hundredths too wide or too narrow are rejected."""
+    """Test by Kolmogorov-Smirnov; a scale that is wrong by 3 % is rejected."""
     shape = (3, SIZE // 3)
     drawn = jax.jit(lambda key: getattr(random, name)(key, shape, dtype))(jax.random.key(5))
     assert drawn.shape == shape
@@ -154,7 +154,7 @@ def test_law_is_the_stated_one_and_no_other(name, dtype):
 
 
 def test_normals_of_a_pair_are_independent():
-    """Products, and products of squares: level 1e-6 each."""
+    """Test products, and products of squares, at level 1e-6 each."""
     first, second = np.asarray(random.normal(jax.random.key(6), (2, SIZE), np.float64))
     for x, y in ((first, second), (first**2, second**2), (np.abs(first), second)):
         correlation = np.corrcoef(x, y)[0, 1]
@@ -174,7 +174,7 @@ def test_norm_laplace_has_a_gamma_radius_and_a_uniform_direction(dim):
 
 @pytest.mark.parametrize("name", ["normal", "laplace"])
 def test_same_key_same_bits_however_it_is_run(name):
-    """Compiled or not, one by one or together, any shape; another key, other bits."""
+    """Compare compiled, mapped and reshaped draws; another key gives other bits."""
     draw = getattr(random, name)
     keys = jax.random.split(jax.random.key(1), 3)
     one_by_one = np.stack([draw(key, (2, 5), np.float32) for key in keys])
@@ -187,7 +187,7 @@ def test_same_key_same_bits_however_it_is_run(name):
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.bool_, np.float16, jnp.bfloat16])
 @pytest.mark.parametrize("name", ["normal", "exponential", "laplace", "gumbel"])
 def test_types_in_which_noise_would_be_rounded_to_zero_are_refused(name, dtype):
-    """A Laplace variable of scale 1 rounded towards zero is 0 with probability .63."""
+    """Test integers: a Laplace variable of scale 1 is rounded to 0 with probability .63."""
     with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got "):
         getattr(random, name)(jax.random.key(0), (3,), dtype)
 
@@ -201,7 +201,7 @@ def test_draws_need_no_wide_integers():
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_words_are_those_of_the_generator_of_jax(size):
-    """The keys into which it splits the key of the stream, bit by bit."""
+    """Compare with the keys of a split of the key of the stream, bit by bit."""
     key = jax.random.key(4)
     keys = jax.random.split(jax.random.fold_in(key, random._STREAM), 3 * size)
     expected = np.asarray(jax.random.key_data(keys)).reshape(3, size, 2)
@@ -242,7 +242,7 @@ def test_no_draw_is_so_large_that_words_would_repeat():
 
 
 def test_words_are_no_keys_that_a_loop_would_fold_in():
-    """Else noise, seen through its law, would tell of the noise of other steps."""
+    """Check that noise does not reveal the noise of other steps."""
     key = jax.random.key(3)
     words = np.stack(random._words(key, 1, 64), axis=-1)
     steps = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(64))
@@ -254,15 +254,16 @@ def test_words_are_no_keys_that_a_loop_would_fold_in():
 
 
 def old_reach(dtype):
-    """The largest normal that one word gives, by JAX's own transform."""
+    """Return the largest normal of one word in the transform of JAX."""
     last = np.nextafter(dtype(1.0), dtype(0.0))
     return float(np.sqrt(dtype(2.0)) * jax.lax.erf_inv(jnp.asarray(last, dtype)))
 
 
 def finite_delta(reach, shift, epsilon):
-    """``delta`` of normals that end at ``reach``, a ``shift`` apart: ``int max(p - e^eps q, 0)``.
+    """Return ``delta`` of normals bounded by ``reach`` at a distance ``shift``.
 
-    ``p`` alone has what lies within a shift of its own end; beyond, ``p > e^eps q`` up to a point.
+    It is ``int max(p - e^eps q, 0)``. Within a shift of its bound only ``p`` is positive; beyond,
+    ``p > e^eps q`` up to a point.
     """
     ndtr = special.ndtr
     alone = ndtr(-reach + shift) - ndtr(-reach)
@@ -282,14 +283,14 @@ def planned(epsilon, delta, steps):
 @pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-6), (1.0, 1e-12), (15.0, 1e-6)])
 @pytest.mark.parametrize("steps", [1, 1000])
 def test_the_end_of_the_tails_leaves_the_claim_of_dp_gd_true(epsilon, delta, steps):
-    """One record moves one coordinate; the old draw, which ends at 5.42, fails every time."""
+    """Test a record that changes one coordinate; draws that end at 5.42 fail every time."""
     plan = planned(epsilon, delta, steps)
     mechanism = plan.params.mechanism
     shift = mechanism.query.sensitivity(Relation.REPLACE_ONE) / mechanism.scale
     ideal = gaussian_delta(epsilon, mu=shift * math.sqrt(steps)).upper
 
     def least(reach):
-        """Outcomes that one of the neighbours cannot have, in any step: for every epsilon."""
+        """Return the probability of outcomes that are impossible for a neighbour."""
         alone = special.ndtr(-reach + shift) - special.ndtr(-reach)
         return -math.expm1(steps * math.log1p(-alone))
 
@@ -317,7 +318,7 @@ def test_the_ends_are_paid_from_delta_or_the_budget_is_refused():
 
 
 def test_noise_never_rises_with_epsilon_and_none_is_refused():
-    """It rose from 24 on, and nothing above 32 was planned."""
+    """Test large epsilons; earlier noise increased above 24 and was refused above 32."""
     query = planned(1.0, 1e-6, 1).params.mechanism.query
     grid = (1.0, 8.0, 16.0, 20.0, 22.0, 23.0, 24.0, 25.0, 26.0, 28.0, 31.0, 33.0, 50.0, 1e4)
     for delta in (1e-3, 1e-6, 1e-12):
@@ -331,7 +332,7 @@ def test_noise_never_rises_with_epsilon_and_none_is_refused():
 
 
 def test_a_run_is_charged_for_what_it_draws():
-    """And not for 2^40 numbers, as one release is of which nobody knows the size."""
+    """Check that a run of known size is not charged for 2^40 numbers."""
     mechanism = planned(30.0, 1e-6, 1).params.mechanism
     budget = Budget(epsilon=30.0, delta=1e-6, relation="replace_one")
     alone = GaussianMechanism.calibrated(mechanism.query, budget)

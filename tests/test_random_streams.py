@@ -1,4 +1,4 @@
-"""Named streams of one key: no two meet, nor does one meet a step, a split or a run's stream."""
+"""Named streams of a key differ from each other, from steps, splits and streams of runs."""
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ from privopt.random import STREAMS, as_key, stream
 
 
 def words(keys):
-    """The 64 bits of each key, as one number."""
+    """Return the 64 bits of each key as one number."""
     data = np.asarray(jax.random.key_data(keys), np.uint64).reshape(-1, 2)
     return (data[:, 0] << np.uint64(32)) | data[:, 1]
 
@@ -24,8 +24,9 @@ def test_names_have_numbers_of_their_own_above_those_of_steps():
 
 @pytest.mark.parametrize("seed", [0, 1, 2**31])
 def test_no_two_children_of_a_key_meet(seed):
-    """Names, the first and the last steps, ``split`` (the same as the first steps in this JAX), and
-    the streams of ``run(stream=)`` with all that these draw from: 64-bit words, all different.
+    """Compare 64-bit words: names, the first and last steps, ``split`` and ``run(stream=)``.
+
+    ``split`` agrees with the first steps in this version of JAX.
     """
     key = jax.random.key(seed)
     fold = jax.vmap(jax.random.fold_in, (None, 0))
@@ -63,7 +64,7 @@ def test_keys_of_threefry_enter_as_they_are_and_those_of_rbg_by_their_words():
 
 
 def test_the_children_of_unsafe_rbg_commute_and_are_refused():
-    """Its streams share noise: step 1 of restart 2 would draw that of step 2 of restart 1."""
+    """Check that this generator is refused: step 1 of restart 2 would equal step 2 of restart 1."""
     key, fold = jax.random.key(91827364, impl="unsafe_rbg"), jax.random.fold_in
     one, two = fold(fold(key, 1), 2), fold(fold(key, 2), 1)
     assert np.array_equal(*map(jax.random.key_data, (one, two)))

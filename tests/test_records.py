@@ -1,4 +1,4 @@
-"""Columns: their types are public, and one entry decides neither an error nor another entry."""
+"""Columns: types are public, and one entry affects neither errors nor other entries."""
 
 import datetime
 import math
@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from privopt import records
+from privopt.estimators import Category, Number, Table
 from privopt.records import as_column, column_type, places_of
-from privopt.tables import Category, Number, Table
 
 ENTRIES = [
     None, math.nan, math.inf, -math.inf, pd.NA, pd.NaT, np.ma.masked, np.datetime64("NaT"),
@@ -62,7 +62,7 @@ DECLARED = {
 @pytest.mark.parametrize("declared", DECLARED)
 @pytest.mark.parametrize("form", UNTYPED)
 def test_one_entry_of_an_untyped_column_decides_nothing_else(form, declared):
-    """Neither an error nor a warning, nor the features of another record."""
+    """Compare errors, warnings and features of the other records."""
     table = Table({"x": DECLARED[declared]})
     first = "a" if declared == "texts" else 1
     usual = table.features({"x": UNTYPED[form]([first, first, first])})
@@ -105,7 +105,7 @@ CLASSES = [(1, 2), (0, 300), (-1, 1), (0.1, 0.2), (2**60 + 1, 5), ("a", "b"), (F
 @pytest.mark.parametrize("known", CLASSES, ids=str)
 @pytest.mark.parametrize("name", TYPED)
 def test_one_missing_entry_does_not_decide_what_is_refused(name, known):
-    """Also if classes are beyond the range of the integers, which it turns into floats."""
+    """Test also classes beyond the range of integers, which it converts to floats."""
     full, missing = (
         outcome(lambda column=column: places_of(column, known, "y")) for column in TYPED[name]
     )
@@ -219,7 +219,7 @@ def test_masked_objects_are_missing():
     ids=lambda each: f"{type(each).__name__} {getattr(each, 'dtype', '')}",
 )
 def test_a_column_at_the_place_of_a_parameter_is_not_printed(sentinel):
-    """In declarations and frames; a refusal names the parameter, or the declared column."""
+    """Check that the error names the parameter or the declared column."""
     calls = {
         "lower": lambda: Table({"x": Number(sentinel, 100)}),
         "upper": lambda: Table({"x": Number(0, sentinel)}),

@@ -1,4 +1,4 @@
-"""The release point: nothing in production, a tape that reads runs, a replay that finds leaks."""
+"""Release point: no effect in production, recording by a tape, and detection of leaks by replay."""
 
 import dataclasses
 import math
@@ -42,7 +42,7 @@ def taped(planned, where):
 
 @pytest.mark.parametrize("name", ["dp_gd", "output_perturbation", "objective_perturbation"])
 def test_the_answers_decide_the_release(name):
-    """Replay: given its noisy answers, a run on other data releases the same point to the bit."""
+    """Replay noisy answers on other data: the released point agrees in every bit."""
     planned = plan(name)
     run, tape = taped(planned, problem(0))
     other, _ = taped(planned, problem(1))
@@ -53,8 +53,9 @@ def test_the_answers_decide_the_release(name):
 
 
 def test_an_audit_of_the_steps_of_descent():
-    """On neighbours the answers to one question differ by the noise and a sensitivity at most; and
-    the noise on the tape is what the mechanism says, for the same key.
+    """Compare recorded answers on neighbours: they differ by at most the sensitivity.
+
+    The noise on the tape is that of the mechanism for the same key.
     """
     planned, mechanism = plan("dp_gd"), plan("dp_gd").params.mechanism
     features, labels = (np.array(leaf) for leaf in problem().data)
@@ -167,7 +168,7 @@ def test_every_one_shot_mechanism_passes():
 
 
 def test_every_random_value_of_a_mechanism_is_recorded(monkeypatch):
-    """As many draws are on the tape as are made, in every private algorithm that adds noise."""
+    """Compare the number of recorded and of actual draws in every private algorithm with noise."""
     jax.clear_caches()  # a program that is kept would draw without a call
     others = {"gradient_descent", "exponential_mechanism"}  # no noise, and a law
     for name in sorted(algorithms.BUILT_IN - others):

@@ -1,7 +1,7 @@
-"""The rooms of privopt: who may import whom. Imports run down the floors and never in a circle.
+"""Layers of privopt: allowed imports of each package. Imports go to lower layers and have no cycle.
 
-Every import counts, wherever it stands: in a function, behind ``TYPE_CHECKING``, relative or
-absolute. A room that does not exist yet is simply empty.
+All imports count: in functions, behind ``TYPE_CHECKING``, relative or absolute. A package that does
+not exist yet is empty.
 """
 
 import ast
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Room(NamedTuple):
-    """A floor, the rooms below that may be imported, and the packages that may."""
+    """Layer, packages of privopt below that may be imported, and allowed external packages."""
 
     floor: int
     rooms: str
@@ -43,22 +43,23 @@ LIBRARY = f"{MIDDLE} problems algorithms statistics"
 
 # fmt: off
 ROOMS = {
-    "privopt":    Room(13, f"{LIBRARY} discrete reading tables {UPPER}", ""),  # the root
-    "cli":        Room(12, f"{HOST_SIDE} {UPPER} problems shipped", f"{SHELL} {ENGINES} {CLI}"),
+    "privopt":    Room(13, f"{LIBRARY} discrete programs reading {UPPER}", ""),  # the root
+    "cli":        Room(
+        12, f"{HOST_SIDE} {UPPER} problems programs shipped", f"{SHELL} {ENGINES} {CLI}"
+    ),
     "comparison": Room(11, f"{LIBRARY} tuning shipped lab/report {LAB}", f"{PLOTS} pyarrow scipy"),
     "audit":      Room(10, f"{LIBRARY} lab/plotting", "jax matplotlib numpy scipy"),
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
-    "lab/report": Room(10, LAB, "jinja2 markupsafe numpy rich"),
+    "lab/report": Room(10, LAB, "jinja2 markupsafe pandas rich"),
     "lab/plotting": Room(9, "arguments lab/evaluation lab/runner", "PIL matplotlib numpy pandas"),
-    "estimators": Room(8, f"{LIBRARY} tables", "jax numpy scipy sklearn"),
+    "estimators": Room(8, LIBRARY, "jax numpy scipy sklearn"),
     "lab/evaluation": Room(8, "lab/runner", "numpy pandas scipy"),
-    "lab/runner":   Room(7, LIBRARY, f"{DEVICE} filelock pyarrow"),
+    "lab/runner":   Room(7, f"{LIBRARY} shipped", f"{DEVICE} filelock matplotlib pandas pyarrow"),
     "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
     "statistics": Room(6, f"{ROOTS} spec records privacy mechanisms", f"{DEVICE} {HOST}"),
     "problems":   Room(6, GROUND, f"{DEVICE} sklearn"),
     "discrete":    Room(6, "arguments spec privacy mechanisms", "dp_accounting numpy opendp"),
     "reading":    Room(7, LIBRARY, DEVICE),
-    "tables":     Room(7, f"{ROOTS} mechanisms records spec statistics", "jax numpy scipy"),
     "tuning":     Room(7, LIBRARY, f"{DEVICE} {HOST}"),
     "accounting": Room(5, "arguments spec privacy", HOST),   # never JAX
     "core":       Room(5, f"{GROUND} bibliography privacy theory", f"{DEVICE} {HOST}"),
@@ -72,6 +73,7 @@ ROOMS = {
     "bibliography": Room(3, "arguments", ""),
     "release":    Room(1, "arguments", "jax numpy"),
     "shipped":    Room(0, "", ""),
+    "programs":   Room(0, "", "jax"),
     "random":     Room(1, "arguments", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }
@@ -89,7 +91,7 @@ class Import(NamedTuple):
 
 
 def imports(source: str, module: str = "script", package: bool = False) -> Iterator[Import]:
-    """Every import in ``source``, relative ones resolved against ``module``."""
+    """Yield all imports in ``source``; relative ones are resolved against ``module``."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, None) for alias in node.names)
@@ -103,9 +105,9 @@ def imports(source: str, module: str = "script", package: bool = False) -> Itera
 
 
 def room_of(module: str) -> str:
-    """The room a module stands in: ``privopt.privacy.numbers`` stands in ``privacy``.
+    """Return the package of a module: ``privopt.privacy.numbers`` is in ``privacy``.
 
-    ``lab`` is four rooms; its face, which hands out their names, stands in the uppermost.
+    ``lab`` has four packages; its ``__init__`` is in the uppermost one.
     """
     room, *rest = (*module.split(".")[1:], "privopt")
     if room == "lab":
@@ -114,7 +116,7 @@ def room_of(module: str) -> str:
 
 
 def violations(module: str, source: str, package: bool = False) -> list[str]:
-    """What ``module`` imports although its room may not."""
+    """Return the imports of ``module`` that its package does not allow."""
     here = room_of(module)
     if here not in ROOMS:
         return [f"{module}: room {here!r} is not in the table"]
@@ -137,13 +139,13 @@ def violations(module: str, source: str, package: bool = False) -> list[str]:
 
 
 def edges(module: str, source: str, known: Iterable[str], package: bool = False) -> set[str]:
-    """The modules of ``known`` that ``module`` imports: a submodule where the name is one."""
+    """Return the modules of ``known`` that ``module`` imports; a name may be a submodule."""
     items = imports(source, module, package)
     return {str(item) if str(item) in known else item.module for item in items} & set(known)
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
-    """One circle of imports, or an empty list."""
+    """Return one cycle of imports, or an empty list."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -152,7 +154,7 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def exported(source: str) -> list[str] | None:
-    """The literal ``__all__`` of a module, or None."""
+    """Return the literal ``__all__`` of a module, or None."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))
@@ -160,7 +162,7 @@ def exported(source: str) -> list[str] | None:
 
 
 def private_uses(source: str, public: dict[str, list[str]]) -> list[str]:
-    """What a script takes from privopt beyond ``public``: a room's module -> its ``__all__``."""
+    """Return the imports of a script that are not in ``public``, a dict module -> ``__all__``."""
     found, bound = [], {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -187,7 +189,7 @@ def private_uses(source: str, public: dict[str, list[str]]) -> list[str]:
 
 
 def read_modules() -> dict[str, tuple[str, bool]]:
-    """Name -> (source, whether it is a package) of every module of privopt."""
+    """Return name -> (source, True for a package) of every module of privopt."""
     modules = {}
     for path in sorted((ROOT / "privopt").rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -198,7 +200,7 @@ def read_modules() -> dict[str, tuple[str, bool]]:
 
 
 def read_script(path: Path) -> str:
-    """The Python of a script, or of the code cells of a notebook without their magics."""
+    """Return the Python of a script, or of the code cells of a notebook without magics."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         return text
@@ -238,7 +240,7 @@ def test_no_import_runs_in_a_circle():
 
 
 def test_public_names_of_rooms_are_listed_and_exist():
-    """A room and a folder in it list what they hand out; a file hides a name by an underscore."""
+    """Check ``__all__`` of packages; private names of a module have an underscore."""
     found = {}
     for module, (source, package) in MODULES.items():
         names, loaded = exported(source), importlib.import_module(module)

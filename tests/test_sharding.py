@@ -1,4 +1,4 @@
-"""Records spread over devices: the same runs, and no device ever holds another's records."""
+"""Records on several devices: the same runs, and no transfer of records between devices."""
 
 import os
 import re
@@ -49,13 +49,13 @@ def spread(array, placed=jax.device_put):
 
 
 def from_this_process(array, sharding):
-    """Each process has its own share of the records, and never the others'."""
+    """Return the share of the records of this process."""
     share = np.split(array, jax.process_count())[jax.process_index()]
     return jax.make_array_from_process_local_data(sharding, share)
 
 
 def compare(placed):
-    """The run on all devices against that on one: bits, but for the order of sums."""
+    """Compare a run on all devices with one on a single device, up to the order of sums."""
     key = jax.random.key(3)
     alone = logistic(*records(), problem_class=FACTS)
     together = logistic(*[spread(each, placed) for each in records()], problem_class=FACTS)
@@ -67,7 +67,7 @@ def compare(placed):
 
 
 def transfers(plan, problem, monkeypatch):
-    """How many numbers each collective of the compiled run has."""
+    """Return the size of each collective of the compiled run."""
     asked = []
     with monkeypatch.context() as patched:
         original = replicates.run_all

@@ -1,4 +1,4 @@
-"""What is skipped is named at the end of a run."""
+"""List of skipped tests at the end of a run."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def test_every_group_is_named_with_its_reason_and_number():
 
 
 def test_a_run_of_several_workers_ends_with_that_line():
-    """Of this file, whose browser is missing by name."""
+    """Run this file, which has a skipped test."""
     without = {**os.environ, "PRIVOPT_BROWSER": "", "PATH": ""}
     tests = f"{TESTS / 'lab' / 'test_browser.py'}::test_a_column_sorts_by_its_numbers"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1", tests]

@@ -1,4 +1,4 @@
-"""The public numbers: what is accepted, what is refused and with which words."""
+"""Public numbers: accepted values, refused values and messages."""
 
 import copy
 import dataclasses
@@ -27,7 +27,7 @@ def problem_class(**changes) -> ProblemClass:
 
 
 def test_multiple_is_how_many_unit_contributions_one_change_moves():
-    """A sum over n records of contributions in the unit ball, the record changed as named."""
+    """Test a sum of n unit vectors with one record changed by the relation."""
     before, after, nothing = np.array([1.0, 0.0]), np.array([-1.0, 0.0]), np.zeros(2)
     moved = {
         Relation.REPLACE_ONE: np.linalg.norm(before - after),

@@ -1,4 +1,4 @@
-"""Runs step by step, and on records read batch by batch, against ``run``."""
+"""Single steps of a run, and records that are read by batch, compared with ``run``."""
 
 import copy
 import dataclasses
@@ -55,7 +55,7 @@ def same(left, right):
 
 
 def close(left, right):
-    """Equal to rounding: two programs of one run may sum in different orders."""
+    """Compare up to rounding; two programs of one run may sum in different orders."""
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6), left, right)
 
 
@@ -67,7 +67,7 @@ def test_every_algorithm_in_steps_is_here():
 @pytest.mark.optimised
 @pytest.mark.parametrize("name", CHOICES)
 def test_steps_end_in_the_release_of_the_run(name):
-    """A state that is saved as bytes and loaded between two steps ends in the same bits."""
+    """Save a state as bytes and load it between two steps; the result has the same bits."""
     planned, where = plan(name), problem()
     s = privopt.stepper(planned, where)
     state = resumed = s.init(KEY)
@@ -89,7 +89,7 @@ def test_steps_end_in_the_release_of_the_run(name):
 @pytest.mark.optimised
 @pytest.mark.parametrize("name", CHOICES)
 def test_compiled_steps_agree_with_the_run(name):
-    """Inside a loop of the caller, with float64 disabled."""
+    """Run steps in a loop of the caller, without float64."""
     planned, where = plan(name), problem()
     s = privopt.stepper(planned, where)
 
@@ -106,7 +106,7 @@ def test_compiled_steps_agree_with_the_run(name):
 
 @pytest.mark.parametrize("name", ["dp_sgd", "phased_sgd"])
 def test_a_state_belongs_to_its_plan_and_stream(name):
-    """Steps at one budget must not be released, or continued, under another."""
+    """Check that a state of another budget is refused."""
     planned = plan(name)
     s, where = privopt.stepper(planned, problem()), problem()
     state = s.step(s.init(KEY))
@@ -188,9 +188,9 @@ def test_a_counter_beyond_the_plan_takes_no_step(t):
 
 
 def test_records_given_by_hand_enter_as_those_of_a_problem():
-    """A record longer than the declared smoothness allows would move phased_sgd beyond its charge.
+    """Check that records are scaled: long ones would exceed the charged sensitivity of phased_sgd.
 
-    Integers, at the least value of their type, are clipped as floats are.
+    Integers are clipped like floats, also the smallest number of their type.
     """
     planned = plan("phased_sgd")
     features, labels = records()
@@ -210,7 +210,7 @@ def test_records_given_by_hand_enter_as_those_of_a_problem():
 @pytest.mark.optimised
 @pytest.mark.parametrize("name", READING)
 def test_records_from_outside_end_in_the_release_of_the_run(name):
-    """At most one batch is read at once, and only the records of the sample."""
+    """Check that one batch is read at a time, and only records of the sample."""
     planned, data, asked = plan(name), records(), []
 
     def read(rows):
@@ -259,7 +259,7 @@ def test_an_interrupted_stream_goes_on_where_it_was():
 @pytest.mark.optimised
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1e38, 1e-45])
 def test_hostile_records_are_what_they_are_to_a_run(value):
-    """A tenth of them, so that every batch holds some."""
+    """Test a tenth of hostile records, so that every batch contains some."""
     features, labels = records()
     features[::10] = value
     planned = plan("noisy_adam")
@@ -270,7 +270,7 @@ def test_hostile_records_are_what_they_are_to_a_run(value):
 
 
 def test_steps_are_mapped_and_compiled():
-    """And a compiled step beyond the last changes nothing, for nothing may raise there."""
+    """Check that a compiled step after the last one changes nothing, because it cannot raise."""
     s = privopt.stepper(plan("dp_gd"), problem())
     keys = jax.random.split(KEY, 3)
     states = jax.vmap(s.init)(keys)
@@ -283,7 +283,7 @@ def test_steps_are_mapped_and_compiled():
 
 
 def test_new_numbers_are_no_new_program():
-    """Neither a new budget nor a new step compiles anew."""
+    """Check that a new budget and a new step compile no program."""
     traces, original = [], privopt.ALGORITHMS["dp_sgd"]
 
     def steps(*arguments):

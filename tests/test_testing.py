@@ -1,4 +1,4 @@
-"""The checks of an algorithm of one's own: kept by ours, and each defect found by its check."""
+"""Checks of registered algorithms: those of the library pass, and each defect fails its check."""
 
 from dataclasses import replace
 from functools import wraps
@@ -26,7 +26,7 @@ def test_ours_pass(name, harmless):
 
 
 def quiet(honest):
-    """Half of the noise that its plan has."""
+    """Return a run with half of the noise of its plan."""
 
     def run(static, params, objective, key, execution):
         mechanism = params.mechanism
@@ -37,7 +37,7 @@ def quiet(honest):
 
 
 def constant(honest):
-    """Its own key."""
+    """Return a run that ignores its key."""
 
     def run(static, params, objective, key, execution):
         return honest.run(static, params, objective, jax.random.key(0), execution)
@@ -46,36 +46,36 @@ def constant(honest):
 
 
 def peeking(honest):
-    """A little of the data beside the noisy answer."""
+    """Return a run that adds a part of a record to the released point."""
 
     def run(static, params, objective, key, execution):
-        found = honest.run(static, params, objective, key, execution)
-        return found._replace(released=found.released + 1e-3 * objective.data[0][0])
+        result = honest.run(static, params, objective, key, execution)
+        return result._replace(released=result.released + 1e-3 * objective.data[0][0])
 
     return run
 
 
-def moved(honest, to):
-    """The released point, changed."""
+def changed(honest, function):
+    """Return a run whose released point is changed by ``function``."""
 
-    def run(*given):
-        found = honest.run(*given)
-        return found._replace(released=to(found.released))
+    def run(*arguments):
+        result = honest.run(*arguments)
+        return result._replace(released=function(result.released))
 
     return run
 
 
 @jax.custom_batching.custom_vmap
-def alone(point):
-    """The point, where no others run beside it."""
+def unbatched(point):
+    """Return the point; a batch of points is shifted."""
     return point
 
 
-alone.def_vmap(lambda size, batched, point: (point + 1.0, True))
+unbatched.def_vmap(lambda size, batched, point: (point + 1.0, True))
 
 
-class Boasting(GaussianMechanism):
-    """Says the same of any noise."""
+class FixedEvent(GaussianMechanism):
+    """Mechanism whose event does not depend on its noise."""
 
     __slots__ = ()
 
@@ -83,64 +83,68 @@ class Boasting(GaussianMechanism):
         return GaussianDpEvent(5.0)
 
 
-class Budgeted(NamedTuple):
-    """A number that shapes the program."""
+class StaticBudget(NamedTuple):
+    """Static arguments with a number that should be an argument of the program."""
 
     dim: int
     epsilon: float
 
 
-def boasting(plan):
-    mechanism = Boasting(*plan.params.mechanism)
+def with_fixed_event(plan):
+    mechanism = FixedEvent(*plan.params.mechanism)
     return replace(plan, params=plan.params._replace(mechanism=mechanism))
 
 
-def budgeted(plan):
-    return replace(plan, static=Budgeted(plan.static.dim, plan.budget.epsilon))
+def with_static_budget(plan):
+    return replace(plan, static=StaticBudget(plan.static.dim, plan.budget.epsilon))
 
 
 @pytest.mark.parametrize(
-    ("broken", "planned", "seen"),
+    ("break_run", "change_plan", "name"),
     [
-        (quiet, None, "an attack refutes nothing"),
-        (lambda honest: moved(honest, lambda w: 0.0 * w), None, "an attack refutes nothing"),
-        (constant, None, "a key decides all, and each key anew"),
-        (peeking, None, "the data are seen through noisy answers"),
-        (lambda honest: moved(honest, alone), None, "alone as among many"),
+        (quiet, None, "an attack does not refute the guarantee"),
         (
-            lambda honest: moved(honest, lambda w: w + 1e3),
+            lambda honest: changed(honest, lambda w: 0.0 * w),
             None,
-            "inside the set, whatever a record is",
+            "an attack does not refute the guarantee",
         ),
-        (None, boasting, "a tenth less noise is refused"),
-        (None, budgeted, "one program for all budgets"),
+        (constant, None, "one key, one result; two keys, two results"),
+        (peeking, None, "the data are used through noisy answers only"),
+        (lambda honest: changed(honest, unbatched), None, "run and run_many agree"),
+        (
+            lambda honest: changed(honest, lambda w: w + 1e3),
+            None,
+            "every record leads to a point in the ball",
+        ),
+        (None, with_fixed_event, "a plan with a tenth less noise is refused"),
+        (None, with_static_budget, "all budgets share one program"),
     ],
 )
-def test_a_defect_is_found(broken, planned, seen, monkeypatch):
+def test_a_defect_is_found(break_run, change_plan, name, monkeypatch):
     honest = algorithms.ALGORITHMS["output_perturbation"]
-    planned = planned or (lambda plan: plan)
+    change_plan = change_plan or (lambda plan: plan)
 
     @wraps(honest.plan)
-    def plan(*given, **choices):
-        return planned(replace(honest.plan(*given, **choices), algorithm=mine))
+    def plan(*arguments, **choices):
+        return change_plan(replace(honest.plan(*arguments, **choices), algorithm=mine))
 
-    run = honest.run if broken is None else broken(honest)
+    run = honest.run if break_run is None else break_run(honest)
     mine = replace(honest, name="mine", run=run, plan=plan)
     pair = worst_pair("output_perturbation", BUDGET)
     monkeypatch.setitem(algorithms._REGISTERED, "mine", mine)
-    pair = pair._replace(plan=planned(replace(pair.plan, algorithm=mine)))
-    if "attack" not in seen:  # which takes most of the time
+    pair = pair._replace(plan=change_plan(replace(pair.plan, algorithm=mine)))
+    if "attack" not in name:  # the attack takes most of the time
         monkeypatch.setattr(testing, "_attack", lambda pair, key: "")
     report = check_algorithm("mine", BUDGET, key=KEY, pair=pair, harmless=SOLVER)
-    failed = {check.asked for check in report.checks if not check.passed}
-    assert seen in failed
+    failed = {check.name for check in report.checks if not check.passed}
+    assert name in failed
     assert "mine: failed" in str(report)
-    assert f"FAIL {seen}" in str(report)
+    assert f"FAIL {name}" in str(report)
 
 
 def test_a_number_that_moves_nothing_is_named_and_an_unknown_name_refused():
     report = check_algorithm("output_perturbation", BUDGET, key=KEY)
     (failed,) = (check for check in report.checks if not check.passed)
-    assert failed.told.startswith("not radius, steps: name in harmless")
+    assert failed.message.startswith("no effect of radius, steps: list in harmless")
     with pytest.raises(ValueError, match="algorithm must be"):
         check_algorithm("gradient_descent", BUDGET, key=KEY)

@@ -1,4 +1,4 @@
-"""Numbers chosen privately: the price of all candidates, the law of the choice, and what is run."""
+"""Private selection of hyperparameters: privacy cost, law of the selection, and runs."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ GRIDS = {
 
 
 def plan(name="dp_gd", budget=BUDGET):
-    """Gradient descent in five steps in all tests, of one shape and one program."""
+    """Return gradient descent in five steps; all tests share its shape and program."""
     choices = {"steps": 5} if name == "dp_gd" else {}
     return tuned(name, **GRIDS[name]).plan(FACTS, budget, **choices)
 
@@ -67,9 +67,9 @@ def test_all_candidates_and_the_choice_are_paid_for_and_no_more(name, relation):
 
 @pytest.mark.parametrize("name", ["dp_gd", "objective_perturbation"])
 def test_a_run_is_its_candidates_by_hand_and_one_of_them(name, problem):
-    """Each the algorithm's own run under a child of the key; risks as NumPy clips them.
+    """Compare with runs of the algorithms under child keys, and with risks clipped by NumPy.
 
-    One code runs all: a method of steps and one that solves stand for the others.
+    One iterative method and one with a solver represent the others.
     """
     planned, key = plan(name), jax.random.key(5)
     found = privopt.run(planned, problem, key)
@@ -91,13 +91,13 @@ def test_a_run_is_its_candidates_by_hand_and_one_of_them(name, problem):
 
 @pytest.fixture(scope="module")
 def many(problem):
-    """Plans of the budget, of one that is ten times it, and without noise; their runs."""
+    """Return plans with the budget, ten times the budget and no noise, and their runs."""
     plans = [plan(), plan(budget=dataclasses.replace(BUDGET, epsilon=20.0)), plan().with_noise(0.0)]
     return plans, privopt.run_many(plans, problem, jax.random.split(jax.random.key(1), 4000))
 
 
 def test_candidates_are_chosen_by_the_exponential_law(many):
-    """Counts less their law's mean, in standard deviations: at level 1e-6; a wrong b is seen."""
+    """Compare counts with the law at level 1e-6; a wrong parameter is rejected."""
     (_, planned, _), runs = many
     risks, selected = (np.asarray(each[1], float) for each in runs.secret)
     selected = selected.astype(int)

@@ -1,15 +1,17 @@
-"""What a user writes passes ``mypy --strict``: the README's blocks, and a file that uses much."""
+"""User code passes ``mypy --strict``: the blocks of README and guide, and a long example."""
 
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from pages import ROOT, blocks
 
-ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(
-    r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL
+PAGES = (
+    "README.md",
+    "docs/guide/first_run.md",
+    "docs/guide/own_data.md",
+    "docs/guide/accounting.md",
 )
 
 USER = """
@@ -56,11 +58,10 @@ MISTAKES = {
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory):
-    """Kinds of complaint by file; one call, since most of its time goes into the imports."""
+    """Return line and kind of each complaint by file, from one call of mypy."""
     folder = tmp_path_factory.mktemp("user")
-    first, steps, model, accounting = BLOCKS  # the second goes on where the first ends
-    texts = first, first + steps, model, accounting
-    files = {f"readme_{i}.py": text for i, text in enumerate(texts)}
+    texts = ("".join(block.code for block in blocks(page)) for page in PAGES)
+    files = {f"page_{i}.py": text for i, text in enumerate(texts)}
     files["user.py"] = USER
     files["mistakes.py"] = USER + "\n".join(MISTAKES)
     for name, text in files.items():
@@ -73,14 +74,15 @@ def complaints(tmp_path_factory):
         timeout=600,
         check=False,
     )
-    found = re.findall(r"(\w+\.py):(\d+): error: (.*?)\s*\[([a-z-]+)\]", done.stdout)
-    assert done.returncode == bool(found), done.stdout + done.stderr
-    return {name: [rest for file, *rest in found if file == name] for name in files}
+    errors = re.findall(r"(\w+\.py):(\d+): error: (.*?)\s*\[([a-z-]+)\]", done.stdout)
+    assert done.returncode == bool(errors), done.stdout + done.stderr
+    return {name: [rest for file, *rest in errors if file == name] for name in files}
 
 
-def test_the_readme(complaints):
-    assert len(BLOCKS) == 4
-    assert [complaints[f"readme_{i}.py"] for i in range(len(BLOCKS))] == [[], [], [], []]
+def test_the_pages(complaints):
+    assert {page: complaints[f"page_{i}.py"] for i, page in enumerate(PAGES)} == {
+        page: [] for page in PAGES
+    }
 
 
 def test_a_users_file(complaints):
@@ -89,5 +91,5 @@ def test_a_users_file(complaints):
 
 def test_mistakes_are_found(complaints):
     first = USER.count("\n") + 1
-    found = {int(line): kind for line, _, kind in complaints["mistakes.py"]}
-    assert found == dict(enumerate(MISTAKES.values(), start=first))
+    kinds = {int(line): kind for line, _, kind in complaints["mistakes.py"]}
+    assert kinds == dict(enumerate(MISTAKES.values(), start=first))

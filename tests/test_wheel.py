@@ -1,4 +1,4 @@
-"""The commands of an installed wheel, in an empty folder."""
+"""Commands of an installed wheel, in an empty folder."""
 
 import importlib.util
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def done(command, **options):
-    """What a command prints, which must succeed."""
+    """Return the output of a command that must succeed."""
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
@@ -32,7 +32,7 @@ def done(command, **options):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel that is built from a source distribution, as an index has them."""
+    """Return the wheel built from a source distribution, as in an index."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t"]
     done([*build, "sdist"], cwd=ROOT)
@@ -45,10 +45,9 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def command(wheel, tmp_path_factory):
-    """``command(arguments) -> what it prints``, in a folder that was empty at first.
+    """Return ``command(arguments) -> output``, for a folder that is empty at first.
 
-    The wheel is installed in an environment of its own, which finds the dependencies where they
-    are installed already.
+    The wheel is installed in a separate environment that uses the installed dependencies.
     """
     folder, environment = tmp_path_factory.mktemp("empty"), tmp_path_factory.mktemp("environment")
     done([sys.executable, "-m", "venv", "--without-pip", environment])

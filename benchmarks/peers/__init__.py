@@ -1,1 +1,1 @@
-"""Other libraries on the same problem, written the way their documentation shows."""
+"""Other libraries on the same problems, used as in their documentation."""

@@ -1,4 +1,4 @@
-"""Logistic regression of diffprivlib on real records; several classes one against the rest."""
+"""Logistic regression of diffprivlib on real records; several classes one-against-the-rest."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from diffprivlib.models import LogisticRegression
 from peers.accuracy import answer
 
 
-def fits(data: dict, asked: dict) -> Iterator[np.ndarray]:
-    """Weights of every seed. Each of several classes has its share of epsilon."""
-    for seed in asked["seeds"]:
+def fits(data: dict, request: dict) -> Iterator[np.ndarray]:
+    """Yield the weights of every seed. Each of several classes has an equal share of epsilon."""
+    for seed in request["seeds"]:
         model = LogisticRegression(
-            epsilon=asked["epsilon"],
+            epsilon=request["epsilon"],
             data_norm=1.0,
-            C=asked["C"],
+            C=request["C"],
             fit_intercept=False,
             random_state=seed,
         )
@@ -25,5 +25,5 @@ def fits(data: dict, asked: dict) -> Iterator[np.ndarray]:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # of other versions of scikit-learn
+    warnings.simplefilter("ignore")  # warnings about the version of scikit-learn
     answer(fits, ("diffprivlib", "scikit-learn", "numpy", "scipy"), softmax=False)

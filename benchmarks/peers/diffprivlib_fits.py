@@ -1,9 +1,9 @@
-"""Logistic regression of diffprivlib, fitted in an environment of its own.
+"""Logistic regression of diffprivlib, fitted in a separate environment.
 
-The argument is an NPZ file with ``features`` and ``labels``. Every line that arrives on standard
-input, ``{"C": ..., "seeds": [...]}``, is answered by one with the seconds of every fit, timed here
-around ``fit`` alone, and the coefficients. Started by ``objective_perturbation.py``; without
-arguments it says which versions it has.
+The argument is an NPZ file with ``features`` and ``labels``. For each line
+``{"C": ..., "seeds": [...]}`` of standard input it prints the seconds of every call of ``fit`` and
+the coefficients. Started by ``objective_perturbation.py``. Without arguments it prints the versions
+of the packages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PACKAGES = ("diffprivlib", "scikit-learn", "numpy", "scipy")
 
 
 def fitted(features: np.ndarray, labels: np.ndarray, C: float, seed: int) -> tuple:
-    """Seconds, and the coefficients without intercept: the same model as privopt's."""
+    """Return seconds and coefficients without intercept, for the model of privopt."""
     model = LogisticRegression(
         epsilon=1.0, data_norm=1.0, C=C, fit_intercept=False, random_state=seed
     )
@@ -34,12 +34,13 @@ if __name__ == "__main__":
     if len(sys.argv) == 1:
         print(json.dumps({package: version(package) for package in PACKAGES}))
         sys.exit()
-    warnings.simplefilter("ignore")  # of other versions of scikit-learn
-    given = np.load(sys.argv[1])
+    warnings.simplefilter("ignore")  # warnings about the version of scikit-learn
+    data = np.load(sys.argv[1])
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         fits = [
-            fitted(given["features"], given["labels"], asked["C"], seed) for seed in asked["seeds"]
+            fitted(data["features"], data["labels"], request["C"], seed)
+            for seed in request["seeds"]
         ]
         seconds, points = zip(*fits, strict=True)
         print(json.dumps({"seconds": seconds, "points": points}), flush=True)

@@ -1,11 +1,12 @@
-"""DP-GD with jax-privacy 2.0: ``clipped_grad``, ``gaussian_privatizer``, a jitted update step.
+"""DP-GD with jax-privacy 2.0: ``clipped_grad``, ``gaussian_privatizer`` and a jitted update step.
 
-Its examples give the loss of a batch, clip each record by ``vmap`` over batches of one, and call
-the jitted step from a Python loop. Beside that stand the forms that may be faster: the loss of a
+Its examples define the loss of a batch, clip each record by ``vmap`` over batches of one, and call
+the jitted step from a Python loop. Forms that may be faster are measured as well: the loss of a
 single record, the loop inside ``jit``, and the data as constants of the program.
 
-Projection and average, which the problem asks for, are optax and one line; a step is otherwise
-the documented one. Microbatches, which save its memory, made it slower and are left out.
+The projection and the average of the problem are implemented with optax and one line of code;
+otherwise a step is the documented one. Microbatches, which reduce its memory, were slower and are
+not used.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jax_privacy.noise_addition import gaussian_privatizer
 
 
 class Setting(NamedTuple):
-    """The same numbers for both sides."""
+    """Parameters that both libraries use."""
 
     features: Array
     labels: Array
@@ -35,7 +36,7 @@ class Setting(NamedTuple):
 
 
 class State(NamedTuple):
-    """Iterate, mean of the iterates so far, how many, and the privatizer's state."""
+    """Iterate, mean of the iterates, number of steps, and state of the privatizer."""
 
     point: Array
     mean: Array
@@ -44,7 +45,7 @@ class State(NamedTuple):
 
 
 def loss(point: Array, features: Array, labels: Array) -> Array:
-    """Of one record or of a batch."""
+    """Return the loss of one record or of a batch."""
     return jnp.mean(jax.nn.softplus(-labels * (features @ point)))
 
 
@@ -55,7 +56,7 @@ def start(setting: Setting, key: Array) -> State:
 
 
 def update(setting: Setting, *, batched_loss: bool) -> Callable[[State, Array, Array], State]:
-    """One step of projected, averaged DP-GD."""
+    """Return one step of projected, averaged DP-GD."""
     gradient = clipped_grad(
         loss,
         l2_clip_norm=setting.clip_norm,
@@ -63,21 +64,21 @@ def update(setting: Setting, *, batched_loss: bool) -> Callable[[State, Array, A
         keep_batch_dim=batched_loss,
         normalize_by=setting.features.shape[0],
     )
-    # Only `update` is taken from here; the key comes with the state.
+    # Only `update` is used; the state contains the key.
     privatizer = gaussian_privatizer(stddev=setting.noise_scale, prng_key=jax.random.key(0))
 
     def step(state: State, features: Array, labels: Array) -> State:
         mean = state.mean + (state.point - state.mean) / (state.step + 1)
         noisy, noise = privatizer.update(gradient(state.point, features, labels), state.noise)
-        moved = state.point - setting.step_size * noisy
-        point = optax.projections.projection_l2_ball(moved, setting.radius)
+        point = state.point - setting.step_size * noisy
+        point = optax.projections.projection_l2_ball(point, setting.radius)
         return State(point, mean, state.step + 1, noise)
 
     return step
 
 
 def descents(setting: Setting) -> dict[str, Callable[[Array], State]]:
-    """``key -> final state``, in every documented form."""
+    """Return ``key -> final state`` in every documented form."""
     data = setting.features, setting.labels
 
     def descent(batched_loss: bool, compiled_loop: bool, constants: bool):

@@ -1,4 +1,4 @@
-"""DP-SGD of jax-privacy on real records, logistic or softmax regression, as it documents it."""
+"""DP-SGD of jax-privacy on real records, for logistic or softmax regression, as documented."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peers.jax_privacy_sgd import Setting, descents
 
 
 def loss(weights: Array, features: Array, labels: Array) -> Array:
-    """Of a batch."""
+    """Return the loss of a batch."""
     scores = features @ weights.T
     if len(weights) == 1:
         return jnp.mean(jax.nn.softplus(-labels * scores[:, 0]))
@@ -24,20 +24,20 @@ def loss(weights: Array, features: Array, labels: Array) -> Array:
     )
 
 
-def fits(data: dict, asked: dict) -> Iterator[np.ndarray]:
-    """Weights of every seed: the mean of the iterates of projected DP-SGD."""
+def fits(data: dict, request: dict) -> Iterator[np.ndarray]:
+    """Yield the weights of every seed: the mean of the iterates of projected DP-SGD."""
     features, labels = (jnp.asarray(data[name], jnp.float32) for name in ("features", "labels"))
     rows = 1 if data["labels"].min() < 0.0 else int(data["labels"].max()) + 1
     setting = Setting(
         data=(features, labels),
         start=jnp.zeros((rows, features.shape[1])),
         loss=loss,
-        project=lambda weights: optax.projections.projection_l2_ball(weights, asked["radius"]),
+        project=lambda weights: optax.projections.projection_l2_ball(weights, request["radius"]),
         batched_loss=True,
-        **asked["numbers"],
+        **request["numbers"],
     )
     run = descents(setting)["Python loop"]
-    for seed in asked["seeds"]:
+    for seed in request["seeds"]:
         yield np.asarray(run(seed), np.float64)
 
 

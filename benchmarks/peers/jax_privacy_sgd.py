@@ -1,8 +1,8 @@
-"""DP-SGD with jax-privacy 2.0 on Poisson batches that its own sampler draws on the host.
+"""DP-SGD with jax-privacy 2.0 on Poisson batches that its sampler draws on the host.
 
-Batches are padded to one size, as its documentation has it, so that one program serves all steps.
-Its examples call the jitted step from a Python loop; beside that stands the form that may be
-faster, all batches drawn first and the loop inside ``jit``.
+Batches are padded to one size, as documented, so that all steps use one program. Its examples call
+the jitted step from a Python loop. A form that may be faster is measured as well: all batches are
+drawn first, and the loop is inside ``jit``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jax_privacy.noise_addition import gaussian_privatizer
 
 
 class Setting(NamedTuple):
-    """The same numbers for both sides."""
+    """Parameters that both libraries use."""
 
     data: tuple[Array, ...]
     start: Any
@@ -34,27 +34,29 @@ class Setting(NamedTuple):
     noise_scale: float
     project: Callable[[Any], Any]
     batched_loss: bool
-    multiple: int | None = None  # of which padded sizes are; by default one size, the capacity
+    multiple: int | None = (
+        None  # padded sizes are multiples of it; by default one size, the capacity
+    )
 
 
 def batches(setting: Setting, seed: int) -> list[np.ndarray]:
-    """Indices of every step, padded with -1."""
+    """Return the indices of every step, padded with -1."""
     size = setting.data[0].shape[0]
     sampler = CyclicPoissonSampling(
         sampling_prob=setting.batch_size / size, iterations=setting.steps
     )
-    drawn = sampler.batch_iterator(size, rng=np.random.default_rng(seed))
+    iterator = sampler.batch_iterator(size, rng=np.random.default_rng(seed))
     if setting.multiple is not None:
-        return [pad_to_multiple_of(each, setting.multiple) for each in drawn]
+        return [pad_to_multiple_of(each, setting.multiple) for each in iterator]
     return [
         np.pad(each[: setting.capacity], (0, max(0, setting.capacity - len(each))),
                constant_values=-1)
-        for each in drawn
+        for each in iterator
     ]  # fmt: skip
 
 
 def update(setting: Setting) -> Callable[..., tuple[Any, Any, Any]]:
-    """One step of projected, averaged DP-SGD."""
+    """Return one step of projected, averaged DP-SGD."""
     gradient = clipped_grad(
         setting.loss,
         l2_clip_norm=setting.clip_norm,
@@ -69,14 +71,14 @@ def update(setting: Setting) -> Callable[..., tuple[Any, Any, Any]]:
         batch = [leaf[rows] for leaf in data]
         clipped = gradient(point, *batch, is_padding_example=rows < 0)
         noisy, noise = privatizer.update(clipped, noise)
-        moved = optax.tree.add_scale(point, -setting.step_size, noisy)
-        return setting.project(moved), mean, noise
+        following = optax.tree.add_scale(point, -setting.step_size, noisy)
+        return setting.project(following), mean, noise
 
     return step
 
 
 def descents(setting: Setting) -> dict[str, Callable[[int], Any]]:
-    """``seed -> mean of the iterates``, in both forms; sampling is part of the run."""
+    """Return ``seed -> mean of the iterates`` in both forms. Sampling is part of the run."""
     step = update(setting)
     compiled_step = jax.jit(step)
 

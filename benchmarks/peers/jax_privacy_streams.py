@@ -15,9 +15,9 @@ from jax_privacy.noise_addition import matrix_factorization_privatizer
 def looped(
     coefficients: np.ndarray, dim: int, steps: int, *, kept: bool = False
 ) -> Callable[[Array], Array]:
-    """``key -> sum of the noisy gradients``, all of them zero; or one by one."""
+    """Return ``key -> sum of the noisy gradients``, for gradients of zeros."""
     inverse = toeplitz.inverse_as_streaming_matrix(jnp.asarray(coefficients, jnp.float32))
-    # Only `init` and `update` are taken from here; the key comes with the state.
+    # Only `init` and `update` are used; the state contains the key.
     privatizer = matrix_factorization_privatizer(inverse, stddev=1.0, prng_key=jax.random.key(0))
 
     @jax.jit

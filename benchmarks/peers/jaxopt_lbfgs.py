@@ -1,4 +1,4 @@
-"""The L-BFGS of jaxopt at its defaults, but for the tolerance."""
+"""L-BFGS of jaxopt with default settings except for the tolerance."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from jax import Array
 
 
 def minimise(value: Callable[[Array], Array], start: Array, tolerance: float, steps: int) -> Array:
-    """Until the gradient's norm is ``tolerance``."""
+    """Minimise until the norm of the gradient is ``tolerance``."""
     return jaxopt.LBFGS(value, tol=tolerance, maxiter=steps).run(start).params

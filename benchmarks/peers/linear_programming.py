@@ -1,4 +1,4 @@
-"""Basis pursuit as a linear programme of positive and negative parts: HiGHS as scipy ships it."""
+"""Basis pursuit as a linear programme of positive and negative parts, solved by HiGHS in scipy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 
 
 def least_l1(matrix: np.ndarray, right_hand_side: np.ndarray) -> np.ndarray:
-    """At its defaults."""
+    """Solve with default settings."""
     dim = matrix.shape[1]
     both = np.hstack([matrix, -matrix])
     parts = linprog(np.ones(2 * dim), A_eq=both, b_eq=right_hand_side, bounds=(0, None)).x

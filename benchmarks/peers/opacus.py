@@ -1,7 +1,7 @@
-"""The PRV accountant that opacus ships, at its default errors.
+"""PRV accountant of opacus with its default errors.
 
-It is NumPy alone, but the package around it imports PyTorch, and its base class an optimiser for
-a type: both are left out here, and its own files run unchanged.
+The accountant uses NumPy only, but the package imports PyTorch, and the base class imports an
+optimiser as a type. Both imports are replaced here; the files of the accountant are unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 from types import ModuleType
 
-EPSILON_ERROR = 0.01  # absolute, on either side; its default
+EPSILON_ERROR = 0.01  # absolute error on each side; the default
 
 
 def _accountant() -> type:
@@ -28,7 +28,7 @@ PRVAccountant = _accountant()
 
 
 def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
-    """An upper bound, ``EPSILON_ERROR`` above its estimate."""
+    """Return an upper bound, ``EPSILON_ERROR`` above the estimate."""
     accountant = PRVAccountant()
-    accountant.history = [(noise, rate, steps)]  # what `step`, called that often, leaves
+    accountant.history = [(noise, rate, steps)]  # state after as many calls of `step`
     return float(accountant.get_epsilon(delta))

@@ -1,12 +1,12 @@
-"""DP-SGD of opacus, in an environment of its own, which holds PyTorch.
+"""DP-SGD of opacus, in a separate environment with PyTorch.
 
-The argument is an NPZ file with ``features``, ``labels`` and the run's numbers. Every line that
-arrives on standard input, ``direct indexing`` or ``data loader``, is answered by the seconds of one
-step, over as many steps as make a second or more. Started by ``dp_sgd.py``; without arguments it
-says which versions it has.
+The argument is an NPZ file with ``features``, ``labels`` and the parameters of the run. For each
+line of standard input, ``direct indexing`` or ``data loader``, it prints the seconds of one step,
+averaged over a second or more. Started by ``dp_sgd.py``. Without arguments it prints the versions
+of the packages.
 
-With *direct indexing* a step draws its Poisson batch as a mask over the tensors and hands it to the
-hooks and the optimiser of opacus. With the *data loader* it is what ``make_private`` returns.
+With *direct indexing* a step samples its Poisson batch as a mask over the tensors and passes it to
+the hooks and the optimiser of opacus. The *data loader* is the one that ``make_private`` returns.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def data_loader(data: dict, steps: int) -> float:
 FORMS = {"direct indexing": (direct_indexing, 1_000), "data loader": (data_loader, 200)}
 
 
-def given(file: str) -> dict:
-    found = dict(np.load(file))
-    tensors = {name: torch.from_numpy(found.pop(name)) for name in ("features", "labels")}
-    numbers = {name: float(value) for name, value in found.items()}
+def load(file: str) -> dict:
+    arrays = dict(np.load(file))
+    tensors = {name: torch.from_numpy(arrays.pop(name)) for name in ("features", "labels")}
+    numbers = {name: float(value) for name, value in arrays.items()}
     return tensors | numbers | {"batch_size": int(numbers["batch_size"])}
 
 
@@ -94,7 +94,7 @@ if __name__ == "__main__":
         sys.exit()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    data = given(sys.argv[1])
+    data = load(sys.argv[1])
     for line in sys.stdin:
         form, steps = FORMS[line.strip()]
         print(json.dumps(form(data, steps)), flush=True)

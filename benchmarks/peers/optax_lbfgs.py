@@ -1,4 +1,4 @@
-"""The L-BFGS of optax with its own line search, in the loop its documentation shows."""
+"""L-BFGS of optax with its line search, in the documented loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax import Array
 
 
 def minimise(value: Callable[[Array], Array], start: Array, tolerance: float, steps: int) -> Array:
-    """Until the gradient's norm is ``tolerance``."""
+    """Minimise until the norm of the gradient is ``tolerance``."""
     optimiser = optax.lbfgs()
     value_and_gradient = optax.value_and_grad_from_state(value)
 

@@ -1,4 +1,4 @@
-"""The PRV accountant as its authors published it, at the errors that opacus takes."""
+"""PRV accountant of its authors, with the errors of opacus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EPSILON_ERROR = 0.01
 
 
 def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
-    """An upper bound, ``EPSILON_ERROR`` above its estimate."""
+    """Return an upper bound, ``EPSILON_ERROR`` above the estimate."""
     prv = PoissonSubsampledGaussianMechanism(noise_multiplier=noise, sampling_probability=rate)
     accountant = PRVAccountant(
         prvs=[prv],

@@ -1,4 +1,4 @@
-"""The logistic regression of scikit-learn, solver lbfgs."""
+"""Logistic regression of scikit-learn with the solver lbfgs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 def minimise(
     features: np.ndarray, labels: np.ndarray, regularisation: float, tolerance: float, steps: int
 ) -> np.ndarray:
-    """Until its own stopping rules are met; the one on the value comes first."""
+    """Minimise until a stopping rule of the solver holds; that on the value is the first one."""
     model = LogisticRegression(
         C=1.0 / (regularisation * len(labels)), tol=tolerance, max_iter=steps, fit_intercept=False
     )

@@ -1,4 +1,4 @@
-"""Basis pursuit by spectral projected gradients: SPGL1 at its defaults."""
+"""Basis pursuit by spectral projected gradients: SPGL1 with default settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import spgl1
 
 
 def least_l1(matrix: np.ndarray, right_hand_side: np.ndarray) -> np.ndarray:
-    """It stops at a residual of 1e-4."""
+    """Solve to a residual of 1e-4, the default."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return spgl1.spg_bp(matrix, right_hand_side, verbosity=0)[0]

@@ -1,6 +1,6 @@
-"""What is measured and what is wanted of it, one file a record under ``results/performance``.
+"""Suites of benchmarks with targets; each writes one record to ``results/performance``.
 
-A suite has a ``TITLE``, the ``PACKAGES`` whose versions it records, the ``PEERS`` it needs beside
-privopt, ``measured(repeats)``, which gives a record and the lines of its table, and
-``described(record)``, which says in a few lines what they are about.
+A suite has a ``TITLE``, the ``PACKAGES`` to record with their versions, the ``PEERS`` that it
+needs, ``measured(repeats)``, which returns a record and the lines of its table, and
+``described(record)``, which returns a few lines of description.
 """

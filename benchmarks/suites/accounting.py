@@ -1,4 +1,4 @@
-"""Accounting: one epsilon, calibration and the first answer, beside dp-accounting and PRV."""
+"""Suite of accounting: one epsilon, calibration and first answer, with dp-accounting and PRV."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ MILLION = 10**6
 
 def measured(repeats: int) -> tuple[dict, list[Line]]:
     core = process.cores()[-1:]
-    found = {
+    result = {
         "epsilon": process.measured("accounting.py", f"--repeats={repeats}", cores=core),
         "calibration": process.measured("calibration.py", f"--repeats={repeats}", cores=core),
         "first_answer": first_answers(2 * repeats),
     }
-    return found, [
-        *epsilon(found["epsilon"]["cases"]),
-        *calibration(found["calibration"]),
-        first_answer(found["first_answer"]),
+    return result, [
+        *epsilon(result["epsilon"]["cases"]),
+        *calibration(result["calibration"]),
+        first_answer(result["first_answer"]),
     ]
 
 
-def described(found: dict) -> list[str]:
-    cases = found["epsilon"]["cases"]
+def described(result: dict) -> list[str]:
+    cases = result["epsilon"]["cases"]
     ours = 1e3 * median(median(case["seconds"]) for case in cases)
     return [
         "Subsampled Gaussian under add-or-remove-one, one thread: noise 0.6 to 20, rate 0.001 to",
-        "1, 100 to 1,000,000 steps, delta 1e-5 and 1e-10. Ours is the Fourier accountant, both",
-        f"sides certified, {ours:.1f} ms at the median case. Beside it stand, at their defaults,",
-        "dp-accounting's privacy-loss distributions (mesh 1e-4: at large noise few points and wide",
-        "answers), the PRV accountant that opacus ships (epsilon to 0.01, of one order of",
-        "neighbours alone), and in small cases that of its authors.",
+        "1, 100 to 1,000,000 steps, delta 1e-5 and 1e-10. privopt uses the Fourier accountant;",
+        f"both of its bounds are certified, and the median case takes {ours:.1f} ms. Peers with",
+        "default settings: the privacy-loss distributions of dp-accounting (mesh 1e-4, which has",
+        "few points and wide intervals at large noise), the PRV accountant of opacus (epsilon to",
+        "0.01, one order of the neighbours only), and in small cases that of its authors.",
         *left_out(cases),
     ]
 
@@ -91,8 +91,8 @@ def compared(question: str, all_ratios: list, count: int, target: float) -> Line
     )
 
 
-def calibration(found: dict) -> Iterator[Line]:
-    rounds, theirs = found["seconds_privopt"], found["seconds_dp_accounting"]
+def calibration(result: dict) -> Iterator[Line]:
+    rounds, theirs = result["seconds_privopt"], result["seconds_dp_accounting"]
     ours = sum(
         median(each["seconds"] for each in rounds if each["epsilon"] == target["epsilon"])
         for target in theirs
@@ -105,7 +105,7 @@ def calibration(found: dict) -> Iterator[Line]:
         ">= 60x",
         other / ours >= 60.0,
     )
-    answers = found["privopt"]
+    answers = result["privopt"]
     safe = all(each["epsilon"][1] <= each["target"] for each in answers)
     tight = all(each["epsilon_of_less_noise"][0] > each["target"] for each in answers)
     yield Line(
@@ -118,13 +118,13 @@ def calibration(found: dict) -> Iterator[Line]:
 
 
 def first_answers(rounds: int) -> dict[str, list[float]]:
-    """Fresh processes in turn; the first of each fills the caches of the file system."""
+    """Measure fresh processes in turn, without the first ones, which fill file caches."""
     times: dict[str, list[float]] = {"privopt": [], "dp-accounting": []}
     for number in range(rounds + 1):
         for whose, seconds in times.items():
-            taken = process.measured("first_answer.py", whose, cores=process.cores()[-1:])
+            answer = process.measured("first_answer.py", whose, cores=process.cores()[-1:])
             if number:
-                seconds.append(taken["seconds"])
+                seconds.append(answer["seconds"])
     return times
 
 
@@ -147,23 +147,23 @@ def ends(cases: list[dict]) -> Iterator[tuple[dict, float, float]]:
 
 
 def ratios(cases: list[dict], peer: str) -> list[tuple[float, dict]]:
-    """Median over the rounds of a case, for those the peer answered."""
-    asked = ((case, case["peers"].get(peer, {})) for case in cases)
+    """Return the median ratio over rounds of each case that the peer completed."""
+    records = ((case, case["peers"].get(peer, {})) for case in cases)
     return [
         (median(theirs / ours for ours, theirs in record["rounds"]), case)
-        for case, record in asked
+        for case, record in records
         if "rounds" in record
     ]
 
 
 def left_out(cases: list[dict]) -> Iterator[str]:
-    """Which peers were not waited for, and why."""
+    """Yield the peers without an answer in some cases, with the reasons."""
     for peer in sorted({peer for case in cases for peer in case["peers"]}):
         reasons = [case["peers"][peer].get("skipped") for case in cases]
         counted = {reason: reasons.count(reason) for reason in reasons if reason}
         if counted:
-            told = "; ".join(f"{reason} ({count})" for reason, count in counted.items())
-            yield f"Without an answer of {peer}: {told}."
+            text = "; ".join(f"{reason} ({count})" for reason, count in counted.items())
+            yield f"Without an answer of {peer}: {text}."
 
 
 def name(case: dict) -> str:

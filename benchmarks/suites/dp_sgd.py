@@ -1,4 +1,4 @@
-"""DP-SGD: speed beside jax-privacy and opacus, replicates together, the price of clipping."""
+"""Suite of DP-SGD: speed compared with jax-privacy and opacus, replicates, and cost of clipping."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ PYTHON = process.HERE.parent / ".venv" / "opacus" / "bin" / "python"
 def measured(repeats: int) -> tuple[dict, list[Line]]:
     if not PYTHON.exists():
         raise SystemExit("opacus is not installed beside privopt. Run make performance.")
-    found = process.measured(
+    result = process.measured(
         "dp_sgd.py", f"--repeats={repeats}", f"--python={PYTHON}", cores=process.cores()[-1:]
     )
-    return found, lines(found)
+    return result, lines(result)
 
 
-def described(found: dict) -> list[str]:
-    versions = ", ".join(f"{name} {version}" for name, version in found["opacus"]["peer"].items())
+def described(result: dict) -> list[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in result["opacus"]["peer"].items())
+    one = result["one_seed"]
     risks = (
-        f"{found['one_seed'][f'risk_{name}']:.4f} +- {found['one_seed'][f'risk_error_{name}']:.4f}"
+        f"{one[f'risk_{name}']:.4f} +- {one[f'risk_error_{name}']:.4f}"
         for name in ("privopt", "jax-privacy")
     )
     return [
         "Logistic loss, n = 10,000, d = 100, expected batch 256, 2,000 steps, (1, 1e-6), float32,",
-        "one thread, Poisson batches on all sides. The sampler of jax-privacy works on the host:",
-        "its documented form is a Python loop of jitted steps; beside it stands one that draws all",
-        "batches first and loops inside jit. opacus runs in an environment of its own",
+        "one thread, Poisson batches in all libraries. The sampler of jax-privacy works on the",
+        "host. Its documented form is a Python loop of jitted steps; a second form draws all",
+        "batches first and has the loop inside jit. opacus runs in a separate environment",
         f"({versions}), without projection and average. Mean excess risks: {' and '.join(risks)}.",
         "The network has two convolutions and a dense layer on 28 x 28, batch 256. XLA compiles",
-        "convolutions inside a loop to slower code than outside of one, and our runs are loops.",
+        "convolutions inside a loop to slower code than outside, and runs of privopt are loops.",
     ]
 
 
-def lines(found: dict) -> list[Line]:
-    one, net = found["one_seed"], found["network"]
-    opacus, many, clipping = found["opacus"], found["many"], found["clipping"]
-    compiled, alone = found["compilations"], 1e3 * many["seconds"]["one"]
+def lines(result: dict) -> list[Line]:
+    one, net = result["one_seed"], result["network"]
+    opacus, many, clipping = result["opacus"], result["many"], result["clipping"]
+    compiled, single = result["compilations"], 1e3 * many["seconds"]["one"]
     return [
         against(one, "Python loop", "one seed, against jax-privacy as documented", 4.0),
         against(one, "loop in jit", "one seed, against jax-privacy looping inside jit", 4.0),
@@ -51,7 +52,7 @@ def lines(found: dict) -> list[Line]:
         ),
         Line(
             f"{many['replicates']} replicates in one call, throughput of each",
-            f"{many['seconds']['all']:,.1f} s beside {alone:,.0f} ms for one",
+            f"{many['seconds']['all']:,.1f} s beside {single:,.0f} ms for one",
             f"{many['throughput']:.2f}",
             ">= 0.8 of one alone",
             many["throughput"] >= 0.8,
@@ -63,17 +64,17 @@ def lines(found: dict) -> list[Line]:
     ]
 
 
-def against(found: dict, form: str, question: str, target: float) -> Line:
-    ours, theirs = found["seconds"]["privopt"], found["seconds"][form]
+def against(result: dict, form: str, question: str, target: float) -> Line:
+    ours, theirs = result["seconds"]["privopt"], result["seconds"][form]
     detail = f"{1e3 * ours:,.0f} ms beside {1e3 * theirs:,.0f} ms"
     return Line(
         question, detail, f"{theirs / ours:.2f}x", f">= {target:g}x", theirs >= target * ours
     )
 
 
-def step(found: dict, form: str, target: float) -> Line:
-    ours, theirs = (1e6 * found["seconds_of_a_step"][name] for name in ("privopt", form))
-    ratio = found["ratios"][form]
+def step(result: dict, form: str, target: float) -> Line:
+    ours, theirs = (1e6 * result["seconds_of_a_step"][name] for name in ("privopt", form))
+    ratio = result["ratios"][form]
     return Line(
         f"one seed, against opacus with {form}",
         f"a step {ours:,.0f} us beside {theirs:,.0f} us",
@@ -83,9 +84,9 @@ def step(found: dict, form: str, target: float) -> Line:
     )
 
 
-def clipped(found: dict, kind: str, name: str) -> Line:
-    ours, plain = (1e6 * found["seconds"][f"{side}, {name}"] for side in ("clipped", "plain"))
-    ratio = found[f"ratio_{kind}"]
+def clipped(result: dict, kind: str, name: str) -> Line:
+    ours, plain = (1e6 * result["seconds"][f"{side}, {name}"] for side in ("clipped", "plain"))
+    ratio = result[f"ratio_{kind}"]
     return Line(
         f"clipped gradient beside the plain one, {name}",
         f"{ours:,.1f} us beside {plain:,.1f} us",

@@ -1,4 +1,4 @@
-"""Growth: seconds and memory of runs against every size, and cells a second against workers."""
+"""Suite of growth: seconds and memory of runs against every size, and throughput of workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N, WIDTH, STEPS, RUNS = (
     (10, 30, 100, 300),
 )
 MILLION = (10_000, 30_000, 100_000, 300_000, 1_000_000)
-# Method, axis, sizes, and the power of the size with which the arithmetic grows.
+# Method, axis, sizes, and the exponent of the number of operations.
 CURVES = (
     ("dp_gd", "n", N, 1.0),
     ("dp_gd", "d", WIDTH, 1.0),
@@ -40,7 +40,7 @@ CURVES = (
     ("objective_perturbation", "d", (50, 100, 200, 400), 2.0),
     ("output_perturbation", "n", N, 1.0),
 )
-ROOM = 0.15  # of an exponent: caches end somewhere, and a processor that is not quiet shows
+ROOM = 0.15  # tolerance of an exponent, for cache sizes and other load
 WORKERS = (1, 2, 4)
 
 
@@ -48,36 +48,36 @@ def measured(repeats: int) -> tuple[dict, list[Line]]:
     core, curves = process.cores()[-1:], []
     filled = process.measured("workers.py", cores=process.cores())
     for method, axis, sizes, natural in CURVES:
-        asked = [method, axis, *map(str, sizes), f"--repeats={repeats}"]
-        found = process.measured("growth.py", *asked, cores=core)
-        curves.append({"method": method, "axis": axis, "natural": natural, **found})
-    found = {"curves": curves, "workers": filled}
-    return found, [*map(along, curves), *workers(found["workers"])]
+        arguments = [method, axis, *map(str, sizes), f"--repeats={repeats}"]
+        result = process.measured("growth.py", *arguments, cores=core)
+        curves.append({"method": method, "axis": axis, "natural": natural, **result})
+    result = {"curves": curves, "workers": filled}
+    return result, [*map(along, curves), *workers(result["workers"])]
 
 
-def described(found: dict) -> list[str]:
+def described(result: dict) -> list[str]:
     return [
         "Processor seconds of a warm run, one thread, on logistic regression (squared distances",
-        "for the projection mechanism) at n = 10,000, d = 100, T = 100, one replicate, one of them",
-        "moved; DP-SGD in batches of 256, DP-FTRL one pass in batches of 100, so T = n/100. The",
-        "exponent is that of the last two sizes; *natural* is that of the arithmetic. Memory is",
-        "what the program allocates beside the data, at the largest size.",
-        "",
+        "for the projection mechanism) at n = 10,000, d = 100, T = 100, one replicate; one of",
+        "these sizes varies. DP-SGD has batches of 256, DP-FTRL one pass of batches of 100, so T =",
+        "n/100. The exponent is that of the last two sizes; *natural* is that of the number of",
+        "operations. Memory is the allocation of the program besides the data, at the largest",
+        "size. ",
         "![Seconds of a run of each method against n, d, T and replicates, with natural slopes]"
         "(growth.png)",
     ]
 
 
-def draw(found: dict, folder: Path) -> None:
-    """Seconds against each size, on two logarithmic axes, and dashed the natural power."""
+def draw(result: dict, folder: Path) -> None:
+    """Draw seconds against each size on two logarithmic axes, with dashed theoretical powers."""
     import matplotlib.pyplot as plt
 
-    axes = list(dict.fromkeys(each["axis"] for each in found["curves"]))
+    axes = list(dict.fromkeys(each["axis"] for each in result["curves"]))
     figure, panels = plt.subplots(1, len(axes), figsize=(3.4 * len(axes), 3.6), sharey=True)
-    methods = list(dict.fromkeys(each["method"] for each in found["curves"]))
+    methods = list(dict.fromkeys(each["method"] for each in result["curves"]))
     colours = dict(zip(methods, plt.get_cmap("tab10").colors, strict=False))
     for panel, axis in zip(panels, axes, strict=True):
-        for each in (each for each in found["curves"] if each["axis"] == axis):
+        for each in (each for each in result["curves"] if each["axis"] == axis):
             sizes = [point[axis] for point in each["curve"]]
             times = [point["seconds"] for point in each["curve"]]
             slope = [times[-1] * (size / sizes[-1]) ** each["natural"] for size in sizes]
@@ -94,20 +94,20 @@ def draw(found: dict, folder: Path) -> None:
 
 
 def exponent(curve: list[dict], axis: str, what: str) -> float:
-    """Between the last two sizes."""
+    """Return the exponent between the last two sizes."""
     before, last = curve[-2:]
     grown = max(last[what], 1.0) if what == "bytes" else last[what]
     was = max(before[what], 1.0) if what == "bytes" else before[what]
     return math.log(grown / was) / math.log(last[axis] / before[axis])
 
 
-def along(found: dict) -> Line:
-    axis, curve, natural = found["axis"], found["curve"], found["natural"]
+def along(result: dict) -> Line:
+    axis, curve, natural = result["axis"], result["curve"], result["natural"]
     first, last = curve[0], curve[-1]
     power = exponent(curve, axis, "seconds")
     memory = f"{last['bytes'] / 1e6:,.0f} MB beside {last['data_bytes'] / 1e6:,.0f} of data"
     return Line(
-        f"{found['method']} along {axis}",
+        f"{result['method']} along {axis}",
         f"{first[axis]:,} to {last[axis]:,}: {milliseconds(first)} to {milliseconds(last)}; "
         f"{memory}, exponent {exponent(curve, axis, 'bytes'):.2f}",
         f"{power:.2f}",
@@ -120,19 +120,19 @@ def milliseconds(point: dict) -> str:
     return f"{1e3 * point['seconds']:,.1f} ms"
 
 
-def workers(found: dict) -> Iterator[Line]:
-    rates, cores = found["rates"], len(process.cores())
+def workers(result: dict) -> Iterator[Line]:
+    rates, cores = result["rates"], len(process.cores())
     for count in WORKERS[1:]:
-        times, wanted = rates[str(count)] / rates["1"], 0.9 * min(count, cores)
+        times, target = rates[str(count)] / rates["1"], 0.9 * min(count, cores)
         yield Line(
             f"cells a second, {count} workers of one folder beside one",
-            f"cells of {found['cell']} s: {rates[str(count)]:.2f} beside {rates['1']:.2f}",
+            f"cells of {result['cell']} s: {rates[str(count)]:.2f} beside {rates['1']:.2f}",
             f"{times:.2f}x",
-            f">= {wanted:.1f}x on {cores} cores",
-            times >= wanted,
+            f">= {target:.1f}x on {cores} cores",
+            times >= target,
         )
-    spent = 1e3 * found["overhead"]
+    overhead = 1e3 * result["overhead"]
     yield Line(
-        "a tiny cell, from one to the next", "8 steps, 100 records", f"{spent:.0f} ms",
-        "< 50 ms", spent < 50.0,
+        "a tiny cell, from one to the next", "8 steps, 100 records", f"{overhead:.0f} ms",
+        "< 50 ms", overhead < 50.0,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The solver behind the one-shot methods, beside L-BFGS as others ship it."""
+"""Suite of the solver of the one-shot methods, compared with L-BFGS of three libraries."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ TOLERANCE = 1e-10
 
 
 def measured(repeats: int) -> tuple[dict, list[Line]]:
-    found = process.measured("solver.py", f"--repeats={repeats}", cores=process.cores()[-1:])
-    return found, list(lines(found))
+    result = process.measured("solver.py", f"--repeats={repeats}", cores=process.cores()[-1:])
+    return result, list(lines(result))
 
 
-def described(found: dict) -> list[str]:
+def described(result: dict) -> list[str]:
     return [
         "Regularised logistic loss, float64, one thread, to a gradient of norm 1e-10. Peers in JAX",
-        "are given the faster of two forms of the objective in every case. The stopping rules of",
-        "scikit-learn end it earlier; the norms that each reached are in the record.",
+        "use the faster of two forms of the objective in every case. The stopping rules of",
+        "scikit-learn end it earlier; the record contains the gradient norms of all solvers.",
     ]
 
 
-def lines(found: dict) -> Iterator[Line]:
-    tall = [case for case in found["one"] if case["dim"] < case["size"]]
-    wide = [case for case in found["one"] if case["dim"] > case["size"]]
+def lines(result: dict) -> Iterator[Line]:
+    tall = [case for case in result["one"] if case["dim"] < case["size"]]
+    wide = [case for case in result["one"] if case["dim"] > case["size"]]
     yield compared("n = 10,000, d = 100, against L-BFGS in JAX", tall, in_jax, 1.5)
     yield compared("n = 10,000, d = 100, against scikit-learn", tall, scikit_learn, 2.0)
     yield compared("n = 2,000, d = 5,000, against L-BFGS in JAX", wide, in_jax, 1.3)
-    yield compared("100 tilts in one call, against a loop", found["many"], in_jax, 5.0)
+    yield compared("100 tilts in one call, against a loop", result["many"], in_jax, 5.0)
     reached = max(
-        case["gradient_norms"]["privopt"] for kind in ("one", "many") for case in found[kind]
+        case["gradient_norms"]["privopt"] for kind in ("one", "many") for case in result[kind]
     )
     yield Line(
         "gradient norm, evaluated again",
@@ -46,7 +46,7 @@ def lines(found: dict) -> Iterator[Line]:
 
 
 def in_jax(case: dict) -> str:
-    """The fastest of them."""
+    """Return the fastest peer in JAX."""
     peers = [name for name in case["seconds"] if ", " in name]
     return min(peers, key=case["seconds"].__getitem__)
 

@@ -1,4 +1,4 @@
-"""What sparse gradients need, beside sorts, linear programming and spectral gradients."""
+"""Suite of sparse optimisation: projections and basis pursuit, compared with five libraries."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ TOLERANCE = 1e-9
 
 
 def measured(repeats: int) -> tuple[dict, list[Line]]:
-    found = process.measured("sparse.py", f"--repeats={repeats}", cores=process.cores()[-1:])
-    return found, list(lines(found))
+    result = process.measured("sparse.py", f"--repeats={repeats}", cores=process.cores()[-1:])
+    return result, list(lines(result))
 
 
-def described(found: dict) -> list[str]:
+def described(result: dict) -> list[str]:
     return [
-        "One thread, seconds of the processor. Points and systems are normal; right-hand sides are",
-        "normal, or of a vector with a tenth as many numbers as rows, with or without noise. HiGHS",
-        "and Clarabel are timed once where m = 500, on noise. SPGL1 stops at a residual of 1e-4;",
-        "what each solver reached is in the record.",
+        "One thread, processor seconds. Points and systems are normal. Right-hand sides are",
+        "normal, or those of a vector with a tenth as many entries as rows, with or without noise.",
+        "For m = 500, HiGHS and Clarabel are timed once, on noise. SPGL1 stops at a residual of",
+        "1e-4; the record contains the accuracy of all solvers.",
     ]
 
 
-def lines(found: dict) -> Iterator[Line]:
+def lines(result: dict) -> Iterator[Line]:
     for dtype in ("float32", "float64"):
-        cases = [case for case in found["projections"] if case["dtype"] == dtype]
+        cases = [case for case in result["projections"] if case["dtype"] == dtype]
         yield least(f"l1 ball, d = 1,000,000, {dtype}, against the fastest sort", cases, sort, 5.0)
-    for case in found["batches"]:
+    for case in result["batches"]:
         share = case["ratios"]["one at a time"]
         detail = f"{1e3 * case['seconds']['privopt']:.1f} ms, {case['ratios']['a sort']:.0f} times "
         yield Line(
@@ -45,14 +45,14 @@ def lines(found: dict) -> Iterator[Line]:
             "> 1x",
             share > 1.0,
         )
-    for rows in sorted({case["rows"] for case in found["systems"]}):
-        cases = [case for case in found["systems"] if case["rows"] == rows]
+    for rows in sorted({case["rows"] for case in result["systems"]}):
+        cases = [case for case in result["systems"] if case["rows"] == rows]
         shape = f"m = {rows}, d = {cases[0]['dim']:,}"
         both = [case for case in cases if set(ACCURATE) <= set(case["seconds"])]
         yield least(f"basis pursuit, {shape}, the better of HiGHS, Clarabel", both, accurate, 15.0)
         yield least(f"basis pursuit, {shape}, against SPGL1", cases, lambda _: "SPGL1", 1.0)
     worst = max(
-        max(case["gap"], case["accuracy"]["privopt"]["residual"]) for case in found["systems"]
+        max(case["gap"], case["accuracy"]["privopt"]["residual"]) for case in result["systems"]
     )
     yield Line(
         "gap and residual, relative",
@@ -64,13 +64,13 @@ def lines(found: dict) -> Iterator[Line]:
 
 
 def sort(case: dict) -> str:
-    """The fastest of the projections that sort."""
+    """Return the fastest projection by a sort."""
     peers = [name for name in case["seconds"] if name != "privopt"]
     return min(peers, key=case["seconds"].__getitem__)
 
 
 def accurate(case: dict) -> str:
-    """The faster of the peers that solve to about as many digits."""
+    """Return the faster peer among those with similar accuracy."""
     return min(ACCURATE, key=case["seconds"].__getitem__)
 
 

@@ -1,29 +1,29 @@
-"""Noise with memory: its factorisations, and what a step of it costs."""
+"""Suite of correlated noise: its factorisations, and the time of a step."""
 
 from __future__ import annotations
 
 import process
 from line import Line
 
-TITLE = "Noise with memory"
+TITLE = "Correlated noise"
 PACKAGES = ("privopt", "jax-privacy", "jax", "jaxlib", "numpy", "scipy")
 PEERS = ("jax_privacy",)
-OVERHEADS = {"tree": 1.3, "banded inverse, 16": 1.2}  # times a step of independent noise
+OVERHEADS = {"tree": 1.3, "banded inverse, 16": 1.2}  # relative to independent noise
 KILOBYTE = 1024
-GAP, EXCESS = 1e-6, 1.01  # of the optimum; of a class, over the peer's
+GAP, EXCESS = 1e-6, 1.01  # gap of the optimum; error of a class, over that of the peer
 
 
 def measured(repeats: int) -> tuple[dict, list[Line]]:
     core = process.cores()[-1:]
-    found = {
+    result = {
         "factorisations": process.measured("factorisations.py", f"--repeats={repeats}", cores=core),
         "streams": process.measured("streams.py", f"--repeats={repeats}", cores=core),
     }
-    return found, lines(found)
+    return result, lines(result)
 
 
-def described(found: dict) -> list[str]:
-    streams = found["streams"]
+def described(result: dict) -> list[str]:
+    streams = result["streams"]
     white = (
         f"{laws[name]['mean_square']:.4f} and {laws[name]['largest_correlation']:.3f}"
         for laws in (each["whitened"] for each in streams["beside"])
@@ -36,19 +36,19 @@ def described(found: dict) -> list[str]:
         if name not in OVERHEADS and name != "independent"
     )
     return [
-        "Seconds of the processor, one thread, float32; a step of a loop inside jit that adds",
-        "noise to zeros and sums the answers. Factorisations are compared by their root mean",
-        "square error at equal privacy, computed by privopt. jax-privacy has the same Toeplitz",
-        "coefficients and its own generator. Same law: its noise and ours, whitened by the same",
-        "matrix, have mean squares and largest correlations of steps (band 16, ours and theirs;",
+        "Processor seconds, one thread, float32, of a step of a loop inside jit that adds noise to",
+        "zeros and sums the answers. Factorisations are compared by their root mean square error",
+        "at equal privacy, computed by privopt. jax-privacy has the same Toeplitz coefficients and",
+        "another generator. Both noises have the same law: whitened by the same matrix, they have",
+        "these mean squares and largest correlations of steps (band 16, privopt and jax-privacy;",
         f"then 64): {'; '.join(white)}.",
-        f"Of the other noises, beside independent noise: {'; '.join(others)}.",
-        "The tree keeps five levels and draws the higher ones again.",
+        f"Times of the other noises, relative to independent noise: {'; '.join(others)}.",
+        "The tree stores five levels and draws the higher ones again.",
     ]
 
 
-def lines(found: dict) -> list[Line]:
-    matrices, streams = found["factorisations"], found["streams"]
+def lines(result: dict) -> list[Line]:
+    matrices, streams = result["factorisations"], result["streams"]
     rest = [classed(name, each) for name, each in matrices.items() if name != "optimal"]
     return [
         *optimum(matrices["optimal"]),
@@ -71,8 +71,8 @@ def lines(found: dict) -> list[Line]:
     ]
 
 
-def optimum(found: dict) -> list[Line]:
-    ours, theirs = found["privopt"], found["jax-privacy"]
+def optimum(result: dict) -> list[Line]:
+    ours, theirs = result["privopt"], result["jax-privacy"]
     times = theirs["seconds"] / ours["seconds"]
     return [
         Line(
@@ -92,8 +92,8 @@ def optimum(found: dict) -> list[Line]:
     ]
 
 
-def classed(name: str, found: dict) -> Line:
-    ours, theirs = found["privopt"], found.get("jax-privacy")
+def classed(name: str, result: dict) -> Line:
+    ours, theirs = result["privopt"], result.get("jax-privacy")
     detail = f"{ours['seconds']:.2f} s"
     if theirs is None:
         return Line(
@@ -110,22 +110,22 @@ def classed(name: str, found: dict) -> Line:
     )
 
 
-def against(found: dict) -> Line:
-    ours, theirs = (1e6 * found["seconds_of_a_step"][name] for name in ("privopt", "jax-privacy"))
+def against(result: dict) -> Line:
+    ours, theirs = (1e6 * result["seconds_of_a_step"][name] for name in ("privopt", "jax-privacy"))
     return Line(
-        f"band {found['band']}, d = 10,000, against jax-privacy",
+        f"band {result['band']}, d = 10,000, against jax-privacy",
         f"a step {ours:,.0f} us beside {theirs:,.0f} us",
-        f"{found['ratio']:.2f}x",
+        f"{result['ratio']:.2f}x",
         ">= 2x",
-        found["ratio"] >= 2.0,
+        result["ratio"] >= 2.0,
     )
 
 
-def over(found: dict, name: str, most: float) -> Line:
-    ours, fresh = (1e6 * found["seconds_of_a_step"][each] for each in (name, "independent"))
-    times = found["times"][name]
+def over(result: dict, name: str, most: float) -> Line:
+    ours, fresh = (1e6 * result["seconds_of_a_step"][each] for each in (name, "independent"))
+    times = result["times"][name]
     return Line(
-        f"{name}, beside independent noise, d = {found['dim']:,}",
+        f"{name}, beside independent noise, d = {result['dim']:,}",
         f"a step {ours:,.1f} us beside {fresh:,.1f} us",
         f"{times:.2f} times",
         f"<= {most:g} times",
@@ -133,22 +133,22 @@ def over(found: dict, name: str, most: float) -> Line:
     )
 
 
-def memory(found: dict) -> Line:
-    held = max(found["memory_bytes"], found["program_bytes"])
+def memory(result: dict) -> Line:
+    total = max(result["memory_bytes"], result["program_bytes"])
     return Line(
-        f"{found['noise']}, 1,000,000 steps at d = 100 in one call",
-        f"{found['seconds']:.1f} s; memory of the noise {found['memory_bytes'] / KILOBYTE:.1f} KB",
-        f"{held / KILOBYTE:.1f} KB in all",
+        f"{result['noise']}, 1,000,000 steps at d = 100 in one call",
+        f"{result['seconds']:.1f} s; noise {result['memory_bytes'] / KILOBYTE:.1f} KB",
+        f"{total / KILOBYTE:.1f} KB in all",
         "<= 64 KB",
-        held <= 64 * KILOBYTE,
+        total <= 64 * KILOBYTE,
     )
 
 
-def together(found: dict, name: str, most: float) -> Line:
-    alone, times = found["of_one_alone"][name], found["times"][name]
+def together(result: dict, name: str, most: float) -> Line:
+    single, times = result["of_one_alone"][name], result["times"][name]
     return Line(
         f"{name}, 100 seeds in one call, d = 1,000",
-        f"a seed takes {alone:.2f} of one alone",
+        f"a seed takes {single:.2f} of one alone",
         f"{times:.2f} times independent noise",
         f"<= {most:g} times",
         times <= most,

@@ -1,18 +1,15 @@
-"""One pass and many passes on a population: what is lost by seeing each record once.
-
-The sizes are small ones, at which many passes are affordable in every one of the runs.
-"""
+"""Phased SGD, which reads each record at most once, and DP-SGD: population risk."""
 
 from privopt.lab import Axis, Experiment, Setting
 
 experiment = Experiment(
     name="population",
-    title="One pass beside many: the risk of the population, at the same budget",
+    title="Phased SGD and DP-SGD on logistic regression: population risk against n",
     description=(
-        "Every run draws its own n records. Phased SGD sees each at most once and has a bound on "
-        "the population's risk; DP-SGD sees them many times, and its bound, being one on the risk "
-        "of the records, says nothing here. The population consists of 8192 records, all equally "
-        "likely, so that its risk and its optimum are exact."
+        "Every run samples its own n records from 8,192 equally likely ones, so the population "
+        "risk and its minimiser are exact. Phased SGD reads each record at most once and has a "
+        "bound on the population risk. DP-SGD reads records many times; its bound is on the "
+        "empirical risk and does not apply here."
     ),
     algorithms={"phased_sgd": {}, "dp_sgd": {}},
     families=("sphere_logistic_population",),

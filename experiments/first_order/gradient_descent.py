@@ -1,19 +1,17 @@
-"""Gradient descent without noise or privacy: what a number of steps buys.
+"""Gradient descent without privacy: excess risk against the number of steps.
 
-Where the sizes come from. Steps of R/(L sqrt(T + 1)) need sqrt(T + 1) of them to get to a
-minimiser on the sphere, and the average pays half of that: L R/(2 sqrt T) (1 + 1/sqrt T). The
-second factor bends the slope by 0.014 from T = 400 to 6400. Nothing is random.
+Choice of sizes: sqrt(T + 1) steps of R/(L sqrt(T + 1)) reach a minimiser on the sphere. The risk of
+the average is L R/(2 sqrt T) (1 + 1/sqrt T); its last factor changes the slope by 0.014.
 """
 
 from privopt.lab import Axis, Experiment, Setting
 
 experiment = Experiment(
     name="gradient_descent",
-    title="Without privacy: the average of T subgradient steps is 1/sqrt(T) from the optimum",
+    title="Gradient descent on the distance to a point: excess risk against steps",
     description=(
-        "The distance to one point on the unit sphere, from the centre of the ball. The step size "
-        "is the theorem's. Nothing is private and nothing is random: the loss is one on which the "
-        "theorem's worst case is half attained."
+        "The distance to a point on the unit sphere, from the centre of the ball, with the step "
+        "size of the theorem. The risk is half of the worst case. There is no noise."
     ),
     algorithms={"gradient_descent": {}},
     families=("far_distance",),

@@ -1,29 +1,24 @@
-"""Phased SGD on draws of the linear losses for which its rate is tight.
+"""Phased SGD on samples of the linear losses for which its rate is tight.
 
-Where the sizes come from. The theorem's exponents are those of noise: of the two terms under its
-root, 16 r^2 with r = sqrt(d)/(n mu) and 1/(6n), the first is at least 25 times the second, which
-bends a slope by less than 0.02: r is at least 0.72/sqrt(n). The pull of the data is u r with u up
-to 24, and r is at most 0.04, where the largest pull is at its limit of 1. A first sweep, with r up
-to 0.13, reached that limit, and measured a slope of -0.88 in epsilon at theory's numbers. Many
-runs and dimensions, as single runs scatter by a fifth.
+Choice of sizes: of the terms under the root of the bound, 16 r^2 with r = sqrt(d)/(n mu) and
+1/(6n), the first is at least 25 times the second (r at least 0.72/sqrt(n)), which changes a slope
+by less than 0.02. The signal is u r with u up to 24, at most 1 if r is at most 0.04; with r up to
+0.13 it reached this limit, and the slope in epsilon was -0.88. Runs vary by a fifth.
 
-Where the grid comes from. The worst of five strengths has a kink at its best step: a step 12 %
-beside it costs 9 % of the risk. Of ten steps a decade the best moved along epsilon by jumps of
-that kind, and the slope read -0.88; hence forty a decade.
+Choice of the grid: the worst of five strengths has a kink at its best step, and a step 12 % longer
+has a risk 9 % larger. With ten steps a decade the slope was -0.88 too; hence forty a decade.
 """
 
 from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 experiment = Experiment(
     name="phased_sgd",
-    title="One pass is enough: phased SGD meets its bound on population risk",
+    title="Phased SGD on linear losses: population risk against n, d and epsilon",
     description=(
-        "Every run draws its own n records, and what is measured is the excess risk of the "
-        "population they come from. Linear losses whose data pull towards the minimiser with a "
-        "mean just above the noise: of five strengths of that pull the worst is taken at every "
-        "point. Each record is seen at most once. Delta follows epsilon so that epsilon over the "
-        "Gaussian parameter mu stays 5. The method stands twice: with the first step size of the "
-        "theorem, and with the best of a grid of absolute ones."
+        "Excess population risk of linear losses with a mean gradient slightly above the noise, at "
+        "the worst of five signal strengths. Every run samples n records and uses each at most "
+        "once, with the first step size of the theorem and with the best of a fixed grid. Epsilon "
+        "over the Gaussian parameter mu is 5."
     ),
     algorithms=Method("phased_sgd", "phased_sgd").twice(
         step_size=ladder(0.002, 0.02, per_decade=40)

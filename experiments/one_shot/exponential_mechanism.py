@@ -1,22 +1,20 @@
-"""The exponential mechanism on the distance losses, where what it draws has a closed law.
+"""Exponential mechanism on distance losses, for which the law of the risk is known.
 
-Exact draws end at three dimensions, too few values for a slope: the law is tested in each.
+Exact samples need at most three dimensions, too few for a slope in d, so the law is tested in each.
 """
 
 from dataclasses import replace
 
 from privopt.lab import Axis, Experiment, Grid, Setting
 
-# Excess risks are Gamma(d, 1/k) cut at R, which costs a relative exp(-k R): n epsilon is 80 d at
-# least.
+# Excess risks are Gamma(d, 1/k) truncated at R, a relative error of exp(-k R): n epsilon >= 80 d.
 exponential_mechanism = Experiment(
     name="exponential_mechanism",
-    title="A test of code: the exponential mechanism attains d over k, constant included",
+    title="Exponential mechanism on distances: excess risk against n and epsilon",
     description=(
-        "Every record's loss is the distance to the same point: on a cone the density exp(-k F) "
-        "has a mean excess of d/k, up to the edge of the ball. The bound is the truth, and its "
-        "verdict has to stay open; the sampler is what is tested. Pure differential privacy, "
-        "exact draws, one to three dimensions."
+        "The loss of every record is the distance to one point, so the density exp(-k F) has mean "
+        "risk d/k, up to the edge of the ball. It equals the bound, so the verdict on the bound is "
+        "undecided. This tests the sampler. Pure differential privacy, exact samples."
     ),
     algorithms={"exponential_mechanism": {}},
     families=("distance",),
@@ -29,18 +27,16 @@ exponential_mechanism = Experiment(
     replicates={"quick": 1000, "full": 3000},
 )
 
-# The draw and the regulariser are balanced, and only the first can be attained: half of the bound.
-# Its radius has density r^2 exp(-k r - k m r^2/2), and the last term is of order (d/(n mu))^2:
-# below one in a hundred.
+# The bound has equal terms for the sample and for the regulariser; only the first is attained.
+# The radius has density r^2 exp(-k r - k m r^2/2); the last term is of order (d/(n mu))^2 < 1 %.
 regularised_exponential_mechanism = replace(
     exponential_mechanism,
     name="regularised_exponential_mechanism",
-    title="Regularised, the exponential mechanism is Gaussian private at the optimal exponent",
+    title="Regularised exponential mechanism on distances: excess risk against n and epsilon",
     description=(
-        "Every record's loss is the distance to the same point, which holds the mode in place: "
-        "the regulariser costs nothing there and the draw d/k, half of the bound. Delta follows "
-        "epsilon so that epsilon over the Gaussian parameter mu stays 5. Exact draws, three "
-        "dimensions."
+        "The loss of every record is the distance to one point, which is the mode with any "
+        "regulariser, so the risk is d/k, half of the bound. Gaussian differential privacy with "
+        "epsilon over mu 5. Exact samples in three dimensions."
     ),
     base=Setting(n=1600, dim=3, epsilon=2.5),
     axes=(Axis("n", (100, 400, 1600, 6400, 25600)), Axis("epsilon", (0.15625, 0.625, 2.5, 10.0))),

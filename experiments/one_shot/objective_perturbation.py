@@ -1,9 +1,8 @@
-"""Objective perturbation on rounded medians, at the theory's regulariser and at the best of a grid.
+"""Objective perturbation on rounded medians, with the regulariser of the theory and the best one.
 
-The surplus of a coordinate is a whole number of records, of order 1/mu: epsilon up to 1/2, where
-it is 15 or more. r = sqrt(d)/(n mu) stays below .04, where no surplus is cut, and the best lambda
-lies between r and 3 r: the grid holds it. Sizes are multiples of every dimension, so that all
-coordinates are alike.
+The surplus of a coordinate is a number of records of order 1/mu, at least 15 for epsilon up to 1/2.
+r = sqrt(d)/(n mu) is below 0.04, so no surplus is truncated, and the best lambda is between r and
+3 r, inside the grid. Sizes are multiples of every dimension, so all coordinates have one surplus.
 """
 
 from dataclasses import replace
@@ -12,14 +11,11 @@ from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 objective_perturbation = Experiment(
     name="objective_perturbation",
-    title="Objective perturbation has the optimal exponents, whatever the regulariser",
+    title="Objective perturbation on rounded medians: excess risk against n, d and epsilon",
     description=(
-        "Every coordinate is a rounded median that a small surplus of records pulls to one side, "
-        "against the tilt that pulls to any side. The surplus is swept around the noise, and the "
-        "worst of it taken: the pull that a tilt overcomes now and then costs most. At the "
-        "theory's regulariser the exponents could be the plan's; the best of a grid that knows no "
-        "theory, oracle-tuned at every setting, has them too. Delta follows epsilon so that "
-        "epsilon over the Gaussian parameter mu stays 5."
+        "Every coordinate is a rounded median with a small surplus of records on one side, at the "
+        "worst of surpluses about the size of the noise. The regulariser is that of the theory, or "
+        "the best of a fixed grid. Epsilon over the Gaussian parameter mu is 5."
     ),
     algorithms=Method("objective_perturbation", "objective_perturbation").twice(
         regularisation=ladder(0.0005, 0.2)
@@ -36,18 +32,16 @@ objective_perturbation = Experiment(
     replicates={"full": 500},
 )
 
-# r = d/(n epsilon) up to .04: no surplus is cut, and each is 11 records or more. There is no axis
-# of d: the losses' curvature costs H/(lambda n epsilon), of order 1/sqrt(d) here, and keeps the
-# bound from its exponent for every d that runs in reasonable time.
+# r = d/(n epsilon) is at most 0.04 and each surplus at least 11 records, so none is truncated.
+# There is no axis of d: the curvature of the losses adds H/(lambda n epsilon), of order 1/sqrt(d),
+# which changes the exponent of the bound for every feasible d.
 pure_objective_perturbation = replace(
     objective_perturbation,
     name="pure_objective_perturbation",
-    title="Pure objective perturbation has the optimal exponents, whatever the regulariser",
+    title="Pure objective perturbation on rounded medians: excess risk against n and epsilon",
     description=(
-        "Rounded medians, each pulled to one side by a small surplus of records that is swept "
-        "around the noise. The tilt has density exp(-|t|/beta), and its norm is of order d: at the "
-        "theory's regulariser, and at the best of a grid that knows no theory, oracle-tuned at "
-        "every setting."
+        "The losses of objective_perturbation. The tilt has density exp(-|t|/beta) and a norm of "
+        "order d. The regulariser is that of the theory, or the best of a fixed grid."
     ),
     algorithms=Method("objective_perturbation", "objective_perturbation").twice(
         regularisation=ladder(0.0008, 0.2)
@@ -59,19 +53,17 @@ pure_objective_perturbation = replace(
     replicates={"full": 800},
 )
 
-# More than twice the noise; r stays below .03. Risks are flat in lambda from 0.7 r, below which
-# plans are refused, to 4 r: the grid reaches beyond both. The noise is of order sqrt(log
-# 1/delta)/epsilon, and at a fixed ratio of epsilon to mu delta moves with epsilon: the ratio is 6,
-# so that the bound has the exponent within 0.02.
+# The noise is more than twice as large; r is below 0.03. Risks are flat in lambda from 0.7 r, below
+# which plans are refused, to 4 r, inside the grid. The noise is of order sqrt(log 1/delta)/epsilon;
+# at a ratio of 6 of epsilon to mu the exponent of the bound is within 0.02.
 approximate_minima_perturbation = replace(
     objective_perturbation,
     name="approximate_minima_perturbation",
-    title="Approximate minima perturbation has the optimal exponents at more than twice the noise",
+    title="Approximate minima perturbation on rounded medians: risk against n, d and epsilon",
     description=(
-        "The rounded medians of objective perturbation, under the noise of an older analysis and "
-        "a coarser solver: at the theory's regulariser, and at the best of a grid that knows no "
-        "theory, oracle-tuned at every setting. Delta follows epsilon so that epsilon over the "
-        "Gaussian parameter mu stays 6."
+        "The losses of objective_perturbation, with the noise of an older analysis and a less "
+        "accurate solver. The regulariser is that of the theory, or the best of a fixed grid. "
+        "Epsilon over the Gaussian parameter mu is 6."
     ),
     algorithms=Method("approximate_minima_perturbation", "approximate_minima_perturbation").twice(
         regularisation=ladder(0.00025, 0.25)

@@ -1,7 +1,7 @@
-"""Output perturbation on two kinks, at the theory's regulariser and at the best of a grid.
+"""Output perturbation on two kinks, with the regulariser of the theory and the best one.
 
-Noise costs E|z|, within 1.6 % of sigma sqrt(d) for d from 16. The best lambda is about 2.8 sqrt(r),
-r = sqrt(d)/(n mu) from .0002 to .03 along every axis: the grid holds it between 0.01 and 1.
+The noise adds E|z|, within 1.6 % of sigma sqrt(d) from d = 16. r = sqrt(d)/(n mu) is from 0.0002 to
+0.03 along every axis, so the best lambda, about 2.8 sqrt(r), is inside the grid.
 """
 
 from dataclasses import replace
@@ -10,14 +10,12 @@ from privopt.lab import Axis, Experiment, Method, Setting, ladder
 
 output_perturbation = Experiment(
     name="output_perturbation",
-    title="Output perturbation pays the square root: exponent one half, whatever the regulariser",
+    title="Output perturbation on two kinks: excess risk against n, d and epsilon",
     description=(
-        "Every record's loss has two kinks, one that the regulariser pulls the minimiser away "
-        "from and one that noise does: a strong regulariser is paid for at the first, a weak one, "
-        "by the noise, at the second. The slope of the first is swept around the worst. With the "
-        "theory's regulariser the exponent could be the plan's. The best of a grid that knows no "
-        "theory, oracle-tuned at every setting, has it too. Delta follows epsilon so that epsilon "
-        "over the Gaussian parameter mu stays 5."
+        "The loss of every record has two kinks. A strong regulariser moves the minimiser away "
+        "from the first; noise, which is large for a weak one, moves it away from the second. The "
+        "risk is the worst of several slopes of the first. The regulariser is that of the theory, "
+        "or the best of a fixed grid. Epsilon over the Gaussian parameter mu is 5."
     ),
     algorithms=Method("output_perturbation", "output_perturbation").twice(
         regularisation=ladder(0.03, 1.2)
@@ -34,17 +32,15 @@ output_perturbation = Experiment(
     replicates={"quick": 400, "full": 1000},
 )
 
-# Noise costs E|z| = d beta exactly; r = d/(n epsilon) from .0005 to .03 along every axis.
+# The noise adds E|z| = d beta; r = d/(n epsilon) is from 0.0005 to 0.03 along every axis.
 pure_output_perturbation = replace(
     output_perturbation,
     name="pure_output_perturbation",
-    title="Pure differential privacy costs output perturbation the square root of the dimension",
+    title="Pure output perturbation on two kinks: excess risk against n, d and epsilon",
     description=(
-        "The losses of the other output perturbation, with two kinks and swept slopes. The noise "
-        "has density exp(-|z|/beta): its norm grows like d where that of Gaussian noise grows "
-        "like its square root, and the rate is the square root of either: at the theory's "
-        "regulariser, and at the best of a grid that knows no theory, oracle-tuned at every "
-        "setting."
+        "The losses of output_perturbation. The noise has density exp(-|z|/beta) and a norm of "
+        "order d, that of Gaussian noise is of order sqrt(d). The rate is the square root of both. "
+        "The regulariser is that of the theory, or the best of a fixed grid."
     ),
     base=Setting(n=16000, dim=32, epsilon=1.0),
     axes=(*output_perturbation.axes[:2], Axis("epsilon", (0.0625, 0.25, 1.0, 4.0))),

@@ -1,7 +1,7 @@
-"""Sufficient statistics on least squares as flat as the noise, and beside others on easy data.
+"""Sufficient statistics on least squares of low curvature, and other methods on synthetic data.
 
-Of the hard family r = sqrt(d)/(n mu) stays below .03 and d r below 1/6: no share of the records is
-cut, and the whole problem scales with r. What is raised carries the exponents of theory's floor.
+On the hard family r = sqrt(d)/(n mu) is below 0.03 and d r below 1/6, so no share of the records is
+truncated, and the problem scales with r. The raised variant has the exponents of the theory.
 """
 
 import math
@@ -14,14 +14,13 @@ BATCHES = {"steps": 300}
 
 sufficient_statistics = Experiment(
     name="sufficient_statistics",
-    title="On least squares as flat as the noise, second moments cost up to a third of their bound",
+    title="Sufficient statistics on isotropic least squares: risk against n, d and epsilon",
     description=(
-        "Squared losses whose curvature is the same in every direction and about as large as the "
-        "noise of the matrix, the minimiser as far from the centre as the set allows; the "
-        "curvature is swept around the worst. One method raises the least eigenvalue of the noisy "
-        "matrix to the size of the noise, as theory sets it; one leaves the matrix as it is and "
-        "minimises the quadratic, convex or not, over the ball. Delta follows epsilon so that "
-        "epsilon over the Gaussian parameter mu stays 5."
+        "Squared losses with one curvature in all directions, about that of the noise of the "
+        "matrix, at the worst of several factors. The minimiser is as far from the centre as the "
+        "set allows. One method raises the smallest eigenvalue of the noisy matrix to the size of "
+        "the noise, as in the theory. The other minimises the quadratic over the ball, convex or "
+        "not. Epsilon over the Gaussian parameter mu is 5."
     ),
     algorithms=(
         Method("raised", "sufficient_statistics"),
@@ -39,17 +38,15 @@ sufficient_statistics = Experiment(
     replicates={"full": 400},
 )
 
-# Gradient descent takes 300 steps rather than its theorem's thousands, which changes its bound by
-# little and what it measures by less.
+# Gradient descent takes 300 steps, not thousands as in its theorem; bound and risk change little.
 least_squares = Experiment(
     name="least_squares",
-    title="On least squares one noisy look at second moments leaves less risk than noisy gradients",
+    title="Six methods on synthetic least squares: excess risk against n, d and epsilon",
     description=(
         "Least squares on synthetic records with a planted parameter, |x| and |y| up to 1, |w| up "
-        "to 2: sufficient statistics beside noisy gradients, phases, and perturbed minimisers, all "
-        "at one budget with the numbers of their theorems, nothing tuned on the data. Gradient "
-        "descent takes 300 steps. Where the zero predictor is best, at d = 100 and few records, "
-        "no method learns; there the matrix that is left as it is does far worse than the raised."
+        "to 2, at one budget with the hyperparameters of the theorems; gradient descent takes 300 "
+        "steps. At d = 100 and few records the zero predictor is best, and the matrix that is not "
+        "raised has a much larger risk than the raised one."
     ),
     algorithms=(
         Method("sufficient_statistics", "sufficient_statistics"),

@@ -1,24 +1,25 @@
-"""Descent with projected and with plain noisy gradients, both tuned, from one record to many.
+"""Oracle-tuned DP-GD with and without projected gradients, on records of increasing spread.
 
-Linear losses on the unit ball: the mean gradient is that of the records, whatever the point. Blocks
-of identical records of ``s`` numbers, of equal or of Zipf's sizes, and documents of Zipf's words.
-A block of a share ``1/K`` of the records is ``1/(K sqrt(s))`` high. The largest of ``d`` noises is
-about ``sigma sqrt(2 ln d)``, ``sigma = 2/(n mu)`` for one step: blocks stand out while
+Linear losses on the unit ball: the gradient is the mean of the records at every point. The records
+are blocks of identical records with ``s`` nonzeros, of equal sizes or of sizes by Zipf's law, or
+documents of words by Zipf's law. A block with a share ``1/K`` of the records has entries
+``1/(K sqrt(s))`` in the mean. The largest of ``d`` noises is about ``sigma sqrt(2 ln d)``, with
+``sigma = 2/(n mu)`` for one step. Blocks are larger than the noise if
 
     ``K < K* = n mu / (2 sqrt(2 s ln d))``.
 
-Where they do, a soft threshold, which is what the projection is, keeps them and drops the noise.
+The projection is a soft threshold, so it then keeps the blocks and removes the noise.
 """
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import jax.numpy as jnp
 import numpy as np
 
 import privopt
 from privopt.convex import SparseFeatures
-from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, replicate_keys, stream
+from privopt.lab import Analysis, Claim, Listing, below, plotting, replicate_keys, stream
 from privopt.problems import family, linear
 
 DIM, SPARSITY, BLOCKS, WORDS = 2**14, 4, 1024, 8
@@ -32,52 +33,52 @@ GRID = {"linear": ((1, 4, 16), range(-2, 9, 2)), "texts": ((3, 10, 30), range(-2
 
 
 def blocks(shares, n):
-    """Linear losses of blocks of these shares of the records; what is left is the first's."""
+    """Return linear losses of blocks with these shares of ``n``; the first has the remainder."""
     counts = np.zeros(BLOCKS, np.int64)
     counts[: len(shares)] = np.floor(n * np.asarray(shares) / np.sum(shares) + 1e-9)
     counts[0] += n - counts.sum()
     signs = np.where(np.random.default_rng(0).random((BLOCKS, SPARSITY)) < 0.5, -0.5, 0.5)
-    places = np.arange(BLOCKS * SPARSITY).reshape(BLOCKS, SPARSITY)
-    return linear_losses(SparseFeatures(jnp.asarray(places), jnp.asarray(signs), DIM), counts)
+    positions = np.arange(BLOCKS * SPARSITY).reshape(BLOCKS, SPARSITY)
+    return linear_losses(SparseFeatures(jnp.asarray(positions), jnp.asarray(signs), DIM), counts)
 
 
-def words(n):
-    """Linear losses of documents of eight words, each word with a sign of its own."""
-    rng, below = np.random.default_rng(1), np.cumsum(1.0 / np.arange(1.0, DIM + 1.0))
-    drawn = np.searchsorted(below, below[-1] * rng.random((n, WORDS))).clip(max=DIM - 1)
-    signs = rng.choice([-1.0, 1.0], DIM)[drawn]
-    rows = SparseFeatures(jnp.asarray(drawn), jnp.asarray(signs), DIM)
+def texts_of(n):
+    """Return linear losses of documents of eight words; each word has a random sign."""
+    rng, cumulative = np.random.default_rng(1), np.cumsum(1.0 / np.arange(1.0, DIM + 1.0))
+    words = np.searchsorted(cumulative, cumulative[-1] * rng.random((n, WORDS))).clip(max=DIM - 1)
+    signs = rng.choice([-1.0, 1.0], DIM)[words]
+    rows = SparseFeatures(jnp.asarray(words), jnp.asarray(signs), DIM)
     return linear_losses(rows.scaled((1.0 - 2.0**-20) / rows.norms()), np.ones(n, np.int64))
 
 
 def linear_losses(rows, counts):
-    """``-<w, x>`` over the unit ball, least at the normalised mean."""
-    pull = np.asarray(rows.rmatvec(jnp.asarray(counts, rows.dtype)), np.float64)
-    facts = privopt.ProblemClass(
+    """Return the losses ``-<w, x>`` over the unit ball; the minimiser is the normalised mean."""
+    total = np.asarray(rows.rmatvec(jnp.asarray(counts, rows.dtype)), np.float64)
+    problem_class = privopt.ProblemClass(
         n=int(counts.sum()), dim=DIM, lipschitz=1.0, radius=1.0, smoothness=0.0,
         sparsity=rows.values.shape[1],
     )  # fmt: skip
-    best = pull / np.linalg.norm(pull)
-    return linear(rows, problem_class=facts, counts=counts, minimiser=best)
+    minimiser = total / np.linalg.norm(total)
+    return linear(rows, problem_class=problem_class, counts=counts, minimiser=minimiser)
 
 
 def spread(problem):
-    """Effective number of blocks of the mean: ``|g|_1^2 / (s |g|_2^2)``, ``K`` for equal ones."""
+    """Return the effective number of blocks ``|g|_1^2 / (s |g|_2^2)`` of the mean ``g``."""
     g = np.asarray(problem.objective.value_and_gradient(jnp.zeros(DIM))[1], np.float64)
     return float(np.abs(g).sum() ** 2 / (problem.problem_class.sparsity * (g @ g)))
 
 
 def risks(problem, plans, role, label, runs):
-    """Excess risks, of shape ``(plans, runs)``; all plans draw the same noise."""
+    """Return excess risks, of shape ``(plans, runs)``; all plans have the same noise."""
     keys = replicate_keys(stream(0, experiment="concentrated", role=role, at=label), runs)
-    found = privopt.run_many(plans, problem, keys, common_random_numbers=True).released
-    return np.asarray(problem.excess_risk(found.reshape(-1, found.shape[-1]))).reshape(-1, runs)
+    points = privopt.run_many(plans, problem, keys, common_random_numbers=True).released
+    return np.asarray(problem.excess_risk(points.reshape(-1, points.shape[-1]))).reshape(-1, runs)
 
 
 def tuned(problem, post, label, epsilon=1.0, grid="linear"):
-    """Fresh excess risks at the steps and step size of least mean in a pilot; and the two."""
+    """Return excess risks at the best steps and step size of a pilot, and these two as text."""
     budget = privopt.Budget(epsilon=epsilon, delta=1e-6, relation="replace_one")
-    radius, tried = problem.problem_class.radius, []
+    radius, candidates = problem.problem_class.radius, []
     for steps in GRID[grid][0]:
         plans = [
             privopt.dp_gd(
@@ -86,161 +87,156 @@ def tuned(problem, post, label, epsilon=1.0, grid="linear"):
             )
             for power in GRID[grid][1]
         ]  # fmt: skip
-        tried += zip(risks(problem, plans, "pilot", label, PILOT).mean(1), plans, strict=True)
-    best = min(tried, key=lambda each: each[0])[1]
+        means = risks(problem, plans, "pilot", label, PILOT).mean(1)
+        candidates += zip(means, plans, strict=True)
+    best = min(candidates, key=lambda each: each[0])[1]
     mechanism, sizes = best.params.mechanism, best.params.descent.step_sizes
     numbers = f"{int(mechanism.steps)}, {float(sizes.scale):g}"
     return risks(problem, [best], "runs", label, RUNS)[0], numbers
 
 
-def row(problem, label, **where):
-    """Both sides at their best, the gain with its interval, and what the zero predictor has."""
-    found = {post: tuned(problem, post, label, **where) for post in POSTS}
+def row(problem, label, **options):
+    """Return mean risks of both methods and of the zero predictor, and the ratio of the methods."""
     cells = {"label": label, "zero": float(problem.excess_risk(np.zeros((1, DIM)))[0])}
-    for post, (values, numbers) in found.items():
-        cells[post], cells[f"{post}_numbers"] = float(values.mean()), numbers
-    dense, projected = (found[post][0] for post in POSTS)
-    apart = dense.mean() / projected.mean()
-    error = ERRORS * np.std(dense - apart * projected, ddof=1) / math.sqrt(RUNS) / projected.mean()
-    return cells | {"gain": float(apart), "gains": privopt.Interval(apart - error, apart + error)}
+    values = {}
+    for post in POSTS:
+        values[post], numbers = tuned(problem, post, label, **options)
+        cells |= {post: float(values[post].mean()), f"{post}_numbers": numbers}
+    dense, projected = values.values()
+    gain = dense.mean() / projected.mean()
+    error = ERRORS * np.std(dense - gain * projected, ddof=1) / math.sqrt(RUNS) / projected.mean()
+    return cells | {"gain": float(gain), "gains": privopt.Interval(gain - error, gain + error)}
 
 
 @cache
-def spectra():
-    """One row a size and a spectrum, with the effective number of blocks over ``K*``."""
-    found = []
+def table(_):
+    """Return a row for every n and set of records, ordered by ``K/K*``."""
+    rows = []
     mu = privopt.privacy.gaussian_mu(1.0, 1e-6)
     equal = {f"{k} equal blocks" if k > 1 else "one record": np.ones(k) for k in EQUAL}
     zipf = {f"blocks of sizes k^-{a:g}": np.arange(1.0, BLOCKS + 1.0) ** -a for a in DECAYS}
     for n in SIZES:
-        known = equal | (zipf if n == MIDDLE else {})
-        problems = {name: blocks(shares, n) for name, shares in known.items()}
-        for name, problem in (problems | {"words of Zipf's law": words(n)}).items():
+        shares = equal | (zipf if n == MIDDLE else {})
+        problems = {name: blocks(each, n) for name, each in shares.items()}
+        for name, problem in (problems | {"words of Zipf's law": texts_of(n)}).items():
             sparsity = problem.problem_class.sparsity
-            most = n * mu / (2.0 * math.sqrt(2.0 * sparsity * math.log(DIM)))
-            wide, label = spread(problem), f"{name}, n = {n:,}"
+            limit = n * mu / (2.0 * math.sqrt(2.0 * sparsity * math.log(DIM)))
+            count = spread(problem)
             kind = f"equal_{n}" if name in equal else "zipf" if name in zipf else "words"
-            cells = row(problem, label)
-            found.append(
-                cells
-                | {"n": n, "kind": kind, "spread": wide, "over": wide / most, "one": 1.0}
-                | {f"gain_{kind}": cells["gain"]}
-            )
-    return sorted(found, key=lambda each: each["over"])
-
-
-def table(profile):
-    """All spectra."""
-    del profile
-    return spectra()
+            cells = row(problem, f"{name}, n = {n:,}")
+            cells |= {"n": n, "kind": kind, "spread": count, "over": count / limit, "one": 1.0}
+            rows.append(cells | {f"gain_{kind}": cells["gain"]})
+    return sorted(rows, key=lambda each: each["over"])
 
 
 def equal(profile):
-    """Equal blocks: one row a number of them, shares of the zero predictor's risk at every size."""
+    """Yield a row for every number of equal blocks: risks over that of the zero predictor."""
     for count in EQUAL:
-        found = {"label": f"{count} blocks", "blocks": count, "one": 1.0}
+        cells = {"label": f"{count} blocks", "blocks": count, "one": 1.0}
         for each in table(profile):
             if each["kind"] == f"equal_{each['n']}" and round(each["spread"]) == count:
-                found |= {f"{post}_{each['n']}": each[post] / each["zero"] for post in POSTS}
-        yield found
+                cells |= {f"{post}_{each['n']}": each[post] / each["zero"] for post in POSTS}
+        yield cells
 
 
-def concentrated(profile):
-    """Spectra whose blocks stand out of the noise."""
+def gains(low, high, limits, profile):
+    """Yield the rows with ``K/K*`` in an interval, and the limits of their ratios."""
     for each in table(profile):
-        if each["over"] <= 1.0:
-            yield {"label": each["label"], "gains": each["gains"], "least": 2.0}
+        if low <= each["over"] <= high:
+            yield {"label": each["label"], "gains": each["gains"]} | limits
 
 
-def spread_out(profile):
-    """Spectra whose blocks are below it by a factor of four."""
-    for each in table(profile):
-        if each["over"] >= 4.0:
-            yield {"label": each["label"], "gains": each["gains"], "least": 0.9, "most": 1.0}
-
-
-def texts(profile):
-    """Logistic regression on drawn texts: the same question where the losses are not linear."""
-    del profile
+def texts(_):
+    """Yield rows of logistic regression on drawn texts, where the losses are not linear."""
     problem = family("vocabulary_logistic").build(n=4096, dim=DIM, noise_ratio=0.0, strength=1.0)
     for epsilon in EPSILONS:
-        found = row(problem, f"texts, epsilon = {epsilon:g}", epsilon=epsilon, grid="texts")
-        yield found | {"epsilon": epsilon, "least": 0.95, "most": 1.05}
+        cells = row(problem, f"texts, epsilon = {epsilon:g}", epsilon=epsilon, grid="texts")
+        yield cells | {"epsilon": epsilon, "least": 0.95, "most": 1.05}
 
 
-COLOURS = dict(zip(SIZES, ("blue", "orange", "green"), strict=True))
-SHARES = (
-    Line("one", "zero predictor", "grey", "dots"),
-    *(Line(f"dense_{n}", f"plain, n = {n:,}", COLOURS[n], "dashes") for n in SIZES),
-    *(Line(f"projected_{n}", f"projected, n = {n:,}", COLOURS[n]) for n in SIZES),
-)
-GAINS = (
-    Line("one", "equally good", "grey", "dots"),
-    Line("gain_equal_1024", "equal blocks, n = 1,024", "blue", "points"),
-    Line("gain_equal_4096", "equal blocks, n = 4,096", "orange", "points"),
-    Line("gain_equal_16384", "equal blocks, n = 16,384", "green", "points"),
-    Line("gain_zipf", "blocks of Zipf's sizes", "purple", "points"),
-    Line("gain_words", "words of Zipf's law", "grey", "points"),
-)
-NUMBERS = (
-    Column("plain", "{dense:.2g}"),
-    Column("projected", "{projected:.2g}"),
-    Column("plain over projected", "{gains:.2f}"),
-    Column("steps, step size: plain", "{dense_numbers}"),
-    Column("projected", "{projected_numbers}"),
-)
+def risk_figure(frames):
+    """Excess risk over that of the zero predictor, mean of 24 runs at ε = 1, d = 16,384.
 
-experiment = Study(
+    Steps and step size are oracle-tuned. With few blocks, projected gradients have a fraction of
+    the risk. With many blocks, both methods are close to the zero predictor.
+    """
+    title = "DP-GD on linear losses of equal blocks: excess risk against the number of blocks"
+    names = [f"n = {n:,}" for n in SIZES]
+    figure, places = plotting.panels(title, *names, share_y=True)
+    for n, axes in zip(SIZES, places, strict=True):
+        axes.set(xlabel="number of blocks", xscale="log", yscale="log")
+        style = {"label": "zero predictor", "color": plotting.GREY, "ls": ":"}
+        plotting.curve(axes, frames["equal"], "blocks", "one", **style)
+        for post, label, ls in (("dense", "DP-GD", "-"), ("projected", "projected DP-GD", "--")):
+            plotting.curve(axes, frames["equal"], "blocks", f"{post}_{n}", label=label, ls=ls)
+    places[0].set_ylabel("excess risk / zero predictor")
+    return figure
+
+
+def gain_figure(frames):
+    """Excess risk of DP-GD over that with projected gradients, both oracle-tuned, ε = 1.
+
+    K is the effective number of blocks, K* the number at which a block is as large as the largest
+    noise. The ratio is far above 1 for K below K*, and 0.93 to 0.99 from 4 K* on.
+    """
+    title = "DP-GD on linear losses: effect of projected gradients on the excess risk against K/K*"
+    figure, (axes,) = plotting.panels(title)
+    axes.set(xlabel="K/K*", ylabel="risk / risk if projected", xscale="log", yscale="log")
+    frame = frames["table"]
+    plotting.curve(axes, frame, "over", "one", label="equal risks", color=plotting.GREY, ls=":")
+    for kind, label, color, marker in (
+        ("equal_1024", "equal blocks, n = 1,024", plotting.BLUE, "o"),
+        ("equal_4096", "equal blocks, n = 4,096", plotting.ORANGE, "s"),
+        ("equal_16384", "equal blocks, n = 16,384", plotting.GREEN, "^"),
+        ("zipf", "blocks of Zipf sizes, n = 4,096", plotting.PURPLE, "D"),
+        ("words", "documents, all n", plotting.GREY, "v"),
+    ):
+        style = {"label": label, "color": color, "marker": marker}
+        plotting.curve(axes, frame, "over", f"gain_{kind}", **style)
+    return figure
+
+
+NUMBERS = {
+    "plain": "{dense:.2g}", "projected": "{projected:.2g}", "plain / projected": "{gains:.2f}",
+    "steps, step size: plain": "{dense_numbers}",
+    "steps, step size: projected": "{projected_numbers}",
+}  # fmt: skip
+
+experiment = Analysis(
     name="concentrated_gradients",
     profiles=("full",),
-    title="Projected descent wins where the records agree, and nearly ties where they do not",
+    title="DP-GD with projected gradients on sparse linear losses: excess risk against spread",
     description=(
-        "Noisy full-batch descent with its gradients projected onto the balls in which means of "
-        "sparse records lie, and without: both (ε, 1e-6)-DP under replace_one, both at the best "
-        "steps and step size of one grid (oracle-tuned: a pilot looks at the risk), last iterate. "
-        "Linear losses on the unit ball at ε = 1, d = 16,384: from one record n times over to "
-        "1,024 blocks of records, of equal sizes or of Zipf's, and documents of eight words. K is "
-        "the number of equal blocks, else |g|₁²/(s |g|₂²) of the mean g. A block is higher than "
-        "the largest noise while K < K* = n μ/(2 √(2 s ln d)). Below K* the projection has a "
-        "fifth to less than a thousandth of the risk; from 4 K* on it loses some per cent. The "
-        "last table is logistic regression on 4,096 drawn texts of 16,384 words: tuned, the two "
-        "are within a few per cent of each other."
+        "Full-batch DP-GD, with gradients projected onto the balls that contain all means of "
+        "sparse records, and without. Both are (ε, 1e-6)-DP under replace_one and return the last "
+        "iterate. Steps and step size are oracle-tuned: the best of a grid in a pilot that reads "
+        "the risk. Linear losses on the unit ball at ε = 1, d = 16,384: one to 1,024 blocks of "
+        "identical records, of equal or Zipf sizes, and documents of eight words. K is the number "
+        "of equal blocks, or |g|₁²/(s |g|₂²) of the mean g. A block is larger than the largest "
+        "noise if K < K* = n μ/(2 √(2 s ln d)). Below K* the projection reduces the risk to a "
+        "fifth or less, down to less than a thousandth; from 4 K* on it increases the risk by some "
+        "per cent. The last table is logistic regression on 4,096 drawn texts of 16,384 words."
     ),
-    parts={part.__name__: part for part in (table, equal, concentrated, spread_out, texts)},
+    parts={
+        "table": table, "equal": equal,
+        "concentrated": partial(gains, 0.0, 1.0, {"least": 2.0}),
+        "spread_out": partial(gains, 4.0, math.inf, {"least": 0.9, "most": 1.0}),
+        "texts": texts,
+    },
     claims=(
-        Claim("up to K* projecting at least halves the risk", "concentrated", "least < gains"),
-        Claim("from 4 K* on plain descent is better", "spread_out", "gains < most"),
-        Claim("from 4 K* on by less than a tenth", "spread_out", "least < gains"),
-        Claim("texts: projecting costs at most 5%", "texts", "least < gains"),
-        Claim("texts: projecting wins at most 5%", "texts", "gains < most"),
+        Claim("up to K* the ratio is at least 2", "concentrated", below("least", "gains")),
+        Claim("from 4 K* on plain DP-GD has less risk", "spread_out", below("gains", "most")),
+        Claim("from 4 K* on by less than a tenth", "spread_out", below("least", "gains")),
+        Claim("texts: projecting costs at most 5 %", "texts", below("least", "gains")),
+        Claim("texts: projecting gains at most 5 %", "texts", below("gains", "most")),
     ),
-    plots=(
-        Plot(
-            "risks",
-            "Excess risk of DP-GD over that of the zero predictor, oracle-tuned, ε = 1",
-            Panel(
-                part="equal", x="blocks", x_label="blocks of equal size",
-                y_label="excess risk over zero's", lines=SHARES, log="xy",
-            ),
-        ),
-        Plot(
-            "gains",
-            "Risk of plain descent over that of projected descent, both oracle-tuned",
-            Panel(
-                part="table", x="over", x_label="K / K*", y_label="plain / projected",
-                lines=GAINS, log="xy",
-            ),
-        ),
-    ),
+    figures={"risks": risk_figure, "gains": gain_figure},
     listings=(
         Listing(
             "table",
             "Excess risks at ε = 1, oracle-tuned, by K/K*",
-            Column("records", "{label}"),
-            Column("K/K*", "{over:.2g}"),
-            Column("zero", "{zero:.2g}"),
-            *NUMBERS,
+            {"records": "{label}", "K/K*": "{over:.2g}", "zero": "{zero:.2g}"} | NUMBERS,
         ),
-        Listing("texts", "Texts, oracle-tuned", Column("", "{label}"), *NUMBERS),
+        Listing("texts", "Excess risks on texts, oracle-tuned", {"": "{label}"} | NUMBERS),
     ),
 )  # fmt: skip

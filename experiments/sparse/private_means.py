@@ -1,24 +1,24 @@
-"""Means of sparse records, projected, where the bound has its sparse form, and with dense noise.
+"""Projection mechanism on means of sparse records, and without projection at large n.
 
-At d = 2^13 and s = 4 the risk under Gaussian noise is the body's below n = 80 and the raw noise's
-from n = 2.5 10^4 on; at d = 2^15 that under Laplace noise is the body's below n = 90 and the raw
-noise's from n = 4 10^4 on.
+The regime is sparse at d = 2^13 and s = 4 with Gaussian noise for n between 80 and 25,000, and at
+d = 2^15 with Laplace noise for n between 90 and 40,000.
 """
 
 from dataclasses import replace
 
 from privopt.lab import Axis, Experiment, Method, Setting
 
-# Near the lower end risks fall more slowly than the bound, so n starts at 384 and epsilon at 0.75.
-# The exponents are local, those of ln(d sigma/R): along an axis they differ by less than .05.
+# Near the lower end risks decrease more slowly than the bound, so n starts at 384 and epsilon at
+# 0.75. The exponents are local, those of ln(d sigma/R): along an axis they differ by less than .05.
 private_means = Experiment(
     name="private_means",
-    title="Gaussian noise on a mean of sparse records costs the logarithm of the dimension",
+    title="Projection mechanism with Gaussian noise on sparse means: excess risk",
     description=(
         "The projection mechanism, onto the vectors of bounded l1 and l2 norm, for squared "
         "distances to blocks of identical sparse records of swept size. The risk is half of the "
-        "squared error, so exponents are twice those of errors. Delta follows epsilon so that "
-        "epsilon over the Gaussian parameter mu stays what it is at epsilon = 1, delta = 1e-6."
+        "squared error, so its exponents are twice those of the error. Its order in d is a "
+        "logarithm. Delta follows epsilon, so that the quotient of epsilon and the Gaussian "
+        "parameter mu is constant, equal to its value at epsilon = 1 and delta = 1e-6."
     ),
     algorithms={"projection_mechanism": {"noise": "gaussian"}},
     families=("sparse_copies",),
@@ -37,12 +37,12 @@ private_means = Experiment(
 private_means_pure = replace(
     private_means,
     name="private_means_pure",
-    title="Under pure differential privacy a mean of sparse records costs the number of entries",
+    title="Projection mechanism with Laplace noise on sparse means: excess risk",
     description=(
         "The projection mechanism with Laplace noise, for squared distances to blocks of identical "
-        "records on random places, of swept size. The risk is half of the squared error. The "
-        "exponent of n is -1 - 1/(1 + ln(2 d/(n epsilon))), or near it, and not -1: the logarithm "
-        "of the bound is that of the lower bound."
+        "records with random supports, of swept size. The risk is half of the squared error. Its "
+        "exponent in n is about -1 - 1/(1 + ln(2 d/(n epsilon))) instead of -1, because the bound "
+        "has the logarithm of the lower bound."
     ),
     algorithms={"projection_mechanism": {}},
     families=("sparse_packing",),
@@ -58,21 +58,22 @@ private_means_pure = replace(
     replicates={"full": 100},
 )
 
-# Every cell is a factor of four or more beyond the place where the projection stops to matter, n =
-# sqrt(2) d kappa / sqrt(s ln 2d) for Gaussian noise and n = 4 d/(epsilon H_d) for Laplace noise.
+# Every cell is a factor of at least four above the n from which the projection has no effect:
+# sqrt(2) d kappa/sqrt(s ln 2d) for Gaussian noise, 4 d/(epsilon H_d) for Laplace noise.
 private_means_dense = replace(
     private_means,
     name="private_means_dense",
-    title="A test of code: with enough records the mean costs the noise alone",
+    title="Noisy means of sparse records without projection: excess risk against its exact law",
     description=(
-        "Records are 0, and any others would do; no projection would move what is released. The "
-        "bound is attained and is the law: half of d sigma^2 for Gaussian, d b^2 for Laplace "
-        "noise, whose scale knows the sparsity and Gaussian noise's does not."
+        "A test of code. All records are 0; the law is the same for any records, because a "
+        "projection would have no effect at these n. The bound is exact: half of d sigma^2 for "
+        "Gaussian noise, d b^2 for Laplace noise. The scale of Laplace noise depends on the "
+        "sparsity; that of Gaussian noise does not."
     ),
-    algorithms=(
-        Method("gaussian", "projection_mechanism", {"body": "none", "noise": "gaussian"}),
-        Method("laplace", "projection_mechanism", {"body": "none", "noise": "laplace"}),
-    ),
+    algorithms=[
+        Method(noise, "projection_mechanism", {"body": "none", "noise": noise})
+        for noise in ("gaussian", "laplace")
+    ],
     families=("sparse_silence",),
     base=Setting(n=2**17, dim=256, sparsity=4, epsilon=1.0),
     axes=(

@@ -1,13 +1,13 @@
-"""All noises that can be added to running sums, side by side at one guarantee.
+"""Errors of all noises for running sums at one guarantee.
 
-Nothing is sampled but in the last part: errors and sensitivities are exact numbers of the
-factorisations. An error is what one coordinate of a prefix sum has at mu = 1 under zero-out, with
-gradients of norm at most 1: sensitivity times the root of the mean, or largest, entry of the
-diagonal of B B^T.
+Errors and sensitivities are exact numbers of the factorisations; only the part ``streams`` samples.
+An error is that of one coordinate of a prefix sum at ``mu = 1`` under zero-out, with gradients of
+norm at most 1: the sensitivity times the square root of the mean, or largest, diagonal entry of
+``B B^T``.
 """
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,13 @@ from scipy.stats import chi2
 
 import privopt
 from privopt.factorisations import FACTORISATIONS, RestartedFactorisation, factorise
-from privopt.lab import Claim, Column, Line, Listing, Panel, Plot, Study, stream
+from privopt.lab import Analysis, Claim, Listing, at_most, below, close, plotting, stream
 from privopt.mechanisms import correlated_noise
 
 SIZES = {"quick": (100, 1000, 10_000), "full": (100, 300, 1000, 3000, 10_000, 30_000, 100_000)}
-LARGEST_OPTIMUM = {"quick": 100, "full": 1000}  # steps; time grows like their cube
+LARGEST_OPTIMUM = {"quick": 100, "full": 1000}  # steps; the time is cubic in them
 EPOCHS = 4
-STREAMED, PLACES, COORDINATES = 60, (1, 7, 22, 45, 60), 50_000  # of the noise that is drawn
+STREAMED, TIMES, COORDINATES = 60, (1, 7, 22, 45, 60), 50_000  # of the sampled noise
 FREE = ("banded", "banded_inverse", "buffered")
 NOISES = (*FACTORISATIONS, *(f"{name}_optimised" for name in FREE))
 TITLES = {
@@ -33,16 +33,8 @@ TITLES = {
     "banded_inverse": "banded inverse, 16",
     "buffered": "buffered, 5",
     "optimal": "optimal",
-    "banded_optimised": "banded, 32, optimised",
-    "banded_inverse_optimised": "banded inverse, 16, optimised",
-    "buffered_optimised": "buffered, 5, optimised",
 }
-COLUMNS = [
-    f"{noise}_{where}{suffix}"
-    for noise in NOISES
-    for where in ("one", "four", "anew")
-    for suffix in ("", "_largest")
-]
+TITLES |= {f"{name}_optimised": f"{TITLES[name]}, optimised" for name in FREE}
 GOLDEN = (  # noise, steps, band, epochs, error
     ("independent", 1024, None, 1, 22.63846),
     ("tree", 100, None, 1, 4.72546),
@@ -65,111 +57,100 @@ GOLDEN = (  # noise, steps, band, epochs, error
 
 
 @cache
-def made(noise, steps, band=None):
-    """The factorisation of one of ``NOISES``."""
+def factorisation_of(noise, steps, band=None):
+    """Return the factorisation of one of ``NOISES``."""
     name = noise.removesuffix("_optimised")
     return factorise(name, steps, band, optimise=name != noise)
 
 
 @cache
 def restarted(noise, steps):
-    """The same, of one epoch, begun anew in each."""
-    return RestartedFactorisation(made(noise, steps // EPOCHS), steps)
+    """Return the factorisation of one epoch, restarted in every epoch."""
+    return RestartedFactorisation(factorisation_of(noise, steps // EPOCHS), steps)
 
 
 @cache
-def deviations(found):
-    """The root mean square and the largest standard error of a prefix sum, at unit noise."""
-    variances = found.variances()
+def deviations(factorisation):
+    """Return the root mean square and the largest standard error of a prefix sum at unit noise."""
+    variances = factorisation.variances()
     return math.sqrt(variances.mean()), math.sqrt(variances.max())
 
 
-def errors(found, epochs=1):
-    """The same at ``mu = 1``, where every record takes part so often, equally far apart."""
-    sensitivity = found.sensitivity(epochs, even=True)
-    return tuple(sensitivity * deviation for deviation in deviations(found))
+def errors(factorisation, epochs=1):
+    """Return the same at ``mu = 1`` if every record participates ``epochs`` times, evenly."""
+    sensitivity = factorisation.sensitivity(epochs, even=True)
+    return tuple(sensitivity * deviation for deviation in deviations(factorisation))
 
 
 def error(noise, steps):
-    """The root mean square error at one epoch."""
-    return errors(made(noise, steps))[0]
+    """Return the root mean square error in one epoch."""
+    return errors(factorisation_of(noise, steps))[0]
 
 
-def affordable(steps, profile):
-    """The noises made for so many steps."""
-    return [n for n in NOISES if n != "optimal" or steps <= LARGEST_OPTIMUM[profile]]
+def computed(profile, noises=NOISES):
+    """Yield the number of steps and the noise, without optimal factorisations of many steps."""
+    for steps in SIZES[profile]:
+        for noise in noises:
+            if noise != "optimal" or steps <= LARGEST_OPTIMUM[profile]:
+                yield steps, noise
 
 
 def curves(profile):
-    """One row a number of steps: the errors of every noise, at one epoch and at four."""
-    for steps in SIZES[profile]:
-        row = {"label": f"T = {steps}", "steps": steps} | dict.fromkeys(COLUMNS)
-        for noise in affordable(steps, profile):
-            for found, epochs, where in (
-                (made(noise, steps), 1, "one"),
-                (made(noise, steps), EPOCHS, "four"),
-                (restarted(noise, steps), EPOCHS, "anew"),
-            ):
-                row[f"{noise}_{where}"], row[f"{noise}_{where}_largest"] = errors(found, epochs)
-        yield row
+    """Yield a row for each number of steps, with the errors of every noise."""
+    rows = {steps: {"label": f"T = {steps}", "steps": steps} for steps in SIZES[profile]}
+    for steps, noise in computed(profile):
+        for factorisation, epochs, suffix in (
+            (factorisation_of(noise, steps), 1, "one"),
+            (factorisation_of(noise, steps), EPOCHS, "four"),
+            (restarted(noise, steps), EPOCHS, "anew"),
+        ):
+            names = f"{noise}_{suffix}", f"{noise}_{suffix}_largest"
+            rows[steps] |= dict(zip(names, errors(factorisation, epochs), strict=True))
+    return rows.values()
 
 
 def noises(profile):
-    """One row a noise and number of steps, what it costs included."""
-    for steps in SIZES[profile]:
-        for noise in affordable(steps, profile):
-            found = made(noise, steps)
-            mean, most = errors(found)
-            yield {
-                "label": f"{TITLES[noise]}, T = {steps}",
-                "steps": steps,
-                "noise": TITLES[noise],
-                "memory": memory(noise, steps),
-                "sensitivity": found.sensitivity(),
-                "error": mean,
-                "largest": most,
-                "sensitivity_four": found.sensitivity(EPOCHS, even=True),
-                "error_four": errors(found, EPOCHS)[0],
-                "error_anew": errors(restarted(noise, steps), EPOCHS)[0],
-            }
-
-
-def memory(noise, steps):
-    """Vectors that the stream remembers."""
-    kept = jax.eval_shape(correlated_noise(made(noise, steps)).init, jnp.zeros(1))
-    return sum(vectors.size for vectors in jax.tree.leaves(kept))
+    """Yield a row for each noise and number of steps, with the size of its state."""
+    for steps, noise in computed(profile):
+        factorisation = factorisation_of(noise, steps)
+        state = jax.eval_shape(correlated_noise(factorisation).init, jnp.zeros(1))
+        mean, largest = errors(factorisation)
+        yield {
+            "label": f"{TITLES[noise]}, T = {steps}", "steps": steps, "noise": TITLES[noise],
+            "memory": sum(vectors.size for vectors in jax.tree.leaves(state)),
+            "sensitivity": factorisation.sensitivity(), "error": mean, "largest": largest,
+            "sensitivity_four": factorisation.sensitivity(EPOCHS, even=True),
+            "error_four": errors(factorisation, EPOCHS)[0],
+            "error_anew": errors(restarted(noise, steps), EPOCHS)[0],
+        }  # fmt: skip
 
 
 def streams(profile):
-    """The device's noise: the variance of its running sums, over independent coordinates.
+    """Yield the variance of running sums of sampled noise, over independent coordinates.
 
-    The intervals have level 0.99 all together.
+    The intervals have joint level 0.99.
     """
-    drawn = FACTORISATIONS if profile == "full" else ("tree", "banded_inverse", "buffered")
-    found = {TITLES[noise]: made(noise, STREAMED) for noise in drawn}
+    names = FACTORISATIONS if profile == "full" else ("tree", "banded_inverse", "buffered")
+    factorisations = {TITLES[noise]: factorisation_of(noise, STREAMED) for noise in names}
     if profile == "full":
-        found["tree, anew in each epoch"] = restarted("tree", STREAMED)
-    level = 0.01 / len(found) / len(PLACES)
+        factorisations["tree, anew in each epoch"] = restarted("tree", STREAMED)
+    level = 0.01 / len(factorisations) / len(TIMES)
     low, high = (chi2.ppf(tail, COORDINATES) for tail in (1.0 - level / 2.0, level / 2.0))
-    for name, factorisation in found.items():
+    for name, factorisation in factorisations.items():
         noise = correlated_noise(factorisation)
         squares = mean_squares(noise, stream(0, noise=name))
         exact = noise.factorisation(STREAMED).variances()
-        for t in PLACES:
+        for t in TIMES:
             ratio = COORDINATES * float(squares[t - 1] / exact[t - 1])
             yield {
-                "label": f"{name}, t = {t}",
-                "noise": name,
-                "t": t,
-                "exact": exact[t - 1],
-                "ratio": privopt.Interval(ratio / low, ratio / high),
-                "one": 1.0,
-            }
+                "label": f"{name}, t = {t}", "noise": name, "t": t, "exact": exact[t - 1],
+                "ratio": privopt.Interval(ratio / low, ratio / high), "one": 1.0,
+            }  # fmt: skip
 
 
 @jax.jit
 def mean_squares(noise, key):
-    """Of every running sum, over the coordinates."""
+    """Return the mean square of every running sum over the coordinates."""
     like = jnp.zeros(COORDINATES)
 
     def step(carry, t):
@@ -181,56 +162,46 @@ def mean_squares(noise, key):
 
 
 def optimum(profile):
-    """No noise beats the optimum, and its certificate says what no noise at all could."""
-    for steps in SIZES[profile]:
+    """Yield the error of every noise and the certified lower bound on the error of any noise."""
+    for steps, noise in computed(profile):
         if steps <= LARGEST_OPTIMUM[profile]:
-            best = made("optimal", steps)
+            best = factorisation_of("optimal", steps)
             least = best.rmse() * math.sqrt(1.0 - best.gap)
-            for noise in affordable(steps, profile):
-                yield {
-                    "label": f"{TITLES[noise]}, T = {steps}",
-                    "steps": steps,
-                    "noise": TITLES[noise],
-                    "least": least,
-                    "error": error(noise, steps),
-                    "beyond": error(noise, steps) / least - 1.0,
-                }
+            yield {
+                "label": f"{TITLES[noise]}, T = {steps}", "steps": steps, "noise": TITLES[noise],
+                "least": least, "error": error(noise, steps),
+                "beyond": error(noise, steps) / least - 1.0,
+            }  # fmt: skip
 
 
 def optimised(profile):
-    """Free coefficients beside those in closed form, at one epoch."""
-    for steps in SIZES[profile]:
-        for name in FREE:
-            closed, free = error(name, steps), error(f"{name}_optimised", steps)
-            label = f"{TITLES[name]}, T = {steps}"
-            yield {"label": label, "closed": closed, "free": free, "ratio": free / closed}
+    """Yield the errors of optimised coefficients and of those in closed form, in one epoch."""
+    for steps, name in computed(profile, FREE):
+        closed, free = error(name, steps), error(f"{name}_optimised", steps)
+        label = f"{TITLES[name]}, T = {steps}"
+        yield {"label": label, "closed": closed, "free": free, "ratio": free / closed}
 
 
 def buffers(profile):
-    """Five buffers beside the Toeplitz root, which remembers everything, at one epoch."""
+    """Yield the errors of five buffers and of the Toeplitz root, which has a state of T vectors."""
     for steps in SIZES[profile]:
-        yield {
-            "label": f"T = {steps}",
-            "buffered": error("buffered_optimised", steps),
-            "root": error("toeplitz", steps),
-        }
+        pair = {"buffered": error("buffered_optimised", steps), "root": error("toeplitz", steps)}
+        yield {"label": f"T = {steps}"} | pair
 
 
 def golden(profile):
-    """Numbers known from dense algebra."""
-    for noise, steps, band, epochs, known in GOLDEN:
-        if noise == "optimal" and steps > LARGEST_OPTIMUM[profile]:
-            continue
-        band_text = "" if band is None else f", {band}"
-        yield {
-            "label": f"{noise}{band_text}, T = {steps}, epochs {epochs}",
-            "known": known,
-            "error": errors(made(noise, steps, band), epochs)[0],
-        }
+    """Yield errors and their values from dense linear algebra."""
+    for noise, steps, band, epochs, expected in GOLDEN:
+        if noise != "optimal" or steps <= LARGEST_OPTIMUM[profile]:
+            band_text = "" if band is None else f", {band}"
+            yield {
+                "label": f"{noise}{band_text}, T = {steps}, epochs {epochs}", "known": expected,
+                "error": errors(factorisation_of(noise, steps, band), epochs)[0],
+            }  # fmt: skip
 
 
 def growth(profile):
-    """What a doubling of the steps adds to the error of noises that grow like a logarithm."""
+    """Yield the error that a doubling of the steps adds for noises with logarithmic error."""
     del profile
     per_doubling = {"tree": math.sqrt(0.5), "honaker": 0.5, "toeplitz": math.log(2.0) / math.pi}
     for noise, limit in per_doubling.items():
@@ -239,7 +210,7 @@ def growth(profile):
 
 
 def powers(profile):
-    """The exponent of the error of noises that forget, at some hundred times the band."""
+    """Yield the exponent of the error of noises with a short state, at 200 times the band."""
     del profile
     for noise in ("independent", "banded"):
         few, many = (error(noise, 2**k) for k in (13, 15))
@@ -248,171 +219,142 @@ def powers(profile):
 
 
 def narrow(profile):
-    """A band of the inverse that beats the whole square root of A."""
+    """Yield the errors of banded inverses and of the complete square root of ``A``."""
     del profile
     for band in (32, 64):
+        banded = errors(factorisation_of("banded_inverse", 100, band))[0]
         yield {
-            "label": f"banded inverse, {band}",
-            "error": errors(made("banded_inverse", 100, band))[0],
-            "root": error("toeplitz", 100),
-        }
+            "label": f"banded inverse, {band}", "error": banded, "root": error("toeplitz", 100)
+        }  # fmt: skip
 
 
-def remembered(profile):
-    """Four participations of a record beside those of four records, where noise never forgets.
+def repeated(noises, least, profile):
+    """Yield sensitivities to four participations of one record, and to those of four records.
 
-    Not the plain tree, which pays for left halves alone, and visits may miss them: at T = 1000 four
-    of them cost 32 for the 40 of four records, at T = 1024 they cost 54 for 44, in squares.
+    The plain tree is not among the noises: only left halves have a cost, and participations may all
+    be in right halves. The squared sensitivities are 32 and 40 at T = 1000, 54 and 44 at T = 1024.
     """
-    for steps in SIZES[profile]:
-        for noise in ("honaker", "toeplitz", "buffered", "buffered_optimised", "optimal"):
-            if noise in affordable(steps, profile):
-                yield visits(noise, steps)
-
-
-def forgotten(profile):
-    """The same where ``C`` ends before a record comes back."""
-    for steps in SIZES[profile]:
-        if steps >= EPOCHS * 32:
-            for noise in ("independent", "banded", "banded_optimised"):
-                yield visits(noise, steps)
-
-
-def visits(noise, steps):
-    """Sensitivity to ``EPOCHS`` visits of one record, and to one each of as many records."""
-    one, four = (made(noise, steps).sensitivity(epochs, even=True) for epochs in (1, EPOCHS))
-    label = f"{TITLES[noise]}, T = {steps}"
-    return {"label": label, "four": four, "separate": math.sqrt(EPOCHS) * one}
+    for steps, noise in computed(profile, noises):
+        if steps >= least:
+            factorisation = factorisation_of(noise, steps)
+            one, four = (factorisation.sensitivity(count, even=True) for count in (1, EPOCHS))
+            label = f"{TITLES[noise]}, T = {steps}"
+            yield {"label": label, "four": four, "separate": math.sqrt(EPOCHS) * one}
 
 
 LINES = {
-    "independent": ("grey", "line"),
-    "tree": ("orange", "line"),
-    "honaker": ("orange", "dashes"),
-    "banded": ("green", "dashes"),
-    "banded_optimised": ("green", "line"),
-    "banded_inverse": ("purple", "dashes"),
-    "banded_inverse_optimised": ("purple", "line"),
-    "toeplitz": ("blue", "line"),
-    "buffered_optimised": ("blue", "dashes"),
-    "optimal": ("grey", "points"),
+    "independent": {"color": plotting.GREY},
+    "tree": {"color": plotting.ORANGE},
+    "honaker": {"color": plotting.ORANGE, "ls": "--"},
+    "banded": {"color": plotting.GREEN, "ls": "--"},
+    "banded_optimised": {"color": plotting.GREEN},
+    "banded_inverse": {"color": plotting.PURPLE, "ls": "--"},
+    "banded_inverse_optimised": {"color": plotting.PURPLE},
+    "toeplitz": {"color": plotting.BLUE},
+    "buffered_optimised": {"color": plotting.SKY, "ls": "--"},
+    "optimal": {"color": plotting.INK, "marker": "o"},
 }
 
 
-def plot(name, title, suffix):
-    """One epoch and four, side by side."""
-    return Plot(
-        name,
-        title,
-        *(
-            Panel(
-                part="curves",
-                title=text,
-                x="steps",
-                x_label="T",
-                y_label="error at μ = 1",
-                lines=tuple(
-                    Line(f"{noise}_{where}{suffix}", TITLES[noise], *style)
-                    for noise, style in LINES.items()
-                ),
-                log="xy",
-            )
-            for where, text in (
-                ("one", "one epoch"),
-                ("four", "four epochs"),
-                ("anew", "four epochs, noise anew in each"),
-            )
-        ),
-    )
+def errors_figure(frames, suffix="", quantity="root mean square error"):
+    """Root mean square error of the prefix sums against the number of steps.
+
+    Exact values, at the same guarantee. Toeplitz noise and five buffers are close to the optimum in
+    one epoch. The error of fixed bands grows like the square root of T.
+    """
+    parts = {
+        "one": "one epoch", "four": "four epochs", "anew": "four epochs, restarted in each"
+    }  # fmt: skip
+    title = f"Noises for running sums: {quantity} against the number of steps T"
+    figure, panels = plotting.panels(title, *parts.values())
+    for part, axes in zip(parts, panels, strict=True):
+        axes.set(xlabel="T", ylabel="error at μ = 1", xscale="log", yscale="log")
+        for noise, style in LINES.items():
+            column = f"{noise}_{part}{suffix}"
+            plotting.curve(axes, frames["curves"], "steps", column, label=TITLES[noise], **style)
+    return figure
 
 
-experiment = Study(
+def largest_errors_figure(frames):
+    """Largest standard error of a prefix sum against the number of steps.
+
+    Exact values, at the same guarantee. The order of the noises is that of the root mean square
+    errors.
+    """
+    return errors_figure(frames, "_largest", "largest standard error")
+
+
+UNENDING = ("honaker", "toeplitz", "buffered", "buffered_optimised", "optimal")
+experiment = Analysis(
     name="correlated_noises",
-    title="Eight noises for running sums, at one guarantee",
+    title="Eight noises for running sums: errors at one guarantee",
     description=(
-        "The error of a private running sum at μ = 1 under zero-out, per coordinate, gradients of "
-        "norm at most 1. One epoch: every record takes part once; four epochs: four times, T/4 "
-        "steps apart. Closed forms and, where a noise has free coefficients, those of least mean "
-        "square error at one epoch. Memory is what a stream has to remember, in vectors of the "
-        "size of a gradient.\n\n"
-        "Trees, the Toeplitz root and five buffers grow like log T, with different constants; "
-        "a band that is held fixed ends up growing like a root of T, as fresh noise does from the "
-        "start. What is optimal at one epoch is not at four: there a band that ends before a "
-        "record comes back pays the root of the number of epochs and no more, and everything else "
-        "pays for what the visits of one record have in common."
+        "The error of a private running sum at μ = 1 under zero-out, per coordinate, for gradients "
+        "of norm at most 1. In one epoch every record participates once; in four epochs it "
+        "participates four times, T/4 steps apart. Free coefficients are in closed form, or have "
+        "the smallest mean square error in one epoch (optimised). The state of a stream is given "
+        "in vectors of the size of a gradient.\n\n"
+        "The errors of trees, the Toeplitz root and five buffers grow like log T, with different "
+        "constants. The errors of a fixed band and of independent noise grow like √T. Over four "
+        "epochs the optimum of one epoch is not optimal: if the band of C is shorter than an "
+        "epoch, the error grows by the square root of the number of epochs; otherwise the "
+        "participations of a record are correlated, which costs more."
     ),
-    parts={
-        part.__name__: part
-        for part in (
-            *(curves, noises, golden, optimum, optimised),
-            *(buffers, narrow, growth, powers, remembered, forgotten, streams),
-        )
+    parts={part.__name__: part for part in (curves, noises, golden, optimum, optimised)}
+    | {part.__name__: part for part in (buffers, narrow, growth, powers)}
+    | {
+        "remembered": partial(repeated, UNENDING, 0),
+        "forgotten": partial(
+            repeated, ("independent", "banded", "banded_optimised"), EPOCHS * 32
+        ),
+        "streams": streams,
     },
     claims=(
-        Claim("known errors, to their last digits", "golden", "error = known ± 1e-4"),
-        Claim("no noise has less error than the optimum", "optimum", "least <= error"),
-        Claim("free coefficients are at least as good", "optimised", "free <= closed"),
-        Claim(
-            "five buffers do better than the root that remembers all", "buffers", "buffered < root"
-        ),
-        Claim(
-            "T = 100: a banded inverse does better than the whole root", "narrow", "error < root"
-        ),
-        Claim(
-            "a doubling adds 1/√2 (tree), 1/2 (Honaker), ln 2/π (Toeplitz)",
-            "growth",
-            "added = limit ± 0.02",
-        ),
-        Claim("fresh noise and a fixed band grow like √T", "powers", "exponent = limit ± 0.02"),
-        Claim(
-            "where noise never forgets, four visits of a record cost more than four records",
-            "remembered",
-            "separate < four",
-        ),
-        Claim(
-            "where C ends before a record comes back, they cost the same",
-            "forgotten",
-            "four = separate ± 1e-9",
-        ),
-        Claim(
-            "the device's noise has the variance of B B^T, up to 0.05 of it",
-            "streams",
-            "ratio = one ± 0.05",
-        ),
+        Claim("the errors are the known ones up to 1e-4", "golden", close("error", "known", 1e-4)),
+        Claim("no noise has a smaller error than the optimum", "optimum",
+              at_most("least", "error")),
+        Claim("optimised coefficients have at most the error of closed forms", "optimised",
+              at_most("free", "closed")),
+        Claim("five buffers have a smaller error than the Toeplitz root", "buffers",
+              below("buffered", "root")),
+        Claim("at T = 100 a banded inverse has a smaller error than the Toeplitz root", "narrow",
+              below("error", "root")),
+        Claim("a doubling of T adds 1/√2 (tree), 1/2 (Honaker), ln 2/π (Toeplitz)", "growth",
+              close("added", "limit", 0.02)),
+        Claim("errors of independent noise and of a fixed band grow like √T", "powers",
+              close("exponent", "limit", 0.02)),
+        Claim("with unbounded C, four participations of a record cost more than four records",
+              "remembered", below("separate", "four")),
+        Claim("with a band shorter than an epoch they cost the same", "forgotten",
+              close("four", "separate", 1e-9)),
+        Claim("sampled noise has the variance of B B^T up to 5 %", "streams",
+              close("ratio", "one", 0.05)),
     ),
-    plots=(
-        plot("errors", "Root mean square error of the prefix sums", ""),
-        plot("largest_errors", "Largest standard error of a prefix sum", "_largest"),
-    ),
+    figures={"errors": errors_figure, "largest_errors": largest_errors_figure},
     listings=(
         Listing(
             "noises",
-            "Every noise: what it remembers, what it is charged, what it errs",
-            Column("T", "{steps}"),
-            Column("noise", "{noise}"),
-            Column("vectors", "{memory}"),
-            Column("sensitivity", "{sensitivity:.4f}"),
-            Column("error", "{error:.4f}"),
-            Column("largest", "{largest:.4f}"),
-            Column("sensitivity, four epochs", "{sensitivity_four:.4f}"),
-            Column("error, four epochs", "{error_four:.4f}"),
-            Column("error, anew in each", "{error_anew:.4f}"),
+            "State, sensitivity and error of every noise",
+            {"T": "{steps}", "noise": "{noise}", "vectors": "{memory}"}
+            | {
+                head: f"{{{name}:.4f}}"
+                for head, name in {
+                    "sensitivity": "sensitivity", "error": "error", "largest": "largest",
+                    "sensitivity, four epochs": "sensitivity_four",
+                    "error, four epochs": "error_four", "error, restarted": "error_anew",
+                }.items()
+            },
         ),
         Listing(
             "optimum",
-            "Beyond the optimum, one epoch",
-            Column("T", "{steps}"),
-            Column("noise", "{noise}"),
-            Column("error", "{error:.4f}"),
-            Column("beyond", "{beyond:.1%}"),
+            "Errors relative to the optimum, one epoch",
+            {"T": "{steps}", "noise": "{noise}", "error": "{error:.4f}", "excess": "{beyond:.1%}"},
         ),
         Listing(
             "streams",
-            f"Noise drawn over {STREAMED} steps: variance of the sum after t, over that of B B^T",
-            Column("noise", "{noise}"),
-            Column("t", "{t}"),
-            Column("variance", "{exact:.4f}"),
-            Column("measured over exact", "{ratio:.3f}"),
+            f"Noise sampled over {STREAMED} steps: variance of the sum after t steps",
+            {"noise": "{noise}", "t": "{t}", "variance": "{exact:.4f}",
+             "measured / exact": "{ratio:.3f}"},
         ),
     ),
-)
+)  # fmt: skip

@@ -1,22 +1,20 @@
-"""Attacks on complete algorithms: how much of a claimed guarantee two data sets show to be spent.
+"""Attacks on algorithms: lower bounds on the privacy loss, compared with the claimed guarantee.
 
-An audit runs a plan many times on two neighbours and guesses, from what is released, on which.
-No guess may be better than the claimed trade-off curve allows.
+An audit runs a plan many times on two neighbours and tests from the releases which one was used.
+No test may exceed the claimed trade-off curve.
 """
 
 from privopt.audit.distinguishing import Audit, Finding, Releases, audit, finding, least_runs
+from privopt.audit.figures import curves, picture
 from privopt.audit.mechanisms import MECHANISMS, MechanismPair, mechanism_pair
 from privopt.audit.one_run import OneRun, least_epsilon, least_mu, one_run
 from privopt.audit.pairs import Pair, attackable, worst_pair
-from privopt.audit.picture import curves, picture
 from privopt.audit.replay import replay
-from privopt.audit.sensitivity import Furthest, furthest_neighbours
 
 __all__ = [
     "MECHANISMS",
     "Audit",
     "Finding",
-    "Furthest",
     "MechanismPair",
     "OneRun",
     "Pair",
@@ -25,7 +23,6 @@ __all__ = [
     "audit",
     "curves",
     "finding",
-    "furthest_neighbours",
     "least_epsilon",
     "least_mu",
     "least_runs",

@@ -1,29 +1,34 @@
-"""Distinguishing attack: learn a statistic and a threshold on half of the runs, test on others."""
+"""Distinguishing attack: fit a statistic and a threshold on half of the runs, test on the rest."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeAlias
 
 import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
+from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from privopt.arguments import answering, described, instance, positive_integer
-from privopt.audit.rules import LEAST_RUNS, check_failure, check_samples
-from privopt.audit.scores import SCORES, FloatArray, Score
+from privopt.arguments import answering, described, instance, positive_integer, real, shown
 from privopt.privacy import Guarantee
 from privopt.random import as_key
 from privopt.statistics import clopper_pearson
 
-_SHARES = ndtr(np.linspace(-3.3, 3.3, 200))  # of the scores below a threshold
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Score: TypeAlias = Callable[[FloatArray], FloatArray]
+
+_LEAST_RUNS = 8  # the first quarter must have a covariance
+_SHARES = ndtr(np.linspace(-3.3, 3.3, 200))  # shares of the scores below a threshold
 _FORGOTTEN = 0.95  # share of the runs whose noise is omitted in the second defect
 _QUIET = 0.01  # factor of their noise: some mechanisms refuse 0
+_ROUNDING = 1e-9  # smallest share of a variance that is not round-off
 _MEMBERS = ("name", "guarantee", "control", "check", "sample")
 
 
@@ -54,8 +59,8 @@ class Finding(NamedTuple):
 
     ``alpha`` is an upper bound on the false-positive rate and ``power`` a lower bound on the
     true-positive rate, both by Clopper and Pearson.
-    ``found = max(0, Phi^-1(power) - Phi^-1(alpha))``, and ``claimed`` is the same number for the
-    power that the guarantee allows at ``alpha``. The test guesses the first data set if the
+    ``separation = max(0, Phi^-1(power) - Phi^-1(alpha))``, and ``claimed`` is the same number for
+    the power that the guarantee allows at ``alpha``. The test guesses the first data set if the
     statistic ``score`` is above ``threshold``. ``band`` contains ``alpha`` and ``power`` at many
     thresholds, each valid by itself: these bounds first, then the bounds on the other side, shape
     ``(2, 2, thresholds)``.
@@ -63,7 +68,7 @@ class Finding(NamedTuple):
 
     alpha: float
     power: float
-    found: float
+    separation: float
     claimed: float
     score: str
     threshold: float
@@ -71,8 +76,8 @@ class Finding(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Ratio ``found/claimed``; above 1 the guarantee is refuted."""
-        return self.found / self.claimed if self.found > 0.0 else 0.0
+        """Ratio ``separation/claimed``; above 1 the guarantee is refuted."""
+        return self.separation / self.claimed if self.separation > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,8 @@ class Audit:
     @property
     def verdict(self) -> str:
         """Verdict ``"kept"`` or ``"refuted"``, or ``"blind"`` if a control attack fails."""
-        seen = min(self.weakened.ratio, self.forgotten.ratio) > 1.0
-        if self.identical.found > 0.0 or not seen:
+        detected = min(self.weakened.ratio, self.forgotten.ratio) > 1.0
+        if self.identical.separation > 0.0 or not detected:
             return "blind"
         return "refuted" if self.attack.ratio > 1.0 else "kept"
 
@@ -152,7 +157,7 @@ def audit(
     attacked.check()
     guarantee, least = attacked.guarantee, least_runs(attacked.guarantee, failure)
     if runs < least:
-        raise ValueError(f"runs must be at least {least} to see half of the noise, got {runs}")
+        raise ValueError(f"runs must be at least {least} to detect halved noise, got {runs}")
     arguments = [(False, 1.0), (True, 1.0), (False, 1.0)]
     arguments += [
         (second, noise) for noise in (attacked.control, _QUIET) for second in (False, True)
@@ -192,18 +197,18 @@ def least_runs(guarantee: Guarantee, failure: float) -> int:
     trade_off = instance("guarantee", guarantee, Guarantee).trade_off(np.array([middle]))
     mu = float(norm.isf(trade_off[0]))
     if not 0.0 < mu < math.inf:
-        return LEAST_RUNS
+        return _LEAST_RUNS
     rate, reach = norm.sf(mu), float(norm.isf(0.5 * failure)) / (0.5 * mu * norm.pdf(mu))
-    return max(LEAST_RUNS, 2 * math.ceil(rate * (1.0 - rate) * reach**2))
+    return max(_LEAST_RUNS, 2 * math.ceil(rate * (1.0 - rate) * reach**2))
 
 
 def finding(one: FloatArray, two: FloatArray, guarantee: Guarantee, failure: float) -> Finding:
-    """Learn a test between samples of two laws on their first halves; evaluate it on the second.
+    """Fit a test between two samples on their first halves, and evaluate it on the second halves.
 
-    ``one`` and ``two`` have one shape ``(runs, numbers)``. ``guarantee`` is the claim with which
-    the test is compared, and ``failure`` the probability, in (0, 1), that a bound is wrong.
+    ``one`` and ``two`` have the same shape ``(runs, numbers)``. ``guarantee`` is the claim with
+    which the test is compared, and ``failure`` the probability, in (0, 1), that a bound is wrong.
     """
-    one, two = check_samples("one", one), check_samples("two", two)
+    one, two = _check_samples("one", one), _check_samples("two", two)
     if one.shape != two.shape:
         raise ValueError(f"two must have the shape of one, {one.shape}, got {two.shape}")
     instance("guarantee", guarantee, Guarantee)
@@ -256,3 +261,100 @@ def _bounds(
     hits = np.array([size - np.searchsorted(each, thresholds, side="right") for each in scores])
     lowers, uppers = clopper_pearson(hits, size, 0.5 * failure)
     return uppers[1], lowers[0]
+
+
+def discriminant(one: FloatArray, two: FloatArray) -> Score:
+    """Return Fisher's discriminant, the best direction for two normals with one covariance."""
+    gap = one.mean(axis=0) - two.mean(axis=0)
+    direction = np.asarray(np.linalg.lstsq(_covariance(one, two), gap, rcond=1e-10)[0])
+    return lambda released: released @ direction
+
+
+def likelihood(one: FloatArray, two: FloatArray) -> Score:
+    """Return the sum of the log-likelihood ratios of the innovations, each from a histogram.
+
+    The innovation of a number is its residual after regression on the numbers before it. Noisy
+    answers to samples of records have independent innovations with mixture distributions, for which
+    no single direction is optimal.
+    """
+    weights = _innovations(_covariance(one, two))
+    edges, ratios = [], []
+    bins = max(8, round(len(one) ** (1.0 / 3.0)))
+    for first, second in zip((one @ weights).T, (two @ weights).T, strict=True):
+        pooled = np.concatenate([first, second])
+        inner = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, bins + 1)[1:-1]))
+        counts = (np.bincount(np.searchsorted(inner, x), minlength=bins) for x in (first, second))
+        numerator, denominator = (each[: len(inner) + 1] + 0.5 for each in counts)
+        edges.append(inner)
+        ratios.append(np.log(numerator / denominator))
+
+    def score(released: FloatArray) -> FloatArray:
+        columns = (released @ weights).T
+        parts = zip(columns, edges, ratios, strict=True)
+        return sum((r[np.searchsorted(e, x)] for x, e, r in parts), np.zeros(len(released)))
+
+    return score
+
+
+def _covariance(one: FloatArray, two: FloatArray) -> FloatArray:
+    """Return the mean of the covariances of two samples."""
+    each = (np.atleast_2d(np.cov(sample, rowvar=False)) for sample in (one, two))
+    return np.asarray(0.5 * sum(each))
+
+
+def _innovations(covariance: FloatArray) -> FloatArray:
+    """Return the weights of the innovations, one column for each number that has one.
+
+    ``covariance`` is the covariance ``S`` of the numbers. With the Cholesky factor ``S = L L^T`` of
+    the numbers in use, the innovations of ``x`` are ``diag(L) L^-1 x``. The factor grows row by
+    row, and a number that is determined by earlier numbers is omitted.
+    """
+    size = len(covariance)
+    places: list[int] = []
+    factor = np.zeros((size, size))
+    for i in range(size):
+        count = len(places)
+        row = solve_triangular(factor[:count, :count], covariance[places, i], lower=True)
+        variance = covariance[i, i] - row @ row
+        if variance > _ROUNDING * covariance[i, i]:
+            factor[count, :count], factor[count, count] = row, np.sqrt(variance)
+            places.append(i)
+    factor = factor[: len(places), : len(places)]
+    weights = np.zeros((size, len(places)))
+    scaled = np.diag(factor)[:, None] * solve_triangular(factor, np.eye(len(places)), lower=True)
+    weights[places] = scaled.T
+    return weights
+
+
+SCORES: Mapping[str, Callable[[FloatArray, FloatArray], Score]] = MappingProxyType(
+    {"discriminant": discriminant, "likelihood": likelihood}
+)
+
+
+def check_failure(failure: object) -> float:
+    """Return ``failure`` as a float, or raise ``ValueError`` unless it is in (0, 1)."""
+    value = real("failure", failure)
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"failure must be above 0 and below 1, got {shown(failure)}")
+    return value
+
+
+def _check_samples(name: str, samples: object) -> FloatArray:
+    """Return ``samples`` in float64, or raise ``ValueError`` unless they have shape ``(runs, k)``.
+
+    All numbers must be finite, and there must be at least ``_LEAST_RUNS`` runs.
+    """
+    try:
+        array = np.asarray(samples)
+    except ValueError:
+        raise ValueError(f"{name} must be an array, got rows of different shapes") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of numbers, got {described(samples)}")
+    if array.ndim != 2 or array.shape[0] < _LEAST_RUNS or array.shape[1] == 0:
+        raise ValueError(
+            f"{name} must have shape (runs, numbers) with at least {_LEAST_RUNS} runs, got "
+            f"{array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return array.astype(np.float64)

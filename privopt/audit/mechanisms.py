@@ -1,4 +1,4 @@
-"""Worst pairs of single mechanisms: two arrays of records on which one tells as much as it can."""
+"""Worst pairs of single mechanisms: the two arrays of records with the most different releases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from privopt.arguments import instance, member
-from privopt.audit.scores import FloatArray
+from privopt.audit.distinguishing import FloatArray
 from privopt.mechanisms import GaussianMechanism, LaplaceMechanism, NormLaplaceMechanism
 from privopt.privacy import Guarantee
 from privopt.release import Pytree
@@ -33,25 +33,25 @@ from privopt.statistics import (
     Thresholdout,
 )
 
-_TELLER = Callable[[Any, Array, Array], Pytree]  # of a mechanism, a key and records
+_Release = Callable[[Any, Array, Array], Pytree]  # (mechanism, key, records) -> released numbers
 _SIZE = 8
 _BOUNDS = (-1.0, 1.0)
-_QUESTIONS = (*((1.0, 0.9),) * 4, (-1.0, 0.0))  # how the record moves each, and the threshold
-_REFUSED = -10.0  # in the place of a value that is not released
-# A quarter of the noise, where theorems are loose: smooth noise is charged for its width as for its
-# place, but that shows in tails alone; a test before a release, or each question before the last,
-# is charged as if it told most together with what follows.
+_QUESTIONS = (*((1.0, 0.9),) * 4, (-1.0, 0.0))  # sign of the sensitivity, and threshold
+_NOT_RELEASED = -10.0  # replaces a value that is not released
+# For these mechanisms the attack must detect a quarter of the noise. Their theorems are loose:
+# smooth noise pays for a change of its width, which shows in the tails only, and a test or a
+# question before the last one pays as if its worst case coincided with that of the next release.
 _CONTROL = dict.fromkeys(
     ("smooth_median", "propose_test_release", "sparse_vector", "thresholdout"), 0.25
 )
 
 
 class MechanismPair(NamedTuple):
-    """A mechanism, what it releases of records, and two arrays that differ in one of these."""
+    """Mechanism, function that releases from records, and two arrays that differ in one record."""
 
     name: str
     mechanism: Any
-    told: _TELLER
+    release: _Release
     one: FloatArray
     two: FloatArray
     budget: Budget
@@ -59,34 +59,33 @@ class MechanismPair(NamedTuple):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of one release."""
+        """Guarantee of one release."""
         relation = self.budget.relation
         return Guarantee(self.mechanism.event(relation), relation)
 
     def check(self) -> None:
-        """Refuse arrays that differ in more than one record."""
-        moved = (self.one != self.two).reshape(len(self.one), -1).any(axis=1).sum()
-        if moved != 1:
-            raise ValueError(f"one and two must differ in one record, got {moved}")
+        """Raise ``ValueError`` unless the arrays differ in one record."""
+        differs = (self.one != self.two).reshape(len(self.one), -1).any(axis=1).sum()
+        if differs != 1:
+            raise ValueError(f"one and two must differ in one record, got {differs}")
 
     def sample(self, second: bool, noise: float, key: Array, runs: int) -> FloatArray:
-        """What so many releases of ``one``, or the second, tell with so many times the noise."""
+        """Return releases of ``one``, or of ``two``, with scaled noise: ``(runs, numbers)``."""
         records = jnp.asarray(self.two if second else self.one)
-        found = _teller(self.told, _scaled(self.mechanism, noise))(
-            jax.random.split(key, runs), records
-        )
-        rows = [np.reshape(np.asarray(each), (runs, -1)) for each in jax.tree.leaves(found)]
+        release = _compiled(self.release, _scaled(self.mechanism, noise))
+        released = release(jax.random.split(key, runs), records)
+        rows = [np.reshape(np.asarray(each), (runs, -1)) for each in jax.tree.leaves(released)]
         return np.hstack(rows).astype(np.float64)
 
 
 @lru_cache(maxsize=8)
-def _teller(told: _TELLER, mechanism: Any) -> Callable[[Array, Array], Pytree]:
-    """One program for all calls: of keys and records, what is told."""
-    return jax.jit(jax.vmap(partial(told, mechanism), (0, None)))
+def _compiled(release: _Release, mechanism: Any) -> Callable[[Array, Array], Pytree]:
+    """Return the compiled function ``(keys, records) -> releases``."""
+    return jax.jit(jax.vmap(partial(release, mechanism), (0, None)))
 
 
 def _scaled(mechanism: Any, factor: float) -> Any:
-    """With every scale of noise times a factor, those of its parts too."""
+    """Multiply all noise scales of a mechanism and of its parts by ``factor``."""
     changed = {}
     for name, value in mechanism._asdict().items():
         if name.endswith("scale"):
@@ -97,47 +96,53 @@ def _scaled(mechanism: Any, factor: float) -> Any:
 
 
 def _opposites(size: int = _SIZE) -> tuple[FloatArray, FloatArray]:
-    """The first record at either bound, all others in the middle."""
+    """Return two arrays of zeros except for the first record, which is at either bound."""
     one = np.zeros(size)
     one[0] = 1.0
     return one, -one
 
 
-def _added(query: Any) -> _TELLER:
-    return lambda mechanism, key, records: mechanism.add_noise(key, query.answer(records))
+def _additive(kind: Any, query: Any) -> Callable[[Budget], tuple[Any, ...]]:
+    def release(mechanism: Any, key: Array, records: Array) -> Pytree:
+        return mechanism.add_noise(key, query.answer(records))
 
-
-def _noisy(kind: Any, query: Any) -> Callable[[Budget], tuple[Any, ...]]:
-    return lambda budget: (kind.calibrated(query, budget), _added(query), *_opposites())
+    return lambda budget: (kind.calibrated(query, budget), release, *_opposites())
 
 
 def _selection(budget: Budget) -> tuple[Any, ...]:
-    """A record is its scores of two candidates: at the end of the range that is sure of one."""
+    """Construct the pair of the exponential mechanism. A record has scores of two candidates.
 
-    def told(mechanism: Any, key: Array, records: Array) -> Array:
+    The scores of ``one`` select the first candidate, and those of ``two`` narrowly the second one.
+    """
+
+    def release(mechanism: Any, key: Array, records: Array) -> Array:
         return mechanism.select(key, records.sum(axis=0))
 
     one = np.zeros((_SIZE, 2))
     one[0] = 1.0, -1.0
-    one[1] = 0.99, -0.99  # so that without noise the two differ
+    one[1] = 0.99, -0.99  # the selections differ without noise too
     two = one.copy()
     two[0] = -1.0, 1.0
-    return ExponentialMechanism.calibrated(BoundedScores.of(1.0), budget), told, one, two
+    return ExponentialMechanism.calibrated(BoundedScores.of(1.0), budget), release, one, two
 
 
-def _released(mechanism: Any, key: Array, records: Array) -> Array:
+def _median_release(mechanism: Any, key: Array, records: Array) -> Array:
     return mechanism.release(key, records)
 
 
 def _smooth(budget: Budget) -> tuple[Any, ...]:
-    """The middle one of three at either bound, which are the others."""
-    most = replace(budget, epsilon=min(1.0, budget.epsilon))  # no theorem above
+    """Construct the pair of the smooth median: three records at the bounds, one is changed."""
+    most = replace(budget, epsilon=min(1.0, budget.epsilon))  # the theorem needs epsilon <= 1
     mechanism = SmoothLaplaceMechanism.calibrated(Median.of(*_BOUNDS), most)
-    return mechanism, _released, np.array([1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0])
+    return mechanism, _median_release, np.array([1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0])
 
 
-def _proposed(budget: Budget) -> tuple[Any, ...]:
-    """A record whose move brings the median down by the bound, and instability one step nearer."""
+def _stable(budget: Budget) -> tuple[Any, ...]:
+    """Construct the pair of propose-test-release.
+
+    The changed record decreases the median by the proposed bound, and the distance to instability
+    by one.
+    """
     bound = 0.1
     mechanism = ProposeTestRelease.calibrated(Median.of(*_BOUNDS), bound, budget)
     near = math.floor(mechanism.threshold) + 1
@@ -145,52 +150,52 @@ def _proposed(budget: Budget) -> tuple[Any, ...]:
     two = one.copy()
     two[0] = -1.0
 
-    def told(mechanism: Any, key: Array, records: Array) -> Array:
-        found = mechanism.release(key, records)
-        return jnp.stack(
-            [
-                found.accepted.astype(found.value.dtype),
-                jnp.where(found.accepted, found.value, _REFUSED),
-            ]
-        )
+    def release(mechanism: Any, key: Array, records: Array) -> Array:
+        result = mechanism.release(key, records)
+        value = jnp.where(result.accepted, result.value, _NOT_RELEASED)
+        return jnp.stack([result.accepted.astype(value.dtype), value])
 
-    return mechanism, told, one, two
+    return mechanism, release, one, two
 
 
 def _sparse(budget: Budget) -> tuple[Any, ...]:
-    """Questions whose answers the record moves up, then one that it moves down; which one is met.
+    """Construct the pair of the sparse vector technique; it releases the first question above.
 
-    The first lie a little below the threshold, so that they tell of its noise.
+    The record increases the answers to the first questions and decreases the last one. The first
+    answers are slightly below the threshold, so that they depend on its noise.
     """
     query = BoundedSum.of(*_BOUNDS)
     mechanism = SparseVector.calibrated(query, budget, answers=1)
 
-    def told(mechanism: Any, key: Array, records: Array) -> Array:
-        answer, state, met = query.answer(records), mechanism.init(key), []
+    def release(mechanism: Any, key: Array, records: Array) -> Array:
+        answer, state, results = query.answer(records), mechanism.init(key), []
         for sign, threshold in _QUESTIONS:
-            above, state = mechanism.update(state, sign * answer, threshold)
-            met.append(above)
-        return jnp.argmax(jnp.stack([*met, jnp.asarray(True)]))
+            result, state = mechanism.update(state, sign * answer, threshold)
+            results.append(result)
+        return jnp.argmax(jnp.stack([*results, jnp.asarray(True)]))
 
-    return mechanism, told, *_opposites()
+    return mechanism, release, *_opposites()
 
 
 def _holdout(budget: Budget) -> tuple[Any, ...]:
-    """As for the sparse vector: training means lie on either side of the holdout's."""
+    """Construct the pair of Thresholdout, with the questions of the sparse vector technique.
+
+    Training means are on either side of the holdout mean.
+    """
     query, gap = BoundedMean.of(*_BOUNDS, size=_SIZE), 0.5
     mechanism = Thresholdout.calibrated(query, gap, budget, answers=1)
 
-    def told(mechanism: Any, key: Array, records: Array) -> Array:
-        state, met, value = mechanism.init(key), [], jnp.zeros((), records.dtype)
-        for sign, below in _QUESTIONS:
-            training = jnp.full(_SIZE, -sign * (gap - below / _SIZE), records.dtype)
-            answer, after = mechanism.update(state, training, records)
-            met.append(after.remaining < state.remaining)
-            value, state = jnp.where(met[-1], answer, value), after
-        which = jnp.argmax(jnp.stack([*met, jnp.asarray(True)]))
-        return jnp.stack([which.astype(value.dtype), value])
+    def release(mechanism: Any, key: Array, records: Array) -> Array:
+        state, results, value = mechanism.init(key), [], jnp.zeros((), records.dtype)
+        for sign, threshold in _QUESTIONS:
+            training = jnp.full(_SIZE, -sign * (gap - threshold / _SIZE), records.dtype)
+            answer, following = mechanism.update(state, training, records)
+            results.append(following.remaining < state.remaining)
+            value, state = jnp.where(results[-1], answer, value), following
+        first = jnp.argmax(jnp.stack([*results, jnp.asarray(True)]))
+        return jnp.stack([first.astype(value.dtype), value])
 
-    return mechanism, told, *_opposites()
+    return mechanism, release, *_opposites()
 
 
 _MEAN = BoundedMean.of(*_BOUNDS, size=_SIZE)
@@ -198,23 +203,23 @@ _HALVES = Histogram((-1.0, 0.0, 1.0))
 
 MECHANISMS: Mapping[str, Callable[[Budget], tuple[Any, ...]]] = MappingProxyType(
     {
-        "gaussian_mean": _noisy(GaussianMechanism, _MEAN),
-        "laplace_mean": _noisy(LaplaceMechanism, _MEAN),
-        "gaussian_sum": _noisy(GaussianMechanism, BoundedSum.of(*_BOUNDS)),
-        "laplace_histogram": _noisy(LaplaceMechanism, _HALVES),
-        "norm_laplace_histogram": _noisy(NormLaplaceMechanism, _HALVES),
+        "gaussian_mean": _additive(GaussianMechanism, _MEAN),
+        "laplace_mean": _additive(LaplaceMechanism, _MEAN),
+        "gaussian_sum": _additive(GaussianMechanism, BoundedSum.of(*_BOUNDS)),
+        "laplace_histogram": _additive(LaplaceMechanism, _HALVES),
+        "norm_laplace_histogram": _additive(NormLaplaceMechanism, _HALVES),
         "selection": _selection,
         "smooth_median": _smooth,
-        "propose_test_release": _proposed,
+        "propose_test_release": _stable,
         "sparse_vector": _sparse,
         "thresholdout": _holdout,
     }
 )
-"""By name: what makes a mechanism at a budget, what it tells, and its two arrays of records."""
+"""Functions that construct, for a budget, a mechanism, its release and two arrays of records."""
 
 
 def mechanism_pair(name: str, budget: Budget) -> MechanismPair:
-    """The worst pair of a mechanism of ``MECHANISMS``; the relation must be ``replace_one``.
+    """Return the worst pair of a mechanism of ``MECHANISMS``, under ``replace_one``.
 
     Examples
     --------
@@ -227,5 +232,5 @@ def mechanism_pair(name: str, budget: Budget) -> MechanismPair:
     member("name", name, MECHANISMS)
     if instance("budget", budget, Budget).relation is not Relation.REPLACE_ONE:
         raise ValueError(f"relation must be replace_one, got {budget.relation.value}")
-    mechanism, told, one, two = MECHANISMS[name](budget)
-    return MechanismPair(name, mechanism, told, one, two, budget, _CONTROL.get(name, 0.5))
+    mechanism, release, one, two = MECHANISMS[name](budget)
+    return MechanismPair(name, mechanism, release, one, two, budget, _CONTROL.get(name, 0.5))

@@ -1,4 +1,4 @@
-"""Audit of a single run: coins include or exclude records, and the attack guesses the coins."""
+"""Audit of a single run: random records are included, and the attack guesses which."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from scipy.special import bdtrc, ndtr, ndtri
 from privopt import problems
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member, positive_integer, shown
-from privopt.audit.pairs import attackable, choices_of, class_of
-from privopt.audit.rules import check_failure
+from privopt.audit.distinguishing import check_failure
+from privopt.audit.pairs import attackable, worst_choices, worst_class
 from privopt.core import run
 from privopt.privacy.numbers import check_count, check_delta
 from privopt.random import as_key
@@ -59,9 +59,10 @@ def one_run(
 ) -> OneRun:
     """Compute a lower bound on epsilon from one run of ``algorithm`` on ``canaries`` records.
 
-    Record ``i`` is the ``i``-th basis vector or zeros, by a fair coin; losses are ``-<w, x>``.
-    Coins are guessed by the released coordinates: the largest in, the least out. The relation must
-    be ``zero_out``: to leave a record out is to put zeros in its place.
+    Record ``i`` is included with probability 1/2: it is the ``i``-th basis vector or zeros. Losses
+    are ``-<w, x>``. The attack guesses that the records with the largest released coordinates are
+    included, and those with the smallest are not. The relation must be ``zero_out``, because an
+    excluded record is zero.
 
     Sources: Steinke, Nasr and Jagielski (2023), Theorem 5.2, of which :func:`least_epsilon` is the
     inverse; Mahloujifar, Melis and Chaudhuri (2024), Theorem 9, for :func:`least_mu`. Both bounds
@@ -76,11 +77,11 @@ def one_run(
     budget : Budget
         Privacy budget of the run, under ``zero_out``.
     key : Array
-        Typed key of JAX, for coins and noise.
+        Typed key of JAX, for the random inclusion and the noise.
     canaries : int
         Number of records.
     guesses : int, optional
-        Number of guesses, the clearest first; default a tenth of ``canaries``.
+        Number of guesses, for the most extreme coordinates; default a tenth of ``canaries``.
     failure : float
         Probability, in (0, 1), that a bound is above the true value.
 
@@ -99,15 +100,15 @@ def one_run(
     guesses = max(1, canaries // 10) if guesses is None else positive_integer("guesses", guesses)
     _check_guesses(canaries, guesses)
     check_failure(failure)
-    facts = replace(class_of(algorithm), n=canaries, dim=canaries)
-    choices = dict(choices_of(algorithm))
+    facts = replace(worst_class(algorithm), n=canaries, dim=canaries)
+    choices = dict(worst_choices(algorithm))
     if "batch_size" in choices:
         choices["batch_size"] = max(1, canaries // 4)
     plan = ALGORITHMS[algorithm].plan(facts, budget, **choices)
     if {"mean", "squares"} & set(plan.requires):
         raise ValueError(f"algorithm must take linear losses, got {algorithm}")
-    coin_key, noise_key = jax.random.split(key)
-    included = np.asarray(jax.random.bernoulli(coin_key, shape=(canaries,)))
+    inclusion_key, noise_key = jax.random.split(key)
+    included = np.asarray(jax.random.bernoulli(inclusion_key, shape=(canaries,)))
     problem = problems.linear(np.diag(included * 1.0), problem_class=facts)
     result: Any = run(plan, problem, noise_key)
     last = result.released if result.path is None else result.path.points[-1]
@@ -141,7 +142,7 @@ def least_epsilon(canaries: int, guesses: int, right: int, delta: float, failure
     Parameters
     ----------
     canaries, guesses, right : int
-        Numbers of records, of guesses and of correct guesses, in this order not increasing.
+        Numbers of records, guesses and correct guesses, in non-increasing order.
     delta : float
         Delta of the claim, in [0, 1).
     failure : float
@@ -195,16 +196,16 @@ def least_mu(canaries: int, guesses: int, right: int, failure: float) -> float:
 
     Let ``p_i`` be the probability of ``i`` correct guesses. A random canary is guessed correctly in
     a run with ``k`` or more correct guesses with probability ``r_k = sum_{i >= k} p_i i/m``. If its
-    coin is turned over, the same guess is wrong, and
+    inclusion is reversed, the same guess is wrong, and
     ``h_k = sum_{i >= k} p_i (guesses - i)/m``. Gaussian differential privacy therefore gives
     ``r_k <= Phi(Phi^-1(h_{k-1}) + mu)`` for every ``k``. Starting from
-    ``P(right or more) = failure``, these inequalities force ever more probability as ``k`` falls. A
-    mu that forces a total probability above 1 is refuted.
+    ``P(right or more) = failure``, these inequalities bound the total probability from below, and
+    the bound increases as ``k`` decreases. A mu for which it exceeds 1 is refuted.
 
     Parameters
     ----------
     canaries, guesses, right : int
-        Numbers of records, of guesses and of correct guesses, in this order not increasing.
+        Numbers of records, guesses and correct guesses, in non-increasing order.
     failure : float
         Probability, in (0, 1), that the result is above the true mu.
 
@@ -225,7 +226,7 @@ def least_mu(canaries: int, guesses: int, right: int, failure: float) -> float:
         for i in range(right - 1, -1, -1):
             forced = float(ndtr(ndtri(correct) - mu)) - wrong
             if forced <= 0.0:
-                break  # neither number changes any more
+                break  # both sums are final
             correct, wrong = correct + forced * i / (guesses - i), wrong + forced
             if correct + wrong > 2.0 * total or correct >= 1.0:
                 break  # refuted: the total only grows

@@ -15,11 +15,11 @@ from privopt.core import Plan, Run, run
 from privopt.random import as_key
 from privopt.release import Pytree, Released, Replay, Tape
 
-_COVERED = ("answer", "selection")  # by the guarantee; batches and noise are only compared
+_COVERED = ("answer", "selection")  # covered by the guarantee; the rest is only compared
 
 
 class _Record(NamedTuple):
-    """A run and its calls of :func:`privopt.release.release`."""
+    """Run and its calls of :func:`privopt.release.release`."""
 
     run: Run
     released: list[Released]
@@ -40,7 +40,8 @@ def replay(pair: Pair, *, key: Array) -> tuple[str, ...]:
     - on ``pair.one`` without noise (with another key if the noise is a law). Every answer must
       differ from the recorded one; otherwise it has no noise.
 
-    Nothing is compiled, so a plan should have few steps. The data sets need not be neighbours. A
+    The runs are not compiled, so a plan should have few steps. The data sets need not be
+    neighbours. A
     leak of a property that both data sets share, such as the norm of a record, is not detected. A
     value that is released without a call of :func:`privopt.release.release` cannot be replaced, and
     is detected.
@@ -67,21 +68,21 @@ def replay(pair: Pair, *, key: Array) -> tuple[str, ...]:
         result = run(plan, one, key)
     record = _Record(result, tape.released)
     frozen = {name: record.values(name) for name in _COVERED}
-    zeros = [jax.tree.map(np.zeros_like, noise) for noise in record.values("noise")]
-    silent = {} if law else {"noise": zeros}
+    zero_noise = [jax.tree.map(np.zeros_like, noise) for noise in record.values("noise")]
+    silent = {} if law else {"noise": zero_noise}
     other = jax.random.fold_in(key, 1) if law else key
     repetitions = (
         (_differences, "on the other data set", (two, key), (Tape(), Replay(**frozen))),
-        (_bare, "without noise", (one, other), (Replay(**frozen), Tape(), Replay(**silent))),
+        (_noiseless, "without noise", (one, other), (Replay(**frozen), Tape(), Replay(**silent))),
     )
     faults: list[str] = []
     for compare, condition, arguments, contexts in repetitions:
         try:
             with ExitStack() as stack:
-                for context in reversed(contexts):  # the outermost is called first
+                for context in reversed(contexts):  # release calls the last one first
                     stack.enter_context(context)
                 result = run(plan, *arguments)
-        except ValueError as error:  # a refusal that depends on data is a release too
+        except ValueError as error:  # an error that depends on the data is a release
             faults.append(f"{condition} it fails: {error}")
             continue
         (released,) = (each.released for each in contexts if isinstance(each, Tape))
@@ -102,10 +103,10 @@ def _differences(first: _Record, second: _Record) -> list[str]:
     return [f"{name} differs" for name, pair in values.items() if not _same(*pair)]
 
 
-def _bare(first: _Record, second: _Record) -> list[str]:
-    """Return the answers that do not change although the noise does."""
+def _noiseless(first: _Record, second: _Record) -> list[str]:
+    """Return the answers that do not change with the noise."""
     answers = zip(first.values("answer"), second.values("answer"), strict=True)
-    return [f"answer {i} stays as it is" for i, pair in enumerate(answers) if _same(*pair)]
+    return [f"answer {i} does not change" for i, pair in enumerate(answers) if _same(*pair)]
 
 
 def _same(one: Pytree, two: Pytree) -> bool:

@@ -29,27 +29,28 @@ def audit(
             "name lists them."
         ),
     ] = None,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Of the budget.")] = "4",
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Of the budget.")] = "1e-5",
+    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon of the budget.")] = "4",
+    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta of the budget.")] = "1e-5",
     relation: Annotated[
         Relation, typer.Option(help="Neighbouring relation.")
     ] = Relation.REPLACE_ONE,
     runs: Annotated[str, typer.Option(metavar="INTEGER", help="Runs on each data set.")] = "1e5",
     failure: Annotated[
-        float, typer.Option(help="Largest probability that anything is refuted wrongly.")
+        float, typer.Option(help="Probability that a correct guarantee is refuted.")
     ] = 0.01,
     seed: Annotated[int, typer.Option(help="Seed of the keys.")] = 0,
-    results: Annotated[Path, typer.Option(help="Folder of figure and numbers.")] = Path("audits"),
+    results: Annotated[Path, typer.Option(help="Folder of the figure and the numbers.")] = Path(
+        "audits"
+    ),
     devices: Devices = None,
     cache: KeepPrograms = True,
 ) -> None:
-    """Attack algorithms: do the releases of two neighbours differ more than the guarantee allows?
+    """Attack algorithms: compare the releases of two neighbours with the guarantee.
 
-    Each algorithm runs many times on a pair of data sets on which it reveals as much about one
-    record as possible. Controls are attacked too: the same data set twice, where no difference may
-    be detected, half of the noise, and mostly cancelled noise, both of which must be detected. The
-    exit status is 3 if a guarantee is refuted; audits.json then has the seed, the statistic and the
-    threshold.
+    Each algorithm runs many times on two neighbours with very different releases. There are three
+    controls: the same data set twice, where no difference may be detected; and half of the noise,
+    and noise omitted in most runs, both of which must be detected. The exit status is 3 if a
+    guarantee is refuted; audits.json then contains the seed, the statistic and the threshold.
 
     Example: **privopt audit dp_gd dp_sgd --epsilon 1**
     """
@@ -59,7 +60,7 @@ def audit(
 
     from privopt.audit import MECHANISMS, attackable, mechanism_pair, worst_pair
     from privopt.audit import audit as attack
-    from privopt.audit.picture import write_picture
+    from privopt.audit.figures import write_picture
 
     console = make_console()
     with plain_errors(context, ValueError, OSError):
@@ -92,8 +93,8 @@ def audit(
                         progress=lambda *_: progress.advance(bar),
                     )
                 )
-        title = f"({epsilon}, {delta})-DP under {relation.value}, {count:,} runs a side"
-        columns = ("attacked", "found/claimed", "less noise", "forgotten", "verdict")
+        title = f"({epsilon}, {delta})-DP under {relation.value}, {count:,} runs per data set"
+        columns = ("name", "measured/claimed", "less noise", "noise omitted", "verdict")
         table = make_table(title, *columns)
         for each in audits:
             ratios = (f"{part.ratio:.2f}" for part in (each.attack, each.weakened, each.forgotten))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import re
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from privopt.programs import CACHE_SETTINGS, programs_folder
 
 _DEVICES = "--xla_force_host_platform_device_count"
 _CACHE = "JAX_COMPILATION_CACHE_DIR"
@@ -42,25 +41,8 @@ def prepare(devices: int | None, cache: bool) -> None:
         os.environ["XLA_FLAGS"] = f"{others} {_DEVICES}={devices or core_count()}".strip()
     if cache and _CACHE not in os.environ:
         os.environ[_CACHE] = str(programs_folder())
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-        # With XLA's own caches, the name of an entry depends on the folder.
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", "none")
-
-
-def programs_folder() -> Path:
-    """Return the folder of programs for this processor; home folders may be shared."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "privopt" / f"programs-{hashlib.sha256(_processor().encode()).hexdigest()[:12]}"
-
-
-def _processor() -> str:
-    """Return model and features of the processor, as far as they are known."""
-    path = Path("/proc/cpuinfo")
-    if not path.is_file():
-        return f"{platform.machine()} {platform.processor()}"
-    first, *_ = path.read_text("utf-8", "replace").split("\n\n")
-    return "\n".join(re.findall(r"^(?:model name|flags|Features|CPU part)\s*:.*$", first, re.M))
+        for name, value in CACHE_SETTINGS.items():
+            os.environ.setdefault(name.upper(), str(value))
 
 
 def core_count() -> int:

@@ -22,7 +22,7 @@ from privopt.cli.engines import Engine, Order, run_workers
 from privopt.shipped import shipped
 
 if TYPE_CHECKING:
-    from privopt.lab import Experiment, Study
+    from privopt.lab import Analysis, Experiment
 
 EXPERIMENTS = Path("experiments")
 
@@ -258,7 +258,7 @@ def run(
             for each in selected:
                 try:
                     outcomes[each.name] = run_one(each, progress=display)
-                    judged[each.name] = lab.verdicts(outcomes[each.name].folder)
+                    judged[each.name] = lab.verdicts(outcomes[each.name].folder, [each])
                 except lab.OverwriteError as error:
                     skipped[each.name] = f"was not run: {error}"
                 except (ValueError, OSError, lab.ResultsError):
@@ -324,7 +324,7 @@ def _start_second(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _compare_quick(
-    console: Console, experiments: Sequence[Experiment | Study], results: Path, *, record: bool
+    console: Console, experiments: Sequence[Experiment | Analysis], results: Path, *, record: bool
 ) -> dict[str, bool | None]:
     """Return for each experiment whether its quick table equals the committed one.
 
@@ -448,14 +448,16 @@ def verdicts(
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
-        every = [verdict for each in lab.all_verdicts(results).values() for verdict in each]
+        every = [
+            verdict for each in lab.all_verdicts(results, _folder()).values() for verdict in each
+        ]
         console.print(lab.tally(every), soft_wrap=True)
         console.print(f"Verdicts: {lab.write_verdicts(results, every)}", soft_wrap=True)
 
 
 def _select(
     console: Console, names: Sequence[str] | None, profile: Profile
-) -> list[Experiment | Study]:
+) -> list[Experiment | Analysis]:
     """Return the selected experiments; print those that are left out, with the reason."""
     from privopt import lab
 

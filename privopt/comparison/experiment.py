@@ -149,7 +149,7 @@ def compare(
     typical = _typical_problem(experiment, family)
     first = replace(family, strengths=family.strengths[:1])
     with ExitStack() as stack:
-        # The solver compiles while methods are planned. The runs report its errors.
+        # The solver of the optimum compiles while methods are planned. Runs report its errors.
         stack.enter_context(ThreadPoolExecutor(1)).submit(_solve, typical)
         folder = results or stack.enter_context(TemporaryDirectory(prefix="privopt-"))
 

@@ -1,4 +1,4 @@
-"""Classifiers: logistic regression, the linear support vector machine, softmax regression."""
+"""Classifiers: logistic regression, linear support vector machine and softmax regression."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
 
     classes: Sequence[Hashable] | None = None
 
-    def _answers(self, y: Any) -> np.ndarray:
+    def _targets(self, y: Any) -> np.ndarray:
         classes = self._classes_of(y)
         places = places_of(y, classes, "y")
         self.classes_ = np.array(classes)
@@ -36,8 +36,8 @@ class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
             if column_type(y) == BOOLEANS:
                 return False, True
             raise ValueError(
-                "classes must be given, as they are public and not read from y: (0, 1), ('no', "
-                "'yes'); got None, which is allowed for an array or a column of a boolean type only"
+                "classes must be given, as they are public and not read from y, such as (0, 1) or "
+                "('no', 'yes'); got None, which is allowed for y of a boolean type only"
             )
         return public_values("classes", self.classes, least=2)
 
@@ -57,7 +57,7 @@ class _Classifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # of few records, at which its checks look
+        tags.classifier_tags.poor_score = True  # for the few records of its checks
         return tags
 
 
@@ -69,12 +69,12 @@ class _Binary(_Classifier):
         classes = super()._classes_of(y)
         if len(classes) != 2:
             raise ValueError(
-                f"classes must be two for {type(self).__name__}, got {shown(classes)}; Only binary "
-                "classification is supported, and MultinomialRegression is for more"
+                f"classes must be two for {type(self).__name__}, got {shown(classes)}. Only binary "
+                "classification is supported; MultinomialRegression supports more classes"
             )
         return classes
 
-    def _in_units(self, coefficients: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
+    def _rescaled(self, coefficients: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
         return coefficients[None], np.atleast_1d(intercept)
 
     def __sklearn_tags__(self) -> Any:
@@ -85,11 +85,15 @@ class _Binary(_Classifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogisticRegression(_Binary):
-    """Private logistic regression of two public classes.
+    """Private logistic regression for two public classes.
 
-    The parameters are those of :class:`PrivateModel`, and ``classes``: the two labels, the negative
-    one first, which are public and never read from ``y``. They may be omitted if ``y`` is an array
-    or a column of a boolean type.
+    Parameters
+    ----------
+    **parameters
+        Parameters of :class:`PrivateModel`.
+    classes : sequence, optional
+        The two labels, the negative one first. They are public and never read from ``y``. They may
+        be omitted if ``y`` is an array or a column of a boolean type.
 
     Examples
     --------
@@ -116,11 +120,11 @@ class LogisticRegression(_Binary):
         scores = self.decision_function(X)
         return -np.logaddexp(0.0, np.stack([scores, -scores], axis=1))
 
-    def _facts(self, n: int, columns: int) -> ProblemClass:
+    def _problem_class(self, n: int, columns: int) -> ProblemClass:
         return ProblemClass(n=n, dim=columns, lipschitz=1.0, smoothness=0.25, radius=self._radius)
 
-    def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
-        return logistic(features, 2.0 * answers - 1.0, problem_class=facts)
+    def _problem(self, features: Any, targets: np.ndarray, facts: ProblemClass) -> Problem:
+        return logistic(features, 2.0 * targets - 1.0, problem_class=facts)
 
     def _constant_risk(self) -> float:
         return math.log(2.0)
@@ -128,19 +132,23 @@ class LogisticRegression(_Binary):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearSVC(_Binary):
-    """Private linear support vector machine of two public classes.
+    """Private linear support vector machine for two public classes.
 
     The loss is the smoothed hinge: 0 for margins ``m >= 1``, ``(1 - m)^2/2`` for ``0 <= m <= 1``,
-    and ``1/2 - m`` below. Objective perturbation needs a smooth loss; noisy descent on the plain
-    hinge has by default a larger error than a public constant.
+    and ``1/2 - m`` for ``m <= 0``. Objective perturbation needs a smooth loss; noisy descent on the
+    hinge loss has by default a larger error than a constant.
 
-    The parameters are those of :class:`LogisticRegression`.
+    Parameters
+    ----------
+    **parameters
+        Parameters of :class:`LogisticRegression`.
 
     Examples
     --------
-    >>> import jax, privopt
-    >>> budget = privopt.Budget(epsilon=3.0, delta=1e-6, relation="replace_one")
-    >>> model = LinearSVC(budget=budget, data_norm=1.0, key=jax.random.key(0))
+    >>> import jax
+    >>> model = LinearSVC(
+    ...     epsilon=3.0, delta=1e-6, relation="replace_one", data_norm=1.0, key=jax.random.key(0)
+    ... )
     >>> X = np.linspace(-1.0, 1.0, 5000)[:, None]
     >>> model.fit(X, X[:, 0] > 0.0).predict([[-0.8], [0.8]]).tolist()
     [False, True]
@@ -149,11 +157,11 @@ class LinearSVC(_Binary):
     default_radius: ClassVar[float] = 20.0
     preferred: ClassVar[str] = "objective_perturbation"
 
-    def _facts(self, n: int, columns: int) -> ProblemClass:
+    def _problem_class(self, n: int, columns: int) -> ProblemClass:
         return ProblemClass(n=n, dim=columns, lipschitz=1.0, smoothness=1.0, radius=self._radius)
 
-    def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
-        return hinge(features, 2.0 * answers - 1.0, problem_class=facts, width=1.0)
+    def _problem(self, features: Any, targets: np.ndarray, facts: ProblemClass) -> Problem:
+        return hinge(features, 2.0 * targets - 1.0, problem_class=facts, width=1.0)
 
     def _constant_risk(self) -> float:
         return 0.5
@@ -161,10 +169,14 @@ class LinearSVC(_Binary):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MultinomialRegression(_Classifier):
-    """Private softmax regression of any number of public classes.
+    """Private softmax regression for any number of public classes.
 
-    The parameters are those of :class:`PrivateModel`, and ``classes``: the labels, which are public
-    and never read from ``y``.
+    Parameters
+    ----------
+    **parameters
+        Parameters of :class:`PrivateModel`.
+    classes : sequence
+        The labels, which are public and never read from ``y``.
 
     Examples
     --------
@@ -186,7 +198,7 @@ class MultinomialRegression(_Classifier):
         """Return the probability of each class, shape ``(records, classes)``."""
         return np.asarray(softmax(self._scores(X), axis=1))
 
-    def _facts(self, n: int, columns: int) -> ProblemClass:
+    def _problem_class(self, n: int, columns: int) -> ProblemClass:
         return ProblemClass(
             n=n,
             dim=columns * len(self.classes_),
@@ -195,9 +207,9 @@ class MultinomialRegression(_Classifier):
             radius=self._radius,
         )
 
-    def _problem(self, features: Any, answers: np.ndarray, facts: ProblemClass) -> Problem:
+    def _problem(self, features: Any, targets: np.ndarray, facts: ProblemClass) -> Problem:
         places = range(len(self.classes_))
-        return multinomial(features, answers, classes=places, problem_class=facts)
+        return multinomial(features, targets, classes=places, problem_class=facts)
 
     def _constant_risk(self) -> float:
         return math.log(len(self.classes_))

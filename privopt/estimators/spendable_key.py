@@ -1,4 +1,4 @@
-"""Key of a private model: each fit uses a key of its own, and no copy repeats one."""
+"""Key of a private model: every fit and every copy uses a different key."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from privopt.random import as_key, stream
 class SpendableKey:
     """Source of the keys of all fits of a model, of its clones and of its copies in this process.
 
-    scikit-learn copies a model many times: one copy per fold, per candidate, per output and per
-    class. All copies must hold one object of this class, whose keys are spent one after the other.
-    It is therefore its own copy and its own deep copy.
+    scikit-learn copies a model for each fold, candidate, output and class. All copies share one
+    object of this class, and each fit uses the next key. The object is therefore its own copy and
+    its own deep copy.
 
-    - The first fit uses the given key, so that it is reproducible. Before its noise is drawn, the
-      key is replaced by its child, which belongs to the next fit. A used key cannot be computed
-      from its child, so that a fitted model does not contain the key of its noise.
+    - The first fit uses the given key, so it is reproducible. Before its noise is drawn, the key is
+      replaced by its child, which is for the next fit. A used key cannot be computed from its
+      child, so a fitted model does not contain the key of its noise.
     - Every fit after the first one warns, and states the guarantee of all fits together.
     - A pickle never contains a key. If no fit has used the key, the unpickled object draws a new
-      key from the entropy of the operating system: worker processes never repeat the noise of each
-      other, and their fits are not reproducible. Otherwise the unpickled object is spent, and a fit
-      raises ``ValueError``. A forked process is treated in the same way.
+      key from the entropy of the operating system: worker processes have independent noise and are
+      not reproducible. Otherwise the unpickled object is spent, and a fit raises ``ValueError``. A
+      forked process is treated in the same way.
 
     Parameters
     ----------
     key : Array, optional
-        Typed key of JAX. By default the first fit draws 64 bits from the operating system. Another
-        value is refused by the first fit.
+        Typed key of JAX. By default the first fit draws 64 bits from the operating system. The
+        first fit raises ``ValueError`` for any other value.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class SpendableKey:
         with self._lock:
             self._leave_parent()
             self._check()
-            key = _drawn() if self._key is None else self._key
+            key = _fresh_key() if self._key is None else self._key
             self._key = jax.random.fold_in(stream(key, "runs"), 1)
             self._plans.append(plan)
             plans, pickles = tuple(self._plans), self._pickles
@@ -80,7 +80,7 @@ class SpendableKey:
             self._key = as_key(self._key)
 
     def _leave_parent(self) -> None:
-        """Take no key of a parent process, which has the same ones."""
+        """Drop the key of a parent process, which uses the same one."""
         if self._process == os.getpid():
             return
         if self._plans:
@@ -106,7 +106,7 @@ class SpendableKey:
 
 
 class _Spent(SpendableKey):
-    """Key out of the pickle of a fitted model."""
+    """Key from the pickle of a fitted model."""
 
     __slots__ = ()
 
@@ -122,20 +122,20 @@ class _Spent(SpendableKey):
 
 def _refuse_spent() -> NoReturn:
     raise ValueError(
-        "key must not be spent: a fit has used it before it was copied to this process, where its "
-        "fits cannot be counted. Set another one, by set_params(key=jax.random.key(seed)) or "
-        "set_params(key=None); the guarantees of both fits compose"
+        "key must not be spent: a fit used it before it was copied to this process, where the "
+        "earlier fits cannot be counted. Set another one, by set_params(key=jax.random.key(seed)) "
+        "or set_params(key=None); the guarantees of both fits compose"
     )
 
 
-def _drawn() -> Array:
+def _fresh_key() -> Array:
     """Return a key of 64 bits from the entropy of the operating system."""
     bits = jnp.asarray(np.frombuffer(os.urandom(8), np.uint32))
     return jax.random.wrap_key_data(bits, impl="threefry2x32")
 
 
 def _statement(plans: tuple[Plan, ...], pickles: int) -> str:
-    """State the guarantee of all fits together, as if they had the same data."""
+    """Describe the guarantee of all fits together, as if they had the same data."""
     composed = " and ".join(_composed(plans))
     if len(plans) == 1:
         message = f"this fit satisfies {composed}"
@@ -153,7 +153,7 @@ def _statement(plans: tuple[Plan, ...], pickles: int) -> str:
 
 
 def _composed(plans: tuple[Plan, ...]) -> list[str]:
-    """Return one guarantee in words for each relation; those of two relations do not compose."""
+    """Return one guarantee per relation, in words; guarantees of two relations do not compose."""
     composed: dict[tuple[Any, int], tuple[Guarantee, float]] = {}
     for plan in plans:
         guarantee, delta = plan.guarantee, plan.budget.delta
@@ -170,5 +170,5 @@ def _composed(plans: tuple[Plan, ...]) -> list[str]:
 
 
 def _rounded_up(epsilon: float) -> str:
-    """Return a number with three decimals that is not below ``epsilon``."""
+    """Return ``epsilon`` rounded up to three decimals."""
     return f"{math.ceil(epsilon * 1e3) / 1e3:.3f}" if math.isfinite(epsilon) else "infinite"

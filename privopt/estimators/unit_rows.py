@@ -1,4 +1,4 @@
-"""Rows of norm at most 1, by a rule of one record, and coefficients in the units of the data."""
+"""Rows of norm at most 1, and coefficients in the units of the data."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from privopt.arguments import positive_number, shown
+from privopt.arguments import flag, positive_number, shown
 from privopt.records import as_array
 
 
 @dataclass(frozen=True)
 class UnitRows:
-    """The map ``x -> (x min(1, B/|x|)/B, 1)/sqrt(2)``, or ``x min(1, B/|x|)/B`` without intercept.
+    """Map from rows ``x`` to rows of norm at most 1: ``(x min(1, B/|x|)/B, 1)/sqrt(2)``.
 
-    Its values have norm at most 1. A row that is not finite becomes a row of zeros, including the
-    last number: its record is null.
+    Without an intercept it is ``x min(1, B/|x|)/B``. Each row depends on one record only. A row
+    that is not finite is mapped to zeros, including the constant: its record is null.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ class UnitRows:
     intercept: bool
 
     def __post_init__(self) -> None:
-        if not 1e-30 <= positive_number("data_norm", self.norm) <= 1e30:  # squares are numbers
-            raise ValueError(f"data_norm must lie in [1e-30, 1e30], got {shown(self.norm)}")
-        if not isinstance(self.intercept, bool):
-            raise ValueError(f"fit_intercept must be True or False, got {shown(self.intercept)}")
+        # Squares of norms in this range are finite and positive.
+        if not 1e-30 <= positive_number("data_norm", self.norm) <= 1e30:
+            raise ValueError(f"data_norm must be in [1e-30, 1e30], got {shown(self.norm)}")
+        flag("fit_intercept", self.intercept)
 
     @property
     def divisor(self) -> float:
-        """Divisor of rows of norm ``B = 1``."""
+        """Factor ``sqrt(2)`` that leaves room for the constant, or 1."""
         return math.sqrt(2.0) if self.intercept else 1.0
 
     def of(self, features: Any) -> Any:
@@ -67,7 +67,7 @@ class UnitRows:
         return rows.astype(features.dtype)
 
     def coefficients(self, parameter: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients and intercept, in the units of the data, of a parameter."""
+        """Return the coefficients and the intercept of a parameter, in the units of the data."""
         columns = parameter.shape[-1] - self.intercept
         coefficients = parameter[..., :columns] / (self.divisor * self.norm)
         if not self.intercept:
@@ -78,9 +78,8 @@ class UnitRows:
 def features_of(X: Any) -> Any:
     """Return ``X`` as an array of two axes or a matrix of ``scipy.sparse``, in float32 or float64.
 
-    Columns of a data frame must have types of numbers, booleans or objects, and arrays as well. An
-    entry of objects or of nested lists that is not a number becomes NaN. Numbers of 32 bits keep
-    their type.
+    Arrays and columns of a data frame must contain numbers, booleans or objects. An entry of
+    objects or of nested lists that is not a number becomes NaN. Arrays in float32 keep their type.
     """
     features = (
         scipy.sparse.csr_array(X) if scipy.sparse.issparse(X) else np.asarray(as_array(X, "X"))
@@ -89,7 +88,7 @@ def features_of(X: Any) -> Any:
         raise ValueError(f"X must have 2 axes, got shape {features.shape}. Reshape your data")
     if 0 in features.shape:
         raise ValueError(
-            f"X must have a row and a column at least, got {features.shape[0]} sample(s) and "
+            f"X must have at least one row and one column, got {features.shape[0]} sample(s) and "
             f"{features.shape[1]} feature(s) (shape={features.shape}) while a minimum of 1 is "
             "required."
         )

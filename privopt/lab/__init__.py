@@ -1,8 +1,9 @@
 """Experiments: declaration, runs, recorded tables, verdicts and reports.
 
-An ``Experiment`` sweeps methods over problems and is evaluated against the theorems. A ``Study``
-computes numbers and is evaluated by its claims. ``make`` runs and records both, ``evaluation``
-computes verdicts from the recorded tables, ``plotting`` draws figures and ``report`` writes pages.
+An ``Experiment`` sweeps methods over problems and is evaluated against the theorems. An
+``Analysis`` computes tables and is evaluated by its claims. ``runner`` runs and records both,
+``evaluation`` computes verdicts from the recorded tables, ``plotting`` draws figures and ``report``
+writes pages.
 """
 
 from privopt.lab.evaluation.verdict import Outcome, Verdict, tally
@@ -10,7 +11,7 @@ from privopt.lab.evaluation.verdicts import all_verdicts, verdict_frame, verdict
 from privopt.lab.plotting.recorded import Recorded, read
 from privopt.lab.report.report import write_report
 from privopt.lab.report.terminal import Display, verdict_table
-from privopt.lab.runner.analysis import Claim, Column, Line, Listing, Map, Panel, Plot, Study
+from privopt.lab.runner.analysis import Analysis, Chart, Claim, Listing, at_most, below, close
 from privopt.lab.runner.axes import Axis, Grid, Setting
 from privopt.lab.runner.cache_key import identity
 from privopt.lab.runner.catalogue import algorithms, choose, discover, families, load
@@ -23,11 +24,52 @@ from privopt.lab.runner.run import RunResult, run, work
 from privopt.lab.runner.store import ResultsError, existing_results, open_results
 
 __all__ = [
-    "Axis", "Cell", "Claim", "Column", "Display", "Experiment", "Grid", "Line", "Listing", "Map",
-    "Method", "Outcome", "OverwriteError", "Panel", "Played", "Plot", "Recorded", "ResultsError",
-    "RunResult", "Setting", "StreamLosses", "Study", "Trial", "Verdict", "algorithms",
-    "all_verdicts", "cells", "choose", "discover", "existing_results", "families", "identity",
-    "ladder", "load", "open_results", "quick_difference", "read", "replicate_keys", "run", "stream",
-    "tally", "verdict_frame", "verdict_table", "verdicts", "work", "write_quick_table",
-    "write_report", "write_verdicts",
+    "Analysis",
+    "Axis",
+    "Cell",
+    "Chart",
+    "Claim",
+    "Display",
+    "Experiment",
+    "Grid",
+    "Listing",
+    "Method",
+    "Outcome",
+    "OverwriteError",
+    "Played",
+    "Recorded",
+    "ResultsError",
+    "RunResult",
+    "Setting",
+    "StreamLosses",
+    "Trial",
+    "Verdict",
+    "algorithms",
+    "all_verdicts",
+    "at_most",
+    "below",
+    "cells",
+    "choose",
+    "close",
+    "discover",
+    "existing_results",
+    "families",
+    "identity",
+    "ladder",
+    "load",
+    "open_results",
+    "plotting",
+    "quick_difference",
+    "read",
+    "replicate_keys",
+    "run",
+    "stream",
+    "tally",
+    "verdict_frame",
+    "verdict_table",
+    "verdicts",
+    "work",
+    "write_quick_table",
+    "write_report",
+    "write_verdicts",
 ]  # fmt: skip

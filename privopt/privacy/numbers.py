@@ -225,10 +225,11 @@ def half_square(shift: float) -> float:
 
 
 def bisect(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Bisect from ``inside``, where ``holds`` is true, towards ``outside``, where it is false.
+    """Find by bisection a point near the boundary of the set where ``holds`` is true.
 
-    Return a point that was itself tested, so ``holds(result)`` is true even if rounding makes
-    ``holds`` slightly non-monotone. Stop at neighbouring floats, or after 200 halvings.
+    ``holds(inside)`` is true and ``holds(outside)`` is false. The returned point was tested, so
+    ``holds(result)`` is true even if rounding makes ``holds`` slightly non-monotone. The search
+    stops at neighbouring floats, or after 200 halvings.
     """
     for _ in range(_HALVINGS):
         middle = 0.5 * (inside + outside)
@@ -249,11 +250,11 @@ def false_position(
     relative: float = 0.0,
     absolute: float = 0.0,
 ) -> tuple[float, float]:
-    """Narrow a bracket with ``gap(inside) <= 0 < gap(outside)`` by guarded false position.
+    """Reduce an interval with ``gap(inside) <= 0 < gap(outside)`` by guarded false position.
 
     Both returned points were tested, so their signs are certain for every ``gap``. Infinite values
     are allowed and lead to halving. The last steps overshoot the estimate, so that the final
-    bracket is no wider than the tolerance.
+    interval is no wider than the tolerance.
 
     The sign changes once between the two points, up to rounding. The points may be in any order.
     The search ends once they are within ``absolute + relative max(|inside|, |outside|)``.

@@ -1,4 +1,4 @@
-"""Arguments of audits: each is checked before anything runs, and named without its content."""
+"""Arguments of audits: each is checked before any run, and messages do not contain its content."""
 
 from functools import partial
 
@@ -13,14 +13,13 @@ from privopt.audit import (
     audit,
     curves,
     finding,
-    furthest_neighbours,
     least_runs,
     mechanism_pair,
     picture,
     replay,
     worst_pair,
 )
-from privopt.audit.scores import _innovations
+from privopt.audit.distinguishing import _innovations
 from privopt.privacy import Guarantee
 
 KEY = jax.random.key(0)
@@ -36,7 +35,7 @@ def pair():
 
 
 def with_defaults(call, **defaults):
-    return lambda **given: call(**defaults | given)
+    return lambda **arguments: call(**defaults | arguments)
 
 
 test_an_attack_is_refused = refused(
@@ -87,37 +86,6 @@ test_pairs_are_refused = refused(
 )
 
 
-def halved(records, present):
-    return jax.numpy.clip(records, -1.0, 1.0) @ present
-
-
-test_a_search_is_refused = refused(
-    ({"answer": COLUMN}, "answer must be a function .* got an object of type list"),
-    ({"claimed": 0.0}, "claimed must be positive and finite, got 0.0"),
-    ({"claimed": COLUMN}, "claimed must be positive and finite, got an object of type list"),
-    ({"start": COLUMN}, "start must be an array of floating numbers"),
-    ({"start": [[31337.0], [1.0, 2.0]]}, "start must be an array, got an object of type list"),
-    ({"start": np.zeros(4, int)}, "start must be an array of floating .* got dtype int64"),
-    ({"start": np.zeros(0)}, r"start must be an array .* shape \(0,\)"),
-    ({"start": 1.0}, "start must be an array of floating numbers with at least one record"),
-    ({"relation": "all"}, "relation must be one of replace_one"),
-    ({"relation": COLUMN}, "relation must be one of .* got an object of type list"),
-    ({"length": "l7"}, "length must be one of l1, l2, linf, got 'l7'"),
-    ({"length": 3}, "length must be one of l1, l2, linf, got 3"),
-    ({"special": 1.0}, "special must be a sequence of numbers, got an object of type float"),
-    ({"special": COLUMN}, "special must be a sequence of numbers, got an object of type list"),
-    ({"finite": 1}, "finite must be True or False, got 1"),
-    ({"rounds": 0}, "rounds must be a positive integer, got 0"),
-    ({"rounds": COLUMN}, "rounds must be a positive integer, got an object of type list"),
-    ({"seed": -1}, "seed must be a non-negative integer, got -1"),
-    ({"seed": None}, "seed must be a non-negative integer, got None"),
-    of=with_defaults(
-        furthest_neighbours,
-        answer=halved, claimed=1.0, start=np.zeros(4), relation="replace_one", rounds=2,
-    ),
-)  # fmt: skip
-
-
 def test_sentinels_are_in_no_message(pair):
     calls = {
         "attacked": partial(audit, COLUMN, key=KEY),
@@ -126,7 +94,6 @@ def test_sentinels_are_in_no_message(pair):
         "key": partial(audit, pair, key=np.array([31337, 31337], np.uint32)),
         "pair": partial(replay, COLUMN, key=KEY),
         "guarantee": partial(least_runs, COLUMN, 0.1),
-        "start": partial(furthest_neighbours, halved, 1.0, COLUMN, relation="replace_one"),
         "audits": partial(picture, COLUMN, "title"),
         "title": partial(picture, [pair], COLUMN),
     }
@@ -138,41 +105,35 @@ def test_sentinels_are_in_no_message(pair):
         assert "31337" not in str(refusal.value)
 
 
-def test_integers_of_numpy_are_special_values():
-    given = {"relation": "replace_one", "finite": True, "rounds": 3}
-    one = furthest_neighbours(halved, 1.0, np.zeros(4), special=np.array([1, 2]), **given)
-    two = furthest_neighbours(halved, 1.0, np.zeros(4), special=(1.0, 2.0), **given)
-    assert one.ratio == two.ratio
-
-
 def regressions(spread):
-    """The innovations by one regression each, on all numbers before it that are not determined."""
-    kept, columns = [], []
+    """Return the innovations by one regression each, on the independent earlier numbers."""
+    places, columns = [], []
     for i in range(len(spread)):
-        weights = np.linalg.solve(spread[np.ix_(kept, kept)], spread[kept, i])
-        if spread[i, i] - weights @ spread[kept, i] > 1e-9 * spread[i, i]:
+        weights = np.linalg.solve(spread[np.ix_(places, places)], spread[places, i])
+        if spread[i, i] - weights @ spread[places, i] > 1e-9 * spread[i, i]:
             column = np.zeros(len(spread))
-            column[i], column[kept] = 1.0, -weights
+            column[i], column[places] = 1.0, -weights
             columns.append(column)
-            kept.append(i)
+            places.append(i)
     return np.array(columns).reshape(-1, len(spread)).T
 
 
 @pytest.mark.parametrize("size", [1, 2, 12, 30])
 def test_innovations_are_residuals_of_regressions(size):
-    """With a number that is a sum of others, and one that is always the same."""
+    """One number is the sum of the others, and one is constant."""
     rows = np.cumsum(np.random.default_rng(size).normal(size=(size, 50)), axis=0)
     rows = np.vstack([rows, rows.sum(axis=0), np.zeros(50), rows[:1]])
     spread = rows @ rows.T / 50.0
-    found = _innovations(spread)
-    assert found.shape == (size + 3, size)
-    np.testing.assert_allclose(found, regressions(spread), atol=1e-8)
-    off = found.T @ spread @ found
-    np.testing.assert_allclose(off, np.diag(np.diag(off)), atol=1e-9 * spread.max())
+    weights = _innovations(spread)
+    assert weights.shape == (size + 3, size)
+    np.testing.assert_allclose(weights, regressions(spread), atol=1e-8)
+    covariance = weights.T @ spread @ weights
+    diagonal = np.diag(np.diag(covariance))
+    np.testing.assert_allclose(covariance, diagonal, atol=1e-9 * spread.max())
 
 
 def test_innovations_of_many_numbers_are_found_in_cubic_time():
-    """One regression each took minutes for 1,000 numbers."""
+    """One regression per number took minutes for 1,000 numbers."""
     import time
 
     rows = np.random.default_rng(0).normal(size=(600, 700))

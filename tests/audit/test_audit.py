@@ -1,4 +1,4 @@
-"""All algorithms and mechanisms under attack, and the attack: it finds what is, and no more."""
+"""Attacks on all algorithms and mechanisms, and on planted defects."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ from privopt.audit import (
     mechanism_pair,
     worst_pair,
 )
-from privopt.audit.scores import SCORES
+from privopt.audit.distinguishing import SCORES
 from privopt.cli.commands import app
 from privopt.privacy import Guarantee
 
@@ -34,38 +34,40 @@ PRIVATE = sorted(name for name in privopt.algorithms.BUILT_IN - {"gradient_desce
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_no_guarantee_is_refuted_and_both_defects_are_seen(name):
-    """False alarm at most 1e-3 an algorithm."""
-    found = audit(worst_pair(name, BUDGET), key=KEY, runs=5000)
-    assert 0.6 < found.attack.ratio <= 1.0
-    assert found.verdict == "kept"
+    """Attack every algorithm; the probability of a false alarm is at most 1e-3 each."""
+    result = audit(worst_pair(name, BUDGET), key=KEY, runs=5000)
+    assert 0.6 < result.attack.ratio <= 1.0
+    assert result.verdict == "kept"
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_mechanisms(name):
-    """False alarm at most 1e-3 a mechanism."""
-    found = audit(mechanism_pair(name, replace(BUDGET, epsilon=1.0)), key=KEY, runs=20_000)
-    assert 0.4 < found.attack.ratio <= 1.0
-    assert found.verdict == "kept"
+    """Attack every mechanism; the probability of a false alarm is at most 1e-3 each."""
+    result = audit(mechanism_pair(name, replace(BUDGET, epsilon=1.0)), key=KEY, runs=20_000)
+    assert 0.4 < result.attack.ratio <= 1.0
+    assert result.verdict == "kept"
 
 
 def test_every_statistic_is_attacked():
-    """Whatever is calibrated there."""
+    """Check that every class of ``statistics`` with ``calibrated`` has a pair."""
     calibrated = {
         name for name in statistics.__all__ if hasattr(getattr(statistics, name), "calibrated")
     }
-    made = (mechanism_pair(name, replace(BUDGET, epsilon=1.0)).mechanism for name in MECHANISMS)
-    assert calibrated <= {type(each).__name__ for each in made}
+    mechanisms = (
+        mechanism_pair(name, replace(BUDGET, epsilon=1.0)).mechanism for name in MECHANISMS
+    )
+    assert calibrated <= {type(each).__name__ for each in mechanisms}
 
 
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "output_perturbation"])
 @pytest.mark.parametrize("relation", ["zero_out", "add_or_remove_one"])
 def test_other_relations(name, relation):
-    found = audit(worst_pair(name, replace(BUDGET, relation=relation)), key=KEY, runs=5000)
-    assert found.verdict == "kept"
+    result = audit(worst_pair(name, replace(BUDGET, relation=relation)), key=KEY, runs=5000)
+    assert result.verdict == "kept"
 
 
 def test_noise_that_is_a_third_too_small_refutes():
-    """The plan claims its own noise, and its run draws less."""
+    """Attack a run with less noise than its plan claims."""
     pair = worst_pair("dp_gd", BUDGET)
     honest = pair.plan.algorithm
 
@@ -74,43 +76,43 @@ def test_noise_that_is_a_third_too_small_refutes():
         return honest.run(static, params._replace(mechanism=quiet), objective, key, execution)
 
     broken = replace(pair.plan, algorithm=replace(honest, run=careless))
-    found = audit(pair._replace(plan=broken), key=KEY, runs=20_000)
-    assert found.verdict == "refuted"
-    assert found.attack.ratio > 1.2
+    result = audit(pair._replace(plan=broken), key=KEY, runs=20_000)
+    assert result.verdict == "refuted"
+    assert result.attack.ratio > 1.2
 
 
 def test_a_mixture_is_told_apart_better_than_by_a_direction():
-    """A record in a tenth of 20 answers: a sum of likelihood ratios sees more than any line."""
+    """Test mixtures, for which a sum of likelihood ratios is better than any direction."""
     rng = np.random.default_rng(0)
     one, two = rng.normal(size=(2, 40_000, 20))
     one += np.where(rng.random(one.shape) < 0.1, 3.0, 0.0)
     two -= np.where(rng.random(two.shape) < 0.1, 3.0, 0.0)
-    found = finding(one, two, Guarantee(GaussianDpEvent(0.1), "zero_out"), 1e-3)
-    assert found.score == "likelihood"
+    result = finding(one, two, Guarantee(GaussianDpEvent(0.1), "zero_out"), 1e-3)
+    assert result.score == "likelihood"
     line = (one.sum(axis=1).mean() - two.sum(axis=1).mean()) / one.sum(axis=1).std()
-    assert found.found > 1.2 * line
+    assert result.separation > 1.2 * line
 
 
 @pytest.mark.parametrize("mu", [0.5, 2.0])
 def test_normals_are_told_apart_as_far_as_they_are(mu):
-    """Attained to a tenth; and noise of 5/6 of what is claimed is above 1."""
+    """Test that 0.9 of the separation is detected, and that 5/6 of the claimed noise is refuted."""
     claimed = Guarantee(GaussianDpEvent(1.0 / mu), "zero_out")
     rng = np.random.default_rng(0)
     one, two = rng.normal(size=(2, 200_000, 3))
     one[:, 1] += mu
-    found = finding(one, two, claimed, 1e-3)
-    assert 0.9 < found.ratio <= 1.0
-    cautious, generous = ((a, b - 1.0 + claimed.trade_off(a)) for a, b in found.band)
-    assert (cautious[1] < 0.0).all()
+    result = finding(one, two, claimed, 1e-3)
+    assert 0.9 < result.ratio <= 1.0
+    conservative, generous = ((a, b - 1.0 + claimed.trade_off(a)) for a, b in result.band)
+    assert (conservative[1] < 0.0).all()
     assert (generous[1] > 0.0).all()
-    assert (cautious[0] > generous[0]).all()
+    assert (conservative[0] > generous[0]).all()
     one[:, 1] += 0.2 * mu
     assert finding(one, two, claimed, 1e-3).ratio > 1.0
-    assert finding(two[:100_000], two[100_000:], claimed, 1e-3).found == 0.0
+    assert finding(two[:100_000], two[100_000:], claimed, 1e-3).separation == 0.0
 
 
 def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
-    """Scores and threshold do not see the second halves, judged as by Clopper and Pearson."""
+    """Check that score and threshold depend on the first halves only, and compare the bounds."""
     claimed, rng = Guarantee(GaussianDpEvent(1.0), "zero_out"), np.random.default_rng(0)
     one, two, *fresh = rng.normal(size=(4, 4000, 2))
     one += 0.5
@@ -118,7 +120,7 @@ def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
     others = [np.vstack([one[:2000], fresh[0][2000:]]), np.vstack([two[:2000], fresh[1][2000:]])]
     first, again = (finding(*pair, claimed, 0.02) for pair in ((one, two), others))
     assert (first.score, first.threshold) == (again.score, again.threshold)
-    assert again.found == 0.0 < first.found
+    assert again.separation == 0.0 < first.separation
     score = SCORES[first.score](one[:1000], two[:1000])
     hits = (int((score(each[2000:]) > first.threshold).sum()) for each in (one, two))
     power, alpha = (binomtest(each, 2000).proportion_ci(0.98) for each in hits)
@@ -126,7 +128,7 @@ def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("separations", "verdict"),
     [
         ((0.9, 0.0, 1.5, 1.5), "kept"),
         ((1.1, 0.0, 1.5, 1.5), "refuted"),
@@ -135,10 +137,11 @@ def test_what_is_found_was_chosen_on_other_runs_and_has_the_exact_confidence():
         ((0.9, 0.0, 1.5, 0.9), "blind"),
     ],
 )
-def test_a_verdict_rests_on_all_controls(found, verdict):
-    """The attack, the honest twin of itself, half of the noise, and noise forgotten in a few."""
+def test_a_verdict_rests_on_all_controls(separations, verdict):
+    """Check the verdict for each combination of the attack and its three controls."""
     four = (
-        Finding(0.1, 0.5, each, 1.0, "discriminant", 0.0, np.empty((2, 2, 0))) for each in found
+        Finding(0.1, 0.5, each, 1.0, "discriminant", 0.0, np.empty((2, 2, 0)))
+        for each in separations
     )
     claimed = Guarantee(GaussianDpEvent(1.0), "zero_out")
     assert Audit("any", claimed, *four, 0.5, 1000, 1e-3).verdict == verdict
@@ -167,9 +170,9 @@ def test_what_is_no_audit_is_refused():
 
 def test_the_command_tells_what_it_found(tmp_path):
     arguments = ["audit", "output_perturbation", "--runs", "5000", "--results", str(tmp_path)]
-    told = CliRunner().invoke(app, arguments)
-    assert told.exit_code == 0, told.output
-    assert "kept" in told.output
+    output = CliRunner().invoke(app, arguments)
+    assert output.exit_code == 0, output.output
+    assert "kept" in output.output
     assert {path.name for path in tmp_path.iterdir()} == {"audits.png", "audits.json"}
     (row,) = json.loads((tmp_path / "audits.json").read_text())
     assert {"seed", "relation", "runs", "failure"} < set(row)

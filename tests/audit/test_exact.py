@@ -1,4 +1,4 @@
-"""Where the law is Gaussian, or a mixture of few: the truth by other means, beside the claim."""
+"""Claims about Gaussian noise and small mixtures, compared with the exact law."""
 
 import math
 from functools import partial
@@ -36,30 +36,30 @@ RELATIONS = (Relation.ZERO_OUT, Relation.REPLACE_ONE)
 
 
 def noises():
-    """By name, and begun anew within the run."""
-    found = {name: partial(noise_of, name) for name in FACTORISATIONS}
+    """Return constructors of all noises by name, also of noises that are restarted."""
+    result = {name: partial(noise_of, name) for name in FACTORISATIONS}
     for name, period in product(("tree", "honaker", "toeplitz", "optimal"), (3, 4)):
         again = RestartedNoise(noise_of(name, period), period)
-        found[f"{name}, every {period}"] = lambda _, again=again: again
-    return found
+        result[f"{name}, every {period}"] = lambda _, again=again: again
+    return result
 
 
 def allowed(moves, times, gap, even):
-    """Which of the rows move in at most so many steps, and no two closer than the gap."""
+    """Return a mask of the rows with at most ``times`` steps that have at least the given gap."""
     steps, places = np.arange(moves.shape[1]), moves != 0
-    found = places.sum(axis=1) <= times
+    result = places.sum(axis=1) <= times
     for i in steps:
         for j in steps[i + 1 :]:
-            apart = j - i >= gap and not (even and (j - i) % gap)
-            found &= apart | ~(places[:, i] & places[:, j])
-    return found
+            allowed_pair = j - i >= gap and not (even and (j - i) % gap)
+            result &= allowed_pair | ~(places[:, i] & places[:, j])
+    return result
 
 
 @pytest.mark.parametrize("make", noises().values(), ids=noises())
 def test_no_record_moves_a_transcript_further_than_is_charged(make):
-    """By every pattern and all signs, one of which attains the charge.
+    """Compare the claim with all patterns and signs of a record, one of which attains it.
 
-    But for a single step of noise that begins anew, which is charged as a whole epoch.
+    The exception is a single step of restarted noise, which is charged as a complete epoch.
     """
     ratios = {}
     for (kind, batches), steps in product(BATCHES.items(), (1, 5, STEPS)):
@@ -76,27 +76,28 @@ def test_no_record_moves_a_transcript_further_than_is_charged(make):
     assert ratios[worst] <= 1.0, f"{ratios[worst]} at {worst}, of {len(ratios)}"
 
 
-def told_apart(densities, epsilon):
-    """``delta(epsilon)`` in the worse order of two vectors of probabilities."""
+def delta_of(densities, epsilon):
+    """Return ``delta(epsilon)`` for two vectors of probabilities, in the worse order."""
     limit = math.exp(epsilon)
     return max(float(np.maximum(p - limit * q, 0.0).sum()) for p, q in (densities, densities[::-1]))
 
 
 def transcripts(sizes, rate, relation):
-    """Probabilities of cells of the products of ``(1 - q) N(0, 1) + q N(+-size, 1)``.
+    """Return probabilities of cells of the products of ``(1 - q) N(0, 1) + q N(+-size, 1)``.
 
-    Cells of 1/40 by the midpoint; of all that a step tells, the direction it moves in is enough.
+    Cells have width 1/40, and the density is that of the midpoint. A step has one dimension,
+    because only the direction of the difference matters.
     """
     grid = np.arange(-12.0, 12.0, 0.025) + 0.0125
-    found = []
+    result = []
     for sign in (1.0, -1.0 if relation is Relation.REPLACE_ONE else 0.0):
         whole = np.ones(1)
         for size in sizes:
             parts = [stats.norm.pdf(grid, centre) * 0.025 for centre in (0.0, sign * size)]
             mixed = (1.0 - rate) * parts[0] + rate * parts[1]
             whole = np.multiply.outer(whole, mixed).ravel()
-        found.append(whole)
-    return found
+        result.append(whole)
+    return result
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -105,7 +106,7 @@ def transcripts(sizes, rate, relation):
 def test_sampled_steps_that_share_no_row_are_charged_what_they_cost(
     relation, coefficients, size, steps
 ):
-    """Cyclic Poisson batches of two blocks: once and twice, each time along a whole column."""
+    """Test cyclic Poisson batches of two blocks; every block has one or two steps."""
     budget = Budget(epsilon=1.0, delta=1e-3, relation=relation)
     batches = CyclicPoissonBatches.of(size, 4, 2, budget=budget, steps=4, capacity=2)
     noise, z = SeriesNoise(np.array(coefficients), np.ones(1)), 1.5
@@ -113,14 +114,14 @@ def test_sampled_steps_that_share_no_row_are_charged_what_they_cost(
     column = np.linalg.norm(np.float32(coefficients))
     densities = transcripts([column / z] * (steps // 2), batches.sample.rate, relation)
     for epsilon in (0.1, 1.0):
-        claimed, truth = claims.delta(epsilon).upper, told_apart(densities, epsilon)
+        claimed, truth = claims.delta(epsilon).upper, delta_of(densities, epsilon)
         assert 0.998 < truth / claimed <= 1.0 + 1e-6, truth / claimed
 
 
 @pytest.mark.parametrize("measurements", [1, 2, 5, 40])
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_recovery_is_charged_the_mixture_over_its_matrix(measurements, relation):
-    """A plan's own noise. Given the matrix the mean moves by ``v sqrt(chi^2_m/m)``."""
+    """Test the noise of a plan. Given the matrix, the sensitivity is ``v sqrt(chi^2_m/m)``."""
     facts = privopt.ProblemClass(
         n=50, dim=60, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=1.0, sparsity=1
     )

@@ -1,4 +1,4 @@
-"""One run: the bound against the published loop, coins of known privacy, complete algorithms."""
+"""One-run audits: published loops, answers of known privacy, and complete algorithms."""
 
 import time
 
@@ -16,7 +16,7 @@ BUDGET = privopt.Budget(epsilon=4.0, delta=1e-5, relation="zero_out")
 
 
 def p_value(m, r, v, eps, delta):
-    """The paper's loop."""
+    """Return the p-value by the published loop."""
     q = 1 / (1 + np.exp(-eps))
     beta, alpha, total = binom.sf(v - 1, r, q), 0.0, 0.0
     for i in range(1, v + 1):
@@ -26,7 +26,7 @@ def p_value(m, r, v, eps, delta):
 
 
 def mu_is_refuted(mu, m, r, v, failure):
-    """The paper's loop for a trade-off curve, step by step to its end."""
+    """Return True if the published loop for a trade-off curve refutes ``mu``."""
     correct, wrong = failure * v / m, failure * (r - v) / m
     for i in range(v - 1, -1, -1):
         forced = max(0.0, float(ndtr(ndtri(correct) - mu)) - wrong)
@@ -35,7 +35,7 @@ def mu_is_refuted(mu, m, r, v, failure):
 
 
 def bisected(refuted):
-    """The largest refuted number up to 100, by 60 halvings; 0 if none is."""
+    """Return the largest refuted number up to 100, by 60 halvings, or 0 if none is refuted."""
     low, high = 0.0, 100.0
     if not refuted(low):
         return 0.0
@@ -53,7 +53,7 @@ def counts(rng, largest):
 
 
 def test_bounds_are_those_of_the_loops_to_twelve_digits():
-    """300 audits of up to 120 guesses; every step of the published loops, by bisection."""
+    """Compare 300 audits of up to 120 guesses with the published loops, by bisection."""
     rng = np.random.default_rng(0)
     for _ in range(300):
         m, r, v, failure = counts(rng, 120)
@@ -73,11 +73,11 @@ def test_bounds_are_those_of_the_loops_to_twelve_digits():
 
 @pytest.mark.parametrize("right", [500_900, 501_000, 600_000, 990_000, 999_999, 1_000_000])
 def test_a_million_guesses_take_less_than_a_few_seconds(right):
-    """Epsilon at delta 0 is the logit of the lower bound of Clopper and Pearson, in closed form.
+    """Compare epsilon at delta 0 with its closed form, the logit of the Clopper-Pearson bound.
 
-    Rounding of the tail, 1e-13, moves a small epsilon by 5e-12. Rounding of the probability of a
-    correct guess, 1e-16, moves a large one by 1e-16/(1 - probability).
-    Mu, by two evaluations of the published loop, is refuted just below and not just above.
+    Rounding of the tail, 1e-13, changes a small epsilon by 5e-12. Rounding of the probability of a
+    correct guess, 1e-16, changes a large one by 1e-16/(1 - probability). The published loop refutes
+    mu slightly below the bound and not slightly above it.
     """
     n, failure = 10**6, 0.05
     start = time.process_time()
@@ -95,9 +95,9 @@ def test_a_million_guesses_take_less_than_a_few_seconds(right):
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
 @pytest.mark.parametrize(("m", "r", "v"), [(50, 50, 45), (1000, 100, 98), (1000, 100, 100)])
 def test_the_bound_is_where_the_chance_is_the_failure(m, r, v, delta):
-    found = least_epsilon(m, r, v, delta, 0.05)
-    assert found > 0.5
-    np.testing.assert_allclose(p_value(m, r, v, found, delta), 0.05, rtol=1e-6)
+    bounds = least_epsilon(m, r, v, delta, 0.05)
+    assert bounds > 0.5
+    np.testing.assert_allclose(p_value(m, r, v, bounds, delta), 0.05, rtol=1e-6)
 
 
 @pytest.mark.parametrize("right", [0, 40, 55])
@@ -116,47 +116,51 @@ def test_luck_is_no_finding(right):
     ],
 )
 def test_the_bound_of_a_whole_curve_is_that_of_jax_privacy(m, r, v, mu):
-    """2.0.0, whose answer is the epsilon at 1e-5 of that mu."""
+    """Compare with jax-privacy 2.0.0, which returns the epsilon at 1e-5 of the same mu."""
     assert least_mu(m, r, v, 0.05) == pytest.approx(mu, abs=1e-7)
 
 
 @pytest.mark.parametrize("mu", [0.3, 1.0])
 def test_normals_are_found_no_further_apart_than_they_are(mu):
-    """False alarm 1e-6 for 2,000 tries. A third is found; above mu at a quarter of the noise."""
+    """Test 2,000 audits with false alarm 1e-6. The mean bound is at least 0.3 mu.
+
+    With a quarter of the noise the bound is above mu.
+    """
     rng, m, r = np.random.default_rng(0), 1000, 200
 
-    def right(apart):
-        coins = rng.random((2000, m)) < 0.5
-        order = np.argsort(rng.normal(size=coins.shape) + apart * coins, axis=1)
-        sorted_coins = np.take_along_axis(coins, order, axis=1)
-        return (~sorted_coins[:, : r // 2]).sum(axis=1) + sorted_coins[:, -r // 2 :].sum(axis=1)
+    def right(shift):
+        included = rng.random((2000, m)) < 0.5
+        order = np.argsort(rng.normal(size=included.shape) + shift * included, axis=1)
+        in_order = np.take_along_axis(included, order, axis=1)
+        return (~in_order[:, : r // 2]).sum(axis=1) + in_order[:, -r // 2 :].sum(axis=1)
 
     counts, times = np.unique(right(mu), return_counts=True)
-    found = np.array([least_mu(m, r, each, 0.05) for each in counts])
-    assert times[found > mu].sum() <= binom.isf(1e-6, 2000, 0.05)
-    assert np.average(found, weights=times) > 0.3 * mu
+    bounds = np.array([least_mu(m, r, each, 0.05) for each in counts])
+    assert times[bounds > mu].sum() <= binom.isf(1e-6, 2000, 0.05)
+    assert np.average(bounds, weights=times) > 0.3 * mu
     assert least_mu(m, r, int(right(4.0 * mu).mean()), 0.05) > mu
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_answers_by_coins_are_found_as_private_as_they_are(epsilon):
-    """Randomised response, for which the bound is tight: false alarm 1e-6 for 2,000 tries, and on
-    average no further below than a test by normals.
+    """Test randomised response, for which the bound is tight: false alarm 1e-6 for 2,000 audits.
+
+    The mean is at least that of a normal test.
     """
     rng, m, q = np.random.default_rng(0), 4000, 1 / (1 + np.exp(-epsilon))
     counts, times = np.unique(rng.binomial(m, q, size=2000), return_counts=True)
-    found = np.array([least_epsilon(m, m, each, 0.0, 0.05) for each in counts])
-    assert times[found > epsilon].sum() <= binom.isf(1e-6, 2000, 0.05)
-    assert np.average(found, weights=times) > epsilon - 2.0 / np.sqrt(m * q * (1 - q))
+    bounds = np.array([least_epsilon(m, m, each, 0.0, 0.05) for each in counts])
+    assert times[bounds > epsilon].sum() <= binom.isf(1e-6, 2000, 0.05)
+    assert np.average(bounds, weights=times) > epsilon - 2.0 / np.sqrt(m * q * (1 - q))
     assert least_epsilon(m, m, round(m / (1 + np.exp(-1.3 * epsilon))), 0.0, 0.05) > epsilon
 
 
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "output_perturbation"])
 def test_something_is_found_and_no_claim_is_refuted(name):
     """False alarm .01 an algorithm."""
-    found = one_run(name, BUDGET, key=jax.random.key(1), guesses=100, failure=0.01)
-    assert 0.0 < found.epsilon <= found.claimed
-    assert found.mu > 0.0
+    bounds = one_run(name, BUDGET, key=jax.random.key(1), guesses=100, failure=0.01)
+    assert 0.0 < bounds.epsilon <= bounds.claimed
+    assert bounds.mu > 0.0
 
 
 def test_what_is_no_one_run_audit_is_refused():
@@ -198,14 +202,16 @@ DELTAS = [
     ({"delta": "0"}, "delta must be a real number"),
 ]
 test_no_epsilon_follows_from_impossible_counts = refused(
-    *SHARED, *DELTAS, of=lambda **given: least_epsilon(**GOOD | given)
+    *SHARED, *DELTAS, of=lambda **arguments: least_epsilon(**GOOD | arguments)
 )
 test_no_mu_follows_from_impossible_counts = refused(
     *SHARED,
-    of=lambda **given: least_mu(**{k: v for k, v in (GOOD | given).items() if k != "delta"}),
+    of=lambda **arguments: least_mu(
+        **{k: v for k, v in (GOOD | arguments).items() if k != "delta"}
+    ),
 )
 
 
 def test_counts_may_be_of_numpy():
-    given = {name: np.array(value)[()] for name, value in GOOD.items()}
-    assert least_epsilon(**given) == least_epsilon(**GOOD)
+    arguments = {name: np.array(value)[()] for name, value in GOOD.items()}
+    assert least_epsilon(**arguments) == least_epsilon(**GOOD)

@@ -1,4 +1,4 @@
-"""Record and replay: nothing in the worst pair of any algorithm, and every planted leak found."""
+"""Record and replay: no fault in any worst pair, and detection of all planted leaks."""
 
 from dataclasses import replace
 
@@ -30,9 +30,9 @@ def descent(
     kept=lambda data, point: point,
     first=lambda data: 0,
     noisy=True,
-    heard=True,
+    released=True,
 ):
-    """Three steps on linear losses, each number of which may look at the data."""
+    """Return three steps on linear losses; each of the functions may depend on the data."""
 
     def run(static, params, objective, key, execution):
         data = objective.data[0]
@@ -40,11 +40,11 @@ def descent(
         for t in range(first(data), 3):
             if stop(data, point):
                 break
-            drawn = scale(data) * jax.random.normal(jax.random.fold_in(key, t), point.shape)
+            sample = scale(data) * jax.random.normal(jax.random.fold_in(key, t), point.shape)
             gradient = -data.mean(axis=0)
             if noisy:
-                gradient = gradient + (release("noise", drawn) if heard else drawn)
-            gradient = release("answer", gradient) if heard else gradient
+                gradient = gradient + (release("noise", sample) if released else sample)
+            gradient = release("answer", gradient) if released else gradient
             point = point - step_size(data) * gradient
         return Run(kept(data, point), ())
 
@@ -59,10 +59,10 @@ LEAKS = {
         "answer must be replayed to its end",
     ),
     "late start": ({"first": lambda d: int(d[0, 0] > 0)}, "must have a value for every release"),
-    "no noise": ({"noisy": False}, "without noise answer 0 stays as it is"),
+    "no noise": ({"noisy": False}, "without noise answer 0 does not change"),
     "scale": ({"scale": lambda d: 1.0 + jnp.abs(d[0, 0] - 1.0)}, "the noise differs"),
     "output": ({"kept": lambda d, w: jnp.clip(w, d.min(), d.max())}, "released point differs"),
-    "unheard": ({"heard": False}, "released point differs"),
+    "unreleased": ({"released": False}, "released point differs"),
 }
 
 
@@ -78,9 +78,9 @@ def test_the_honest_twin_of_the_leaks_has_none():
 
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_leak_is_found(leak):
-    changed, told = LEAKS[leak]
-    found = replayed(planted(descent(**changed)), key=KEY)
-    assert any(told in each for each in found), found
+    changed, message = LEAKS[leak]
+    faults = replayed(planted(descent(**changed)), key=KEY)
+    assert any(message in each for each in faults), faults
 
 
 def test_a_batch_and_a_refusal_that_look_at_the_data_are_found():

@@ -1,4 +1,4 @@
-"""Private models: scikit-learn's manner, the library's guarantee, and no value in a message."""
+"""Private models: interface of scikit-learn, guarantees, and messages without data."""
 
 import pickle
 import warnings
@@ -19,14 +19,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import privopt
 from privopt import problems
 from privopt.estimators import (
+    Category,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
     MultinomialRegression,
+    Number,
     QuantileRegression,
+    Table,
 )
 from privopt.estimators.spendable_key import SpendableKey
-from privopt.tables import Category, Number, Table
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bound on the mean excess risk")
 
@@ -34,13 +36,13 @@ BUDGET = privopt.Budget(epsilon=2.0, delta=1e-6, relation="replace_one")
 KEY = jax.random.key(3)
 COMMON = {"budget": BUDGET, "data_norm": 2.0, "key": KEY}
 STEPS = {"options": {"steps": 5}}
-BOUNDS = {"target_bounds": (-1.0, 3.0)}
+BOUNDS = {"bounds_y": (-1.0, 3.0)}
 MODELS = {
     "logistic": LogisticRegression(**COMMON, classes=(0, 1)),
     "svc": LinearSVC(**COMMON, classes=(0, 1)),
     "multinomial": MultinomialRegression(**COMMON, classes=(0, 1, 2), **STEPS),
     "linear": LinearRegression(**COMMON, **BOUNDS),
-    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25),
+    "quantile": QuantileRegression(**COMMON, **BOUNDS, quantile=0.25),
 }
 X = np.random.default_rng(5).normal(size=(80, 3)) * 1.5  # some rows are longer than 2
 Y = (np.arange(80) % 2, np.arange(80) % 3, X[:, 0] + 1.0)
@@ -49,7 +51,7 @@ CLASSES = {"logistic": 2, "svc": 2, "multinomial": 3}
 
 
 def fresh(name, **parameters):
-    """Return an unfitted model whose first fit uses ``KEY``; a clone would take the next key."""
+    """Return an unfitted model with first key ``KEY``. A clone would use the next key."""
     return clone(MODELS[name]).set_params(**{"key": KEY} | parameters)
 
 
@@ -58,7 +60,7 @@ def fitted(name, X=X, **parameters):
 
 
 def by_hand(name):
-    """What the model is, in the library's own words: coefficients, intercept and guarantee."""
+    """Return coefficients, intercept and plan, computed with the functions of the library."""
     model, y = MODELS[name], ANSWERS[name]
     norms = np.linalg.norm(X, axis=1)
     rows = X * (1.0 / np.maximum(norms, 2.0) / np.sqrt(2.0))[:, None]
@@ -124,13 +126,13 @@ def test_sparse_rows_are_the_same_rows(name):
 
 
 def test_float32_stays_float32():
-    found = fitted("svc", X=X.astype(np.float32))
-    assert found.coef_.dtype == np.float32
+    result = fitted("svc", X=X.astype(np.float32))
+    assert result.coef_.dtype == np.float32
 
 
 @pytest.mark.parametrize("changed", [50.0, 1e200, np.nan, np.inf, -np.inf])
 def test_a_long_row_counts_as_a_short_one_and_a_broken_one_as_none(changed):
-    """However far a record is off, it is scaled to the norm, or is null: like no record at all."""
+    """Check that a long record is scaled to the norm, and that one that is not finite is null."""
     data, nothing, far = X.copy(), X.copy(), changed == 50.0
     data[7], nothing[7] = changed, np.sqrt(4.0 / 3.0) if far else np.nan
     got, expected = fitted("logistic", X=data), fitted("logistic", X=nothing)
@@ -152,18 +154,21 @@ def test_probabilities_and_scores_agree():
 
 
 def test_classes_are_public_and_not_read():
-    """One class only in ``y`` is no error, the order is the user's, a stranger's record is null."""
+    """Check that ``y`` may contain one class only, and that the order is that of ``classes``.
+
+    A record with an unknown label is null.
+    """
     model = fresh("logistic", classes=("yes", "no"))
     texts = np.where(Y[0] == 1, "yes", "no")
     assert model.fit(X, texts).classes_.tolist() == ["yes", "no"]
-    turned = fresh("logistic").fit(X, 1 - Y[0])
-    np.testing.assert_array_equal(model.coef_, turned.coef_)
+    reversed_model = fresh("logistic").fit(X, 1 - Y[0])
+    np.testing.assert_array_equal(model.coef_, reversed_model.coef_)
     one = fresh("logistic", classes=("yes", "no")).fit(X, np.full(80, "no"))
     assert one.classes_.tolist() == ["yes", "no"]
     strange, null = Y[0].copy(), X.copy()
     strange[4], null[4] = 7, np.nan
-    found = fresh("logistic").fit(X, strange)
-    np.testing.assert_allclose(found.coef_, fitted("logistic", X=null).coef_, rtol=1e-9)
+    result = fresh("logistic").fit(X, strange)
+    np.testing.assert_allclose(result.coef_, fitted("logistic", X=null).coef_, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +184,8 @@ def test_classes_are_public_and_not_read():
     ids=lambda y: f"{type(y).__name__} {getattr(y, 'dtype', '')}",
 )
 def test_two_values_of_any_type(y):
-    found = fresh("logistic").fit(X, y)
-    np.testing.assert_array_equal(found.coef_, fitted("logistic").coef_)
+    result = fresh("logistic").fit(X, y)
+    np.testing.assert_array_equal(result.coef_, fitted("logistic").coef_)
 
 
 def test_booleans_need_no_classes():
@@ -244,35 +249,47 @@ def test_bad_input_is_refused_by_name_without_a_value(rule):
 @pytest.mark.parametrize(
     ("bounds", "rule"),
     [
-        ((1.0,), "target_bounds must be a pair"),
-        ((2.0, 1.0), "target_bounds must be finite, the lower first"),
-        ((0.0, np.inf), "target_bounds must be finite"),
+        ((1.0,), "bounds_y must be a pair"),
+        ((2.0, 1.0), "bounds_y must be finite, the lower first"),
+        ((0.0, np.inf), "bounds_y must be finite"),
     ],
 )
 def test_bounds_of_answers_are_public_numbers(bounds, rule):
     with pytest.raises(ValueError, match=rule):
-        fitted("linear", target_bounds=bounds)
+        fitted("linear", bounds_y=bounds)
 
 
 def test_answers_beyond_the_bounds_are_clamped():
     outside = np.where(Y[2] > 1.0, 1e9, Y[2])
     bounded = np.where(Y[2] > 1.0, 3.0, Y[2])
-    found = [fresh("linear").fit(X, y).coef_ for y in (outside, bounded)]
-    np.testing.assert_array_equal(*found)
+    result = [fresh("linear").fit(X, y).coef_ for y in (outside, bounded)]
+    np.testing.assert_array_equal(*result)
 
 
-def test_the_remark_speaks_of_public_numbers():
-    with warnings.catch_warnings(record=True) as told:
+def test_the_warning_on_a_vacuous_bound_has_public_numbers_only():
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         for data in (X, np.zeros_like(X)):
             fitted("logistic", X=data)
-    first, second = (str(each.message) for each in told)
+    first, second = (str(each.message) for each in records)
     assert first == second
-    assert "nothing better is promised" in first
+    assert "the theorem promises nothing at this size" in first
+    assert "the model may still be good" in first
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         many = np.tile(X, (1000, 1))
         fresh("logistic", radius=3.0).fit(many, np.tile(Y[0], 1000))
+
+
+def test_epsilon_delta_and_relation_are_a_budget():
+    parts = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace_one"}
+    model = fitted("logistic", budget=None, **parts)
+    np.testing.assert_array_equal(model.coef_, fitted("logistic").coef_)
+    assert model.plan_.budget == BUDGET
+    with pytest.raises(ValueError, match="epsilon must be None if budget is given"):
+        fitted("logistic", epsilon=1.0)
+    with pytest.raises(ValueError, match=r"budget must be given, .* None for budget and relation"):
+        fitted("logistic", budget=None, epsilon=1.0, delta=1e-6)
 
 
 def test_a_design_size_under_add_or_remove_one():
@@ -287,8 +304,8 @@ def test_a_pipeline_from_columns_to_classes():
     model = fresh("logistic", data_norm=table.norm)
     line = make_pipeline(FunctionTransformer(table.features), model).fit(frame, Y[0])
     features = table.features(frame)
-    alone = fresh("logistic", data_norm=table.norm).fit(features, Y[0])
-    np.testing.assert_array_equal(line.predict(frame), alone.predict(features))
+    direct = fresh("logistic", data_norm=table.norm).fit(features, Y[0])
+    np.testing.assert_array_equal(line.predict(frame), direct.predict(features))
     with pytest.warns(UserWarning, match="key has been used by [23] fits"):
         assert cross_val_score(line, frame, Y[0], cv=2).shape == (2,)
 
@@ -309,7 +326,7 @@ def test_columns_keep_their_names():
 
 
 class Seeded:
-    """A model whose fits all use ``KEY``, since scikit-learn's checks compare two fits."""
+    """Model that uses ``KEY`` in every fit, because the checks of scikit-learn compare two fits."""
 
     def fit(self, X, y):
         self._keys = SpendableKey(KEY)

@@ -1,4 +1,4 @@
-"""Records that an adversary chooses: no exception, no warning, no other type, no longer row."""
+"""Adversarial records: no exception, no warning, no change of types, and no row above the norm."""
 
 import math
 import warnings
@@ -33,13 +33,13 @@ COMMON = {
     "key": jax.random.key(3),
 }
 STEPS = {"options": {"steps": 5}}
-BOUNDS = {"target_bounds": (-1.0, 3.0)}
+BOUNDS = {"bounds_y": (-1.0, 3.0)}
 MODELS = {
     "logistic": LogisticRegression(**COMMON, classes=(0, 1)),
     "svc": LinearSVC(**COMMON, classes=(0, 1)),
     "multinomial": MultinomialRegression(**COMMON, classes=(0, 1, 2), **STEPS),
     "linear": LinearRegression(**COMMON, **BOUNDS),
-    "quantile": QuantileRegression(**COMMON, **BOUNDS, level=0.25),
+    "quantile": QuantileRegression(**COMMON, **BOUNDS, quantile=0.25),
 }
 X = np.random.default_rng(5).normal(size=(80, 3)) * 1.5
 BINARY = np.arange(80) % 2
@@ -48,12 +48,12 @@ SIZES = (1e-45, 1e-30, 1e30, 1e38, 5e-324, 1e308, -0.0, math.nan, math.inf, -mat
 
 
 def fresh(name, **parameters):
-    """Return an unfitted model whose first fit uses the key of ``COMMON``."""
+    """Return an unfitted model with the key of ``COMMON`` for its first fit."""
     return clone(MODELS[name]).set_params(**{"key": COMMON["key"]} | parameters)
 
 
 def objects(*entries):
-    """An array of just these; NumPy would look into tuples."""
+    """Return an array of these objects; NumPy would convert tuples to rows."""
     array = np.empty(len(entries), object)
     array[:] = entries
     return array
@@ -62,17 +62,17 @@ def objects(*entries):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", MODELS)
 def test_two_records_change_neither_shape_nor_type_and_raises_nothing(name, dtype):
-    """Whatever it holds; every warning is an error here."""
+    """Fit extreme records; every warning is an error in this test."""
     y, forms = ANSWERS.get(name, X[:, 0]).astype(float), set()
     with np.errstate(over="ignore", under="ignore"):
         tables = [np.array(X, dtype) for _ in SIZES]
         for table, size in zip(tables, SIZES, strict=True):
             table[3] = size
     for table, size in zip(tables, SIZES, strict=True):
-        found = fresh(name).fit(table, np.r_[y[:5], size, y[6:]])
-        forms.add((found.coef_.dtype, found.coef_.shape, np.shape(found.intercept_)))
-        assert np.isfinite(found.coef_).all()
-        assert np.isfinite(found.intercept_).all()
+        model = fresh(name).fit(table, np.r_[y[:5], size, y[6:]])
+        forms.add((model.coef_.dtype, model.coef_.shape, np.shape(model.intercept_)))
+        assert np.isfinite(model.coef_).all()
+        assert np.isfinite(model.intercept_).all()
     assert len(forms) == 1
 
 
@@ -80,19 +80,19 @@ def test_two_records_change_neither_shape_nor_type_and_raises_nothing(name, dtyp
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("norm", [1e-30, 1e-3, 1.0, 7.0, 1e30])
 def test_no_row_is_longer_than_one_but_for_a_rounding(norm, dtype, intercept):
-    """8,000 rows of all sizes and about the norm, measured in long doubles.
+    """Measure 8,000 rows of all sizes, many of them near the norm, in long doubles.
 
-    The problem shortens what the rounding leaves over, and every algorithm clips.
+    The problem scales down rows that exceed the norm by rounding, and every algorithm clips.
     """
     rng = np.random.default_rng(0)
     with np.errstate(over="ignore", under="ignore"):
         wild = rng.normal(size=(4000, 7)) * 10.0 ** rng.uniform(-300, 300, (4000, 1))
-        given = np.vstack([wild, norm * rng.normal(size=(4000, 7)) / 2.0]).astype(dtype)
-        rows = UnitRows(norm, intercept).of(given)
-        stored = UnitRows(norm, intercept).of(scipy.sparse.csr_array(given)).toarray()
+        inputs = np.vstack([wild, norm * rng.normal(size=(4000, 7)) / 2.0]).astype(dtype)
+        rows = UnitRows(norm, intercept).of(inputs)
+        stored = UnitRows(norm, intercept).of(scipy.sparse.csr_array(inputs)).toarray()
     assert rows.dtype == stored.dtype == dtype
-    for found in (rows, stored):
-        lengths = np.sqrt(np.sum(found.astype(np.longdouble) ** 2, axis=1))
+    for model in (rows, stored):
+        lengths = np.sqrt(np.sum(model.astype(np.longdouble) ** 2, axis=1))
         assert 1.0 - 1e-6 <= lengths.max() <= 1.0 + 2.0 * np.finfo(dtype).eps
 
 
@@ -104,25 +104,25 @@ def test_what_a_sparse_matrix_stores_twice_counts_as_its_sum():
 
 @pytest.mark.parametrize("norm", [1e-31, 1e31, 1e-300])
 def test_a_norm_whose_square_may_vanish_is_refused(norm):
-    with pytest.raises(ValueError, match=r"data_norm must lie in \[1e-30, 1e30\], got"):
+    with pytest.raises(ValueError, match=r"data_norm must be in \[1e-30, 1e30\], got"):
         fresh("logistic", data_norm=norm).fit(X, BINARY)
 
 
 @pytest.mark.parametrize("bounds", [(-1.7e308, 1.7e308), (0.0, 1e31), (-math.inf, 0.0)])
 @pytest.mark.parametrize("name", ["linear", "quantile"])
 def test_bounds_whose_distance_overflows_are_refused(name, bounds):
-    with pytest.raises(ValueError, match=r"target_bounds must be finite, .* within 1e30 of 0"):
-        fresh(name, target_bounds=bounds).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"bounds_y must be finite, .* at most 1e30 in size"):
+        fresh(name, bounds_y=bounds).fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize("strange", ["text", (1, [2]), b"1", {}, 7, None, 1 + 2j, pd.NA])
 def test_one_strange_label_is_a_null_record(strange):
-    """Whatever its type: hostile ones have no hash, or would choose between error and none."""
+    """Test labels of all types, also without a hash."""
     null = X.copy()
     null[4] = np.nan
     expected = fresh("logistic").fit(null, BINARY)
-    found = fresh("logistic").fit(X, objects(*BINARY[:4], strange, *BINARY[5:]))
-    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
+    model = fresh("logistic").fit(X, objects(*BINARY[:4], strange, *BINARY[5:]))
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -148,30 +148,33 @@ def test_labels_that_would_all_be_null_are_refused(classes, y, rule):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_key_is_printed_nowhere(name):
-    """Nor by the pipelines it stands in; it is what takes the noise off."""
+    """Print models and pipelines; the noise could be removed with the key."""
     key = jax.random.key(271828182)
     model = fresh(name, key=key)
     line = make_pipeline(FunctionTransformer(), model)
     for each in (model, line, clone(model)):
-        for shown in (repr(each), str(each), each._repr_html_()):
-            assert "271828182" not in shown
+        for text in (repr(each), str(each), each._repr_html_()):
+            assert "271828182" not in text
     assert "a secret key" in repr(model)
 
 
 def test_by_default_a_support_vector_machine_promises_more_than_a_constant():
-    """On 20,000 records of five columns; noisy descent on the plain hinge never did."""
+    """Test 20,000 records of five columns.
+
+    Noisy descent on the hinge loss has no such bound at this size.
+    """
     model = LinearSVC(**COMMON | {"data_norm": 1.0}, classes=(0, 1))
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20_000, 5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = model.fit(rows, (rows[:, 0] > 0.0).astype(int))
-    assert found.score(rows, rows[:, 0] > 0.0) > 0.9
+        model = model.fit(rows, (rows[:, 0] > 0.0).astype(int))
+    assert model.score(rows, rows[:, 0] > 0.0) > 0.9
 
 
 @pytest.mark.parametrize("name", ["logistic", "linear"])
 def test_a_record_more_than_the_public_number_is_refused(name):
-    """Not told apart below it, and without a table to be told from."""
+    """Test ``n`` equal to, above and below the number of rows, and a table without rows."""
     budget = privopt.Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
     y = ANSWERS.get(name, X[:, 0])
     for n in (80, 81):
@@ -179,7 +182,7 @@ def test_a_record_more_than_the_public_number_is_refused(name):
         assert np.isfinite(model.fit(X, y).coef_).all()
     with pytest.raises(ValueError, match="at most 79, an assumption of the plan"):
         model.set_params(n=79).fit(X, y)
-    with pytest.raises(ValueError, match="a row and a column at least"):
+    with pytest.raises(ValueError, match="at least one row and one column"):
         model.fit(X[:0], y[:0])
 
 
@@ -246,7 +249,7 @@ NULLABLE = {
 @pytest.mark.parametrize("name", ["logistic", "linear"])
 @pytest.mark.parametrize("form", UNTYPED)
 def test_one_entry_of_untyped_rows_decides_nothing(form, name):
-    """Its record is null; compared with a row that is NaN from the start."""
+    """Compare with a row that is NaN: the record is null."""
     y = ANSWERS.get(name, X[:, 0])
     null = X.copy()
     null[4] = math.nan
@@ -303,7 +306,7 @@ def test_one_missing_label_decides_nothing(kind):
 
 
 def test_a_missing_value_that_turns_integers_into_floats_decides_nothing():
-    """The types that pandas infers for a column of integers beside one missing value."""
+    """Test the types that pandas infers for a column of integers with a missing value."""
     floats = np.where(np.arange(80) == 3, math.nan, BINARY)
     for classes in ((0, 1), (-1, 1), (0, 300), (0.5, 1)):
         model = partial(fresh, "logistic", classes=classes)
@@ -319,7 +322,7 @@ def test_a_missing_value_that_turns_integers_into_floats_decides_nothing():
 )
 @pytest.mark.parametrize("name", MODELS)
 def test_one_entry_of_untyped_answers_decides_nothing(form, name):
-    """Of classes or of targets: the record with an unusable one is null."""
+    """Test an unusable class or target: its record is null."""
     y = ANSWERS.get(name, X[:, 0]).tolist()
     usual = outcome(lambda: fresh(name).fit(X, form(y)))
     for entry in ENTRIES:
@@ -329,7 +332,7 @@ def test_one_entry_of_untyped_answers_decides_nothing(form, name):
 
 @pytest.mark.parametrize("y", [[True, False] * 40, objects(*[True, False] * 40)])
 def test_booleans_without_a_type_need_classes(y):
-    """One missing entry would be the difference, if the entries decided."""
+    """Check that entries are not inspected: one missing entry would make a difference."""
     with pytest.raises(ValueError, match=r"classes must be given, .* boolean type only"):
         fresh("logistic", classes=None).fit(X, y)
 
@@ -379,17 +382,18 @@ SENTINELS = [
     pa.table({"x": ["PERSON-A", "PERSON-B"]}),
 ]
 COMMON_PARAMETERS = (
-    "budget", "data_norm", "key", "n", "fit_intercept", "radius", "algorithm", "options",
+    "budget", "epsilon", "delta", "relation", "data_norm", "key", "n", "fit_intercept", "radius",
+    "algorithm", "options",
 )  # fmt: skip
 PARAMETERS = {
     "logistic": (*COMMON_PARAMETERS, "classes"),
-    "quantile": (*COMMON_PARAMETERS, "target_bounds", "level", "width"),
+    "quantile": (*COMMON_PARAMETERS, "bounds_y", "quantile", "width"),
 }
 
 
-def refusal(name, given, **parameters):
+def refusal(name, inputs, **parameters):
     """Return the error of a fit, which must be a ``ValueError`` without a sentinel."""
-    records = {"X": X, "y": ANSWERS.get(name, X[:, 0])} | given
+    records = {"X": X, "y": ANSWERS.get(name, X[:, 0])} | inputs
     error, messages = outcome(lambda: fresh(name, **parameters).fit(**records))
     assert issubclass(error[0], ValueError), error
     assert not any(part in str((error, messages)) for part in ("PERSON", "31337", "31338"))
@@ -399,7 +403,7 @@ def refusal(name, given, **parameters):
 @pytest.mark.parametrize("name", PARAMETERS)
 @pytest.mark.parametrize("sentinel", SENTINELS, ids=lambda each: type(each).__name__)
 def test_a_column_at_the_place_of_a_parameter_is_not_printed(name, sentinel):
-    """The refusal names the parameter. Classes that are distinct values are public values."""
+    """Check that the error names the parameter. Distinct values are accepted as public classes."""
     distinct = isinstance(sentinel, list | tuple | np.ndarray)
     for parameter in PARAMETERS[name]:
         if not (parameter == "classes" and distinct):

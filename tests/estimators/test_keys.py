@@ -42,7 +42,7 @@ ignored = pytest.mark.filterwarnings("ignore:key has been used")
 
 
 def linear(**parameters):
-    defaults = {"budget": BUDGET, "data_norm": 1.0, "key": KEY, "target_bounds": (-1.0, 1.0)}
+    defaults = {"budget": BUDGET, "data_norm": 1.0, "key": KEY, "bounds_y": (-1.0, 1.0)}
     return LinearRegression(**defaults | parameters)
 
 
@@ -69,7 +69,7 @@ def contains_key(blob):
 @ignored
 @pytest.mark.optimised
 def test_each_fit_takes_the_next_key_and_the_first_takes_the_given_one():
-    """By hand: fit ``k + 1`` is the run with stream 1 of the key of fit ``k``."""
+    """Compute every fit with ``run``: fit ``k + 1`` uses stream 1 of the key of fit ``k``."""
     model, key = linear(), KEY
     rows, targets = UnitRows(1.0, intercept=True), 2.0 * (TARGET + 1.0) / 2.0 - 1.0
     for _ in range(3):
@@ -99,7 +99,7 @@ def rebuilt(model):
     [(KEY, clone), (None, clone), (KEY, deepcopy), (None, deepcopy), (KEY, rebuilt)],
 )
 def test_a_second_fit_warns_with_the_guarantee_of_both(key, copied):
-    """A copy is one more fit of the same key; the number is that of ``Guarantee.times``."""
+    """Compare the stated guarantee of copies with ``Guarantee.times``."""
     model = linear(key=key)
     first = model.fit(X, TARGET).guarantee_
     for count in (2, 3):
@@ -140,7 +140,7 @@ def test_a_refused_fit_spends_no_key():
 
 @ignored
 def test_equal_outputs_have_the_noise_of_successive_fits():
-    """One key for both would cancel the noise in the difference of the coefficients."""
+    """Check that the noise differs; equal noise would cancel in the difference of coefficients."""
     outputs = MultiOutputRegressor(linear()).fit(X, np.column_stack([TARGET] * 3))
     coefficients = [each.coef_ for each in outputs.estimators_]
     np.testing.assert_array_equal(coefficients, chain(3))
@@ -149,7 +149,7 @@ def test_equal_outputs_have_the_noise_of_successive_fits():
 
 @ignored
 def test_a_difference_of_two_outputs_is_noise():
-    """The distance of two fits on equal targets has the spread of two independent fits.
+    """Compare the distance of two fits on equal targets with that of two independent fits.
 
     40 keys, rank test; false alarm 1e-3.
     """
@@ -165,8 +165,8 @@ def test_a_difference_of_two_outputs_is_noise():
         for key in keys
     ]
     single = [linear(key=key).fit(X, TARGET).coef_ for key in jax.random.split(keys[0], 80)]
-    apart = np.subtract(single[:40], single[40:])
-    norms = [np.linalg.norm(each, axis=1) for each in (shared, apart)]
+    differences = np.subtract(single[:40], single[40:])
+    norms = [np.linalg.norm(each, axis=1) for each in (shared, differences)]
     assert mannwhitneyu(*norms).pvalue > 1e-3
 
 
@@ -217,12 +217,12 @@ def test_fits_inside_have_different_noise(name):
     assert len(set(fitted.values())) == len(fitted) > 1
 
 
-def inner_models(thing, seen=None):
+def inner_models(thing, visited=None):
     """Yield the private models inside an object, each once."""
-    seen = set() if seen is None else seen
-    if id(thing) in seen:
+    visited = set() if visited is None else visited
+    if id(thing) in visited:
         return
-    seen.add(id(thing))
+    visited.add(id(thing))
     if isinstance(thing, privopt.estimators.PrivateModel):
         yield thing
         return
@@ -231,9 +231,9 @@ def inner_models(thing, seen=None):
         for value in each.values() if isinstance(each, dict) else each:
             if isinstance(value, dict):
                 for inner in value.values():
-                    yield from inner_models(inner, seen)
+                    yield from inner_models(inner, visited)
             elif isinstance(value, list | tuple) or hasattr(value, "__dict__"):
-                yield from inner_models(value, seen)
+                yield from inner_models(value, visited)
 
 
 def test_an_unfitted_copy_draws_its_own_key_and_the_original_keeps_its_own():
@@ -248,7 +248,7 @@ def test_an_unfitted_copy_draws_its_own_key_and_the_original_keeps_its_own():
 
 
 def test_clones_of_one_pickle_share_what_they_draw():
-    """As the tasks of one batch of joblib."""
+    """Copy two clones in one pickle, as a batch of joblib does."""
     model = linear()
     one, two = pickle.loads(pickle.dumps([clone(model), clone(model)]))
     first = one.fit(X, TARGET).coef_
@@ -283,20 +283,20 @@ def test_a_forked_process_takes_no_key_of_its_parent(monkeypatch, fits):
 
 
 def test_the_default_key_has_64_bits_of_the_operating_system(monkeypatch):
-    drawn = []
+    sizes = []
 
     def urandom(size):
-        drawn.append(size)
+        sizes.append(size)
         return bytes(range(1, size + 1))
 
     monkeypatch.setattr(os, "urandom", urandom)
     model = linear(key=None)
     assert model.get_params()["key"] is None
-    assert drawn == []
+    assert sizes == []
     words = np.frombuffer(bytes(range(1, 9)), np.uint32)
     key = jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
     np.testing.assert_array_equal(model.fit(X, TARGET).coef_, linear(key=key).fit(X, TARGET).coef_)
-    assert drawn == [8]
+    assert sizes == [8]
 
 
 def test_default_keys_differ():
@@ -306,11 +306,11 @@ def test_default_keys_differ():
 
 def test_threads_take_different_keys():
     model = linear().fit(X, TARGET)
-    source, taken = SpendableKey(KEY), []
+    source, used = SpendableKey(KEY), []
 
     def take():
         for _ in range(25):
-            taken.append(source.take(model.plan_))  # list.append is atomic
+            used.append(source.take(model.plan_))  # list.append is atomic
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -319,7 +319,7 @@ def test_threads_take_different_keys():
             each.start()
         for each in threads:
             each.join()
-    assert len({jax.random.key_data(key).tobytes() for key in taken}) == 100
+    assert len({jax.random.key_data(key).tobytes() for key in used}) == 100
 
 
 @pytest.mark.parametrize("fits", [0, 1])
@@ -341,7 +341,7 @@ def test_no_text_of_parameters_contains_the_key(fits):
 
 
 def test_the_key_of_a_fit_is_gone_from_the_fitted_model():
-    """Whatever reads the slots of the object finds the next key, which does not give the last."""
+    """Check that the object contains only the next key, which does not reveal the last one."""
     model = linear().fit(X, TARGET)
     following = jax.random.key_data(model.key._key).tolist()
     assert not set(WORDS) & set(following)
@@ -355,7 +355,7 @@ def test_a_seed_is_refused_by_name(key):
 
 
 def test_a_worker_process_has_its_own_noise():
-    """Two processes of joblib: neither repeats the noise of the other, and no key comes back."""
+    """Run two processes of joblib: their noise differs, and no key is returned."""
     pairs = np.column_stack([TARGET] * 2)
     outputs = MultiOutputRegressor(linear(), n_jobs=2).fit(X, pairs)
     one, two = (each.coef_ for each in outputs.estimators_)

@@ -83,10 +83,10 @@ def test_a_version_of_the_algorithm_or_of_jax_changes_the_key(demo, registry, mo
 
 
 def test_a_version_of_an_algorithm_changes_the_key_of_a_study(registry):
-    (study,) = load(os.path.join(ROOT, "experiments", "one_shot", "kink.py"))
-    before = [task.key for task in _part_tasks(study, "quick")]
+    (analysis,) = load(os.path.join(ROOT, "experiments", "one_shot", "kink.py"))
+    before = [task.key for task in _part_tasks(analysis, "quick")]
     registry["dp_gd"] = replace(ALGORITHMS["dp_gd"], version=2)
-    assert not {task.key for task in _part_tasks(study, "quick")} & set(before)
+    assert not {task.key for task in _part_tasks(analysis, "quick")} & set(before)
 
 
 def test_other_calibrated_noise_changes_the_key(demo, monkeypatch):
@@ -292,7 +292,7 @@ def test_comments_layout_and_unused_cells_do_not_count(whole):
 
 
 def test_another_function_of_privopt_changes_the_digest():
-    """A study may hold a function in a variable that is defined elsewhere."""
+    """An analysis may hold a function in a variable that is defined elsewhere."""
     assert user_code(problems.logistic) == user_code(problems.logistic)
     assert user_code(problems.logistic) != user_code(problems.hinge)
 

@@ -1,5 +1,6 @@
 """A table made again is the committed one, or is told to differ."""
 
+import json
 import math
 import subprocess
 
@@ -7,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privopt.lab import Claim, Study, read, run
+from privopt.lab import Analysis, Claim, below, read, run
 from privopt.lab.runner.store import equal
 
 SMALL = {
@@ -23,12 +24,12 @@ def numbers(profile):
     yield {"label": "a", "x": 3.0 * SETTINGS["factor"], "one": 4.0}
 
 
-STUDY = Study(
+ANALYSIS = Analysis(
     name="demo",
     title="",
     description="",
     parts={"numbers": numbers},
-    claims=(Claim("small", "numbers", "x < one"),),
+    claims=(Claim("small", "numbers", below("x", "one")),),
 )
 
 
@@ -76,8 +77,12 @@ def test_equal_infinities_and_nan_are_equal(synthetic):
         odd = changed(table, "upper", lambda _, value=value: value)
         assert equal(odd, changed(odd, "value", lambda x: x * (1.0 + 1e-9)))
     assert not equal(table.slice(1), table)
-    told = table.replace_schema_metadata({b"privopt": b'{"title": "other"}'})
-    assert not equal(told, table)
+    about = {"title": "t", "description": "d", "root_seed": 0}
+    table = table.replace_schema_metadata({b"privopt": json.dumps(about)})
+    for name, is_equal in (("title", True), ("description", True), ("root_seed", False)):
+        changed_about = json.dumps({**about, name: "other"}).encode()
+        other = table.replace_schema_metadata({b"privopt": changed_about})
+        assert equal(other, table) is is_equal
 
 
 def test_an_equal_table_leaves_the_work_tree_clean(tmp_path, monkeypatch):
@@ -85,7 +90,7 @@ def test_an_equal_table_leaves_the_work_tree_clean(tmp_path, monkeypatch):
 
     def made(factor):
         monkeypatch.setitem(SETTINGS, "factor", factor)
-        result = run(STUDY, profile="quick", seed=0, results=results)
+        result = run(ANALYSIS, profile="quick", seed=0, results=results)
         return result.as_committed, read(result.folder).runs["x"].to_pylist()
 
     git(tmp_path, "init")
@@ -113,5 +118,5 @@ def test_a_committed_table_of_another_version_is_not_equal(tmp_path):
     (tmp_path / "results" / ".privopt").write_text('{"format": 1}')
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-m", "Results")
-    result = run(STUDY, profile="quick", seed=0, results=tmp_path / "results")
+    result = run(ANALYSIS, profile="quick", seed=0, results=tmp_path / "results")
     assert result.as_committed is False

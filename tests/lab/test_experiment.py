@@ -261,8 +261,8 @@ def test_experiments_of_one_file_are_chosen_by_name(tmp_path):
 
 def test_a_study_that_lacks_its_data_is_left_out_or_refused_by_name(tmp_path, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    source = """from privopt.lab import Study
-found = Study(name="{0}", title="", description="", parts={{"p": None}}, claims=(), needs=("{0}",))
+    source = """from privopt.lab import Analysis
+found = Analysis(name="{0}", title="", description="", parts={{"p": None}}, needs=("{0}",))
 """
     for name in ("mnist", "digits"):
         (tmp_path / f"{name}.py").write_text(source.format(name))
@@ -284,7 +284,7 @@ found = Study(name="{0}", title="", description="", parts={{"p": None}}, claims=
         ("demo", "x = 1\ny = x +", "demo.py, line 2: SyntaxError"),
         ("demo", "x = 1\n\nraise KeyError('k')", "demo.py, line 3: KeyError: 'k'"),
         ("demo", SOURCE.replace("0.000001", "2.0").replace("1e-06", "2.0"), "line 4: .*delta must"),
-        ("demo", "experiment = 3", "must declare an Experiment(...) or Study(...), got none"),
+        ("demo", "experiment = 3", "must declare an Experiment(...) or Analysis(...), got none"),
     ],
 )
 def test_a_bad_experiment_file_is_refused_with_its_place(tmp_path, name, source, message):

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
-from privopt.lab import Line, Panel, Plot
+from privopt.lab import plotting
 from privopt.lab.evaluation.cells import cell_results, cells_along, grouped, swept_axes, worst
-from privopt.lab.plotting import plots, style
 from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.lab.runner.quantities import _HARD, is_minimax
 from privopt.lab.runner.store import read, recorded_names
@@ -121,21 +120,26 @@ def test_a_tick_beyond_the_panel_is_not_drawn(synthetic):
         assert "↓ minimax, other problem" in [text.get_text() for text in place.texts]
 
 
-def test_a_study_has_ticks_too():
-    shown = (Line("risk", "risk"), Line("least", "minimax, other problem", "green", "tick"))
-    panel = Panel(part="a", x="x", x_label="x", y_label="y", lines=shown, log="xy")
-    rows = [{"x": x, "risk": 2.0 / x, "least": 1.0 / x} for x in (2.0, 10.0, 100.0)]
-    with mpl.rc_context(style.STYLE):
-        figure = plots.plot_figure(Plot("p", "title", panel), {"a": rows})
+def test_an_analysis_can_have_ticks_at_the_margin():
+    frame = pd.DataFrame({"x": x, "risk": 2.0 / x} for x in (2.0, 10.0, 100.0))
+
+    def risk_figure():
+        figure, (axes,) = plotting.panels("title")
+        axes.set(xscale="log", yscale="log")
+        plotting.curve(axes, frame, "x", "risk", label="risk")
+        plotting.margin_tick(axes, 0.01, "minimax, other problem", plotting.GREEN)
+        return figure
+
+    figure = plotting.draw(risk_figure)
     (tick,) = lines(figure, "minimax, other problem")
     assert tick.get_xydata().tolist() == [[1.0, 0.01]]
-    assert (figure.axes[0].dataLim.x0, figure.axes[0].dataLim.y0) == (2.0, 0.01)
+    assert figure.axes[0].dataLim.x0 == 2.0
 
 
 @pytest.mark.parametrize("name", recorded_names(RESULTS))
 def test_no_committed_curve_is_below_a_line(name):
     recorded = read(RESULTS / name)
-    cells = () if recorded.is_study else cell_results(recorded)
+    cells = () if recorded.is_analysis else cell_results(recorded)
     shown = [cell for cell in cells if swept_axes([cell]) and cell.is_minimax]
     at = grouped(shown, lambda cell: (cell.method, cell.family, str(sorted(cell.setting.items()))))
     for same in at.values():

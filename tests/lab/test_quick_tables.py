@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from privopt import lab, problems
-from privopt.lab import Axis, Claim, Experiment, OverwriteError, Setting, Study
-from privopt.lab.runner import cells, quick_tables, study
+from privopt.lab import Analysis, Axis, Claim, Experiment, OverwriteError, Setting, close
+from privopt.lab.runner import analysis, cells, quick_tables
 from privopt.lab.runner.quick_tables import quick_difference, write_quick_table
 from privopt.lab.runner.store import read, write_recorded
 
@@ -40,12 +40,12 @@ def rows(profile):
     yield {"label": "b", "x": 4.0}
 
 
-STUDY = Study(
-    name="study",
+ANALYSIS = Analysis(
+    name="analysis",
     title="",
     description="",
     parts={"rows": rows},
-    claims=(Claim("positive", "rows", "x = x"),),
+    claims=(Claim("positive", "rows", close("x", "x")),),
     uses=("a9a", "mnist"),
 )
 
@@ -67,7 +67,7 @@ def lose(monkeypatch):
 
         monkeypatch.setattr(cells, "family", family)
         monkeypatch.setattr(cells, "available", tuple)
-        for module in (quick_tables, study):
+        for module in (quick_tables, analysis):
             monkeypatch.setattr(module, "missing", {name: MISSING}.get)
 
     return lose
@@ -77,7 +77,7 @@ def lose(monkeypatch):
 def have(monkeypatch):
     """Every data set is there."""
     monkeypatch.setattr(cells, "available", tuple)
-    for module in (quick_tables, study):
+    for module in (quick_tables, analysis):
         monkeypatch.setattr(module, "missing", lambda name: None)
 
 
@@ -157,16 +157,16 @@ def test_another_seed_is_not_compared(results, have, tmp_path):
 
 
 def test_rows_and_columns_count(results, have, tmp_path):
-    run(STUDY, results)
-    write_quick_table(results, STUDY, tmp_path)
-    assert quick_difference(results, STUDY, tmp_path) == ""
+    run(ANALYSIS, results)
+    write_quick_table(results, ANALYSIS, tmp_path)
+    assert quick_difference(results, ANALYSIS, tmp_path) == ""
     for parts, told in (
         ({"rows": lambda profile: [*rows(profile), *rows(profile)]}, "4 rows, committed 2"),
         ({"rows": lambda profile: [{"label": "a"}, {"label": "b"}]}, "columns part, label, comm"),
         ({"other": rows}, "part differs in 2 of 2 rows, first of part=other, label=a: other, com"),
     ):
-        shown = (Claim("positive", next(iter(parts)), "label = label"),)
-        other = replace(STUDY, parts=parts, claims=shown)
+        shown = (Claim("positive", next(iter(parts)), close("label", "label")),)
+        other = replace(ANALYSIS, parts=parts, claims=shown)
         run(other, results)
         assert quick_difference(results, other, tmp_path).startswith(told)
 
@@ -198,32 +198,34 @@ def test_what_was_recorded_without_data_may_be_made_again(results, have, lose):
     run(SWEEP, results)
     run(SWEEP, results)
     lose("a9a")
-    run(STUDY, results, "full")
-    assert read(results / "study").about["data"] == ["mnist"]
-    run(STUDY, results, "full")
+    run(ANALYSIS, results, "full")
+    assert read(results / "analysis").about["data"] == ["mnist"]
+    run(ANALYSIS, results, "full")
     lose("mnist")
-    with pytest.raises(OverwriteError, match="study was recorded with mnist"):
-        run(STUDY, results, "full")
+    with pytest.raises(OverwriteError, match="analysis was recorded with mnist"):
+        run(ANALYSIS, results, "full")
 
 
 def test_a_study_keeps_what_it_computed_from_data_that_are_missing(results, have, lose):
-    run(STUDY, results, "full")
-    recorded = read(results / "study")
+    run(ANALYSIS, results, "full")
+    recorded = read(results / "analysis")
     assert recorded.about["data"] == ["a9a", "mnist"]
     lose("a9a")
-    with pytest.raises(OverwriteError, match=f"study was recorded with a9a: left.*{MISSING}"):
-        run(STUDY, results, "full")
+    with pytest.raises(OverwriteError, match=f"analysis was recorded with a9a: left.*{MISSING}"):
+        run(ANALYSIS, results, "full")
     about = {name: told for name, told in recorded.about.items() if name not in ("data", "runs")}
-    write_recorded(results / "study", recorded._replace(about=about))  # without a note of its data
-    with pytest.raises(OverwriteError, match="study was recorded with a9a"):
-        run(STUDY, results, "full")
+    write_recorded(
+        results / "analysis", recorded._replace(about=about)
+    )  # without a note of its data
+    with pytest.raises(OverwriteError, match="analysis was recorded with a9a"):
+        run(ANALYSIS, results, "full")
 
 
 def test_the_quick_profile_of_a_study_depends_on_no_optional_data(results, have, lose):
-    run(STUDY, results)
-    assert "data" not in read(results / "study").about
+    run(ANALYSIS, results)
+    assert "data" not in read(results / "analysis").about
     lose("a9a")
-    run(STUDY, results)
+    run(ANALYSIS, results)
 
 
 def test_a_full_table_is_no_quick_one(results, have):

@@ -63,13 +63,17 @@ def test_what_cannot_be_drawn_is_named(synthetic):
         synthetic(axes={}).plot()
 
 
-def test_of_a_study_a_plot_goes_by_its_name():
+def test_an_analysis_has_figures_by_name(tmp_path):
     recorded = lab.read(RESULTS / "sparse_regimes")
     for name, title in ((None, "Gaussian noise"), ("risk_laplace", "Laplace noise")):
         assert recorded.plot(name).axes[0].texts[0].get_text() == title
     assert recorded.plot("risk_laplace")._repr_png_().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match=r"name of a plot must be one of risk_g.* got 'r'"):
+    with pytest.raises(ValueError, match=r"name of a figure must be one of risk_g.* got 'r'"):
         recorded.plot("r")
+    figure = recorded.plot(paper=True, path=tmp_path / "figure.png")
+    assert figure.get_size_inches()[0] == 6.75
+    assert figure.get_suptitle() == ""
+    assert (tmp_path / "figure.pdf").is_file()
 
 
 @pytest.mark.parametrize(("axis", "width"), [("n", 3.25), (None, 6.75)])

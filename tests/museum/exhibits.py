@@ -1,4 +1,4 @@
-"""How an exhibit hangs: a check beside what passes it and what it must catch."""
+"""Decorator for a check, a correct implementation and broken ones."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ BUDGET = privopt.Budget(epsilon=4.0, delta=1e-5, relation="replace_one")
 
 
 def exhibit(sound, *broken):
-    """Make a check of one thing a test: it holds of ``sound``, and fails on all that is broken."""
+    """Return a test: the check passes for ``sound`` and fails for every broken implementation."""
     assert broken
 
     def hung(check):
@@ -36,7 +36,7 @@ def exhibit(sound, *broken):
 
 
 def replayed(run):
-    """What record and replay find in a run of one's own on the worst pair of linear losses."""
+    """Return the faults that record and replay report for a run on a pair with linear losses."""
     pair = worst_pair("dp_gd", BUDGET)
     algorithm = replace(pair.plan.algorithm, run=run, public_randomness=None, steps=None)
     planted = pair._replace(plan=replace(pair.plan, algorithm=algorithm))
@@ -44,7 +44,7 @@ def replayed(run):
 
 
 def descent(step, steps=lambda data: 3, output=lambda data, point: point):
-    """A run of ``point -> step(data, point, drawn)``, ``drawn`` a normal vector of its own."""
+    """Return a run of ``point -> step(data, point, drawn)`` with a new normal vector ``drawn``."""
 
     def run(static, params, objective, key, execution):
         data = objective.data[0]
@@ -57,5 +57,5 @@ def descent(step, steps=lambda data: 3, output=lambda data, point: point):
 
 
 def noisy_step(data, point, drawn):
-    """By the noisy mean of linear losses."""
+    """Return the next point, by the noisy mean of linear losses."""
     return point + 0.1 * release("answer", data.mean(axis=0) + release("noise", drawn))

@@ -1,4 +1,4 @@
-"""Room of accounting: what is claimed of a release is no less than what it costs."""
+"""Defects of accounting: a claim below the privacy loss of the release."""
 
 import math
 from dataclasses import replace
@@ -37,7 +37,7 @@ ORDERS = np.array([1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0])
 
 
 def converted(orders, divergences, delta):
-    """The usual conversion of divergences, without a floor."""
+    """Return the usual conversion of divergences, without a lower limit of 0."""
     found = divergences + np.log1p(-1.0 / orders) - np.log(delta * orders) / (orders - 1.0)
     return float(np.min(found))
 
@@ -48,7 +48,7 @@ def by_renyi(noise, relation):
 
 @exhibit(by_renyi, lambda noise, relation: by_renyi(noise, ADD))
 def test_a_replaced_record_moves_a_sum_twice(claimed):
-    """Divergences of noise that forget that a record goes *and* comes: the exact curve, doubled."""
+    """Sensitivity without the factor 2 of replace-one; checked by the exact curve."""
     for noise in (0.5, 1.0, 4.0):
         for relation in (ADD, REPLACE):
             exact = gaussian_epsilon(1e-5, mu=relation.multiple / noise)
@@ -60,7 +60,7 @@ RATE, STEPS = 0.01, 20
 
 
 def of_a_full_batch(budget):
-    """Noise for all records, scaled to the share that a record has in a batch."""
+    """Return noise calibrated for all records and scaled by the sampling rate."""
     return RATE * gaussian_noise_multiplier(budget, STEPS)
 
 
@@ -70,14 +70,14 @@ def of_a_full_batch(budget):
     of_a_full_batch,
 )
 def test_noise_of_a_closed_form_is_asked_of_an_accountant(noise_for):
-    """A formula outside its regime, or for full batches: the event, priced over a grid."""
+    """Formula outside its range, or for full batches; checked by an accountant over a grid."""
     for target in (0.1, 1.0, 8.0):
         event = sgd(noise_for(Budget(epsilon=target, delta=1e-8, relation=ADD)), RATE, STEPS)
         assert Guarantee(event, ADD).epsilon(1e-8).lower <= target
 
 
 def naive_divergence(event, relation, orders):
-    """Log of a moment in float64: at an order next to one the moment rounds to one."""
+    """Return the logarithm of a moment in float64; near order 1 the moment is rounded to 1."""
     x, width = np.linspace(-60.0, 60.0, 24_001, retstep=True)
     q, z = event.sampling_probability, event.event.noise_multiplier
     ratio = 1.0 - q + q * np.exp((x - 0.5) / z**2)
@@ -87,7 +87,7 @@ def naive_divergence(event, relation, orders):
 
 @exhibit(renyi_divergence, naive_divergence)
 def test_an_order_next_to_one_proves_nothing_new(divergences):
-    """An order whose moment rounds to one makes all private: the answer beside the exact one."""
+    """Moment that is rounded to 1, so that everything is private; checked by the exact answer."""
     event, orders = sgd(4.0, 0.1).event, np.append(1.0 + 1e-13, ORDERS)
     found = renyi_epsilon(orders, divergences(event, ADD, orders), 1e-5)
     assert found >= Guarantee(event, ADD).epsilon(1e-5).lower > 0.0
@@ -98,14 +98,14 @@ def test_an_order_next_to_one_proves_nothing_new(divergences):
     lambda event, delta: converted(ORDERS, renyi_divergence(event, ADD, ORDERS), delta),
 )
 def test_epsilon_is_never_negative(claimed):
-    """A conversion that falls below zero at large delta: the range over a grid up to one."""
+    """Conversion with a negative epsilon at large delta; checked over a grid up to 1."""
     for delta in (1e-9, 0.01, 0.9, 1.0 - 1e-12):
         for event in (sgd(10.0, 0.01), Gaussian(1.0)):
             assert 0.0 <= claimed(event, delta) < math.inf
 
 
 def accumulating(batch_size):
-    """Eight parts of ten records make a step; the event is that of batches of this size."""
+    """Return a run with eight parts of ten records per step, and the event of this batch size."""
     budget = Budget(epsilon=1.0, delta=1e-5, relation=ADD)
     batches = partial(PoissonBatches.of, n=100, budget=budget, steps=20)
     return batches(80), batches(batch_size).composed(1.0, 20, ADD)
@@ -113,7 +113,7 @@ def accumulating(batch_size):
 
 @exhibit(accumulating(80), accumulating(10))
 def test_the_rate_is_that_of_what_a_step_adds_up(run):
-    """Accumulated parts accounted as one: the rate claimed against records counted in the draws.
+    """Accumulated parts with the sampling rate of one part; checked by counting sampled records.
 
     False alarm below 1e-6.
     """
@@ -127,7 +127,7 @@ def test_the_rate_is_that_of_what_a_step_adds_up(run):
     lambda right, guesses: math.log((right + 1) / (guesses - right + 1)),
 )
 def test_an_audit_of_nothing_finds_nothing(found):
-    """A lower bound without its confidence: coins guessed at random. False alarm at most 6e-3."""
+    """Lower bound without a confidence level; checked by random guesses, false alarm below 6e-3."""
     rng = np.random.default_rng(0)
     for guesses in (50, 500, 5000):
         for right in rng.binomial(guesses, 0.5, size=20):
@@ -142,14 +142,14 @@ BAND = np.array([1.0, 0.6, 0.3])
     lambda steps, times, gap: SeriesFactorisation("band", len(BAND), BAND).sensitivity(times, gap),
 )
 def test_coefficients_are_padded_to_the_horizon(sensitivity):
-    """A sensitivity over as many steps as there are coefficients: all patterns, one by one."""
+    """Sensitivity over as many steps as coefficients; checked over all participation patterns."""
     for steps, times, gap in ((3, 3, 1), (9, 3, 1), (10, 2, 2)):
         encoder = SeriesFactorisation("band", steps, BAND).encoder()
         assert sensitivity(steps, times, gap) >= worst_pattern(encoder, times, gap) - 1e-12
 
 
 def greedy(steps, times, gap):
-    """Participations fill a block of a tree only as often as whole gaps fit into it."""
+    """Count participations in a block of a tree by complete gaps only."""
     square = 0
     for height in range(steps.bit_length()):
         within = min(times, max(1, 2**height // gap))
@@ -160,7 +160,7 @@ def greedy(steps, times, gap):
 
 @exhibit(lambda steps, times, gap: TreeFactorisation(steps).sensitivity(times, gap), greedy)
 def test_a_tree_counts_every_participation(sensitivity):
-    """Participations in a block counted too small: all patterns of small trees, one by one."""
+    """Too few participations in a block; checked over all patterns of small trees."""
     for steps, times, gap in ((7, 3, 2), (12, 3, 3), (15, 4, 3), (16, 2, 5)):
         encoder = TreeFactorisation(steps).encoder()
         assert sensitivity(steps, times, gap) >= worst_pattern(encoder, times, gap) - 1e-12
@@ -172,7 +172,7 @@ def classic(noise, delta):
 
 @exhibit(lambda noise, delta: Guarantee(Gaussian(noise), ADD).epsilon(delta).upper, classic)
 def test_no_noise_is_no_privacy(claimed):
-    """A quotient by no noise that is guarded by a zero: the edge itself, and its neighbourhood."""
+    """Division by zero noise that returns zero; checked at zero and near it."""
     assert claimed(0.0, 1e-5) == math.inf
     assert claimed(1e-3, 1e-5) > claimed(1.0, 1e-5)
 
@@ -187,7 +187,7 @@ def analytic(budget):
     lambda budget: analytic(budget) ** 2,
 )
 def test_gaussian_noise_solves_its_equation(noise_for):
-    """The wrong sign of a root, or a variance for a deviation: the closed form on both sides."""
+    """Wrong sign of a root, or variance instead of deviation; checked by the closed form."""
     for target, delta in ((0.1, 1e-6), (1.0, 1e-5), (6.0, 1e-3)):
         noise = noise_for(Budget(epsilon=target, delta=delta, relation=ADD))
 
@@ -203,20 +203,20 @@ def test_gaussian_noise_solves_its_equation(noise_for):
     lambda each, k, slack: each * math.sqrt(2.0 * k) + k * each * math.expm1(each),
 )
 def test_composition_is_no_better_than_the_optimum(composed):
-    """A logarithm missing from advanced composition: the optimum that some releases attain."""
+    """Missing logarithm in advanced composition; checked by the optimal composition."""
     for each, k in ((0.01, 1000), (0.1, 30), (1.0, 5)):
         assert composed(each, k, 1e-6) >= optimal_epsilon(each, 0.0, k, 1e-6).lower
 
 
 @exhibit(zcdp_delta, lambda rho, target: math.exp(-(target**2) / (4.0 * rho)))
 def test_a_delta_of_concentrated_privacy_is_an_upper_bound(delta_of):
-    """A tail about 0 of a loss whose mean is not: Gaussian noise, of that privacy, exactly."""
+    """Tail bound around 0 instead of the mean loss; checked for Gaussian noise."""
     for rho, target in ((0.005, 0.3), (0.5, 3.0), (50.0, 60.0)):
         assert delta_of(rho, target) >= gaussian_delta(target, mu=math.sqrt(2.0 * rho)).lower
 
 
 class Unscaled:
-    """Gaussian curves by the difference of two tails, each rounded, the second overflowing."""
+    """Gaussian curves by the difference of two tails with rounding and overflow."""
 
     def __init__(self, noise):
         self.mu = 1.0 / noise
@@ -236,7 +236,7 @@ class Unscaled:
 
 @exhibit(lambda noise: Guarantee(Gaussian(noise), ADD), Unscaled)
 def test_epsilon_and_delta_are_inverse_to_each_other(curve_of):
-    """A curve that cancels or overflows far out: there and back, over decades of both."""
+    """Cancellation or overflow of a curve; checked by inversion over decades of both."""
     for noise, target in ((1e5, 1e-4), (1.0, 3.0), (0.2, 40.0), (0.025, 800.0)):
         curve = curve_of(noise)
         back = curve.epsilon(curve.delta(target).upper * (1.0 + 1e-9)).upper
@@ -244,7 +244,7 @@ def test_epsilon_and_delta_are_inverse_to_each_other(curve_of):
 
 
 def by_convolution(delta):
-    """Of sixteen Gaussian losses: the tails of their sum, by a transform in float64."""
+    """Return tails of the sum of sixteen Gaussian losses by a Fourier transform in float64."""
     x, width = np.linspace(-4.0, 4.0, 2**11, endpoint=False, retstep=True)
     whole = np.diff(stats.norm.cdf(np.append(x, 4.0), 1.0 / 32.0, 0.25))
     for _ in range(4):
@@ -260,13 +260,13 @@ def by_convolution(delta):
     by_convolution,
 )
 def test_a_tiny_delta_is_not_rounded_away(claimed):
-    """A delta below the round-off of a transform, where epsilon jumps: the exact curve."""
+    """Delta below the rounding error of a transform; checked by the exact curve."""
     for delta in (1e-6, 1e-10, 1e-14, 1e-18, 1e-22):
         assert claimed(delta) == pytest.approx(gaussian_epsilon(delta, mu=1.0).upper, rel=0.02)
 
 
 def halved(make_event, budget):
-    """Halves an interval until it is short in *noise*, and returns its lower end."""
+    """Bisect until the interval of *noise* is short, and return its lower end."""
     low, high = 0.0, 4096.0
     while high - low > 0.1:
         middle = 0.5 * (low + high)
@@ -276,7 +276,7 @@ def halved(make_event, budget):
 
 
 def bracketed(make_event, budget):
-    """A root within a bracket that was fixed beforehand."""
+    """Return a root in a fixed interval."""
 
     def excess(noise):
         return Guarantee(make_event(noise), ADD).epsilon(budget.delta).upper - budget.epsilon
@@ -289,7 +289,7 @@ def bracketed(make_event, budget):
 
 @exhibit(calibrate, halved, bracketed)
 def test_calibrated_noise_lands_on_the_safe_side(calibrated):
-    """Calibration that stops outside, or in a fixed bracket: what is spent, over four decades."""
+    """Calibration above the budget, or in a fixed interval; checked over four decades."""
     for target in (0.01, 0.5, 10.0, 100.0):
         budget = Budget(epsilon=target, delta=1e-6, relation=ADD)
         spent = Guarantee(Gaussian(calibrated(Gaussian, budget)), ADD).epsilon(1e-6).upper
@@ -297,7 +297,7 @@ def test_calibrated_noise_lands_on_the_safe_side(calibrated):
 
 
 def doubling(make_event, budget):
-    """Until it is enough."""
+    """Double the noise until it is sufficient."""
     noise = 1.0
     while Guarantee(make_event(noise), ADD).epsilon(budget.delta).upper > budget.epsilon:
         noise *= 2.0
@@ -306,7 +306,7 @@ def doubling(make_event, budget):
 
 @exhibit(calibrate, doubling)
 def test_calibration_ends_where_nothing_is_enough(calibrated):
-    """A search without an end: what no noise makes private is refused, within a thousand tries."""
+    """Infinite search; checked by a mechanism that is never private, within 1,000 evaluations."""
     tries = iter(range(1000))
 
     def hopeless(noise):
@@ -318,7 +318,7 @@ def test_calibration_ends_where_nothing_is_enough(calibrated):
 
 
 class Ledger:
-    """Enters the step in hand whenever it is read."""
+    """Ledger that adds the current step at every read."""
 
     def __init__(self):
         self.entries = []
@@ -335,7 +335,7 @@ class Ledger:
 
 @exhibit(lambda: ZCDPOdometer(1e-5, ADD, planned=1.0), Ledger)
 def test_reading_does_not_write(begun):
-    """A ledger that grows when it is read: two readings are equal."""
+    """Ledger that changes when it is read; checked by two reads."""
     ledger = begun().after(Gaussian(4.0))
     assert 0.0 < ledger.epsilon == ledger.epsilon
 
@@ -345,7 +345,7 @@ def test_reading_does_not_write(begun):
     lambda noise, k: SimpleNamespace(event=dp.ComposedDpEvent([Gaussian(noise)] * 2)),
 )
 def test_steps_are_counted_and_not_their_entries(ledger):
-    """A counter of entries where equal steps share one: noise over the root of the count."""
+    """Number of entries instead of steps; checked by the composition of equal steps."""
     spent = Guarantee(ledger(4.0, 15).event, ADD).epsilon(1e-5)
     assert spent.upper >= gaussian_epsilon(1e-5, mu=math.sqrt(16.0) / 4.0).lower
 
@@ -355,7 +355,7 @@ def test_steps_are_counted_and_not_their_entries(ledger):
     lambda orders: renyi_divergence(pure_event(0.5), ADD, orders - 1.0 + 1e-9),
 )
 def test_a_moment_belongs_to_its_order(divergences):
-    """Moments whose index is off by one: coins of known bias, summed by hand."""
+    """Moments with an index that is off by one; checked by sums for randomised response."""
     (p, _), (q, _) = bit(0.5)
     for order in (2.0, 3.0, 5.0):
         moment = p**order * q ** (1.0 - order) + q**order * p ** (1.0 - order)
@@ -377,7 +377,7 @@ TYPED = Guarantee(planned().event(REPLACE), REPLACE)
     lambda mechanism: TYPED,
 )
 def test_a_guarantee_follows_from_the_numbers_of_the_run(guarantee_of):
-    """Numbers changed by hand under an old guarantee: each is moved, and the claim must move."""
+    """Changed parameters with the old guarantee; checked by changing each parameter."""
     mechanism = planned()
     for changes in ({"steps": 40}, {"scale": 0.5 * mechanism.scale}):
         changed = guarantee_of(replace(mechanism, **changes))

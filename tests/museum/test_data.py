@@ -1,4 +1,4 @@
-"""Room of data: they are seen through noisy answers alone, and nothing else depends on them."""
+"""Defects of data access: a run depends on the data besides its noisy answers."""
 
 import math
 from functools import partial
@@ -27,7 +27,7 @@ KEY = jax.random.key(0)
 
 
 def oracle(batches, rows, counts=None):
-    """Of linear losses ``-<w, x>``."""
+    """Return the oracle of linear losses ``-<w, x>``."""
     query = ClippedGradient.of(ProblemClass(n=16, dim=1, lipschitz=1.0, radius=1.0))
     mechanism = PrivateGradient(query=query, batches=batches, scale=0.5, steps=3)
     data = jnp.asarray(rows), jnp.ones(len(rows))
@@ -39,7 +39,7 @@ def oracle(batches, rows, counts=None):
 
 
 def public_mean(rows, members):
-    """Over a batch of expected size 4 of 16 records, of which so many came."""
+    """Return the mean of a batch with expected size 4 of 16 records and ``members`` records."""
     found = oracle(PoissonBatches(0.25, 4.0, 8, 16), rows)
     batch = jnp.arange(8), jnp.arange(8) < members
     return float(-found.mean(jnp.zeros(1), batch)[0])
@@ -55,9 +55,7 @@ def of_the_length(rows, members):
 
 @exhibit(public_mean, of_those_present, of_the_length)
 def test_divisors_are_public(mean):
-    """A divisor that is the realised batch, or follows the size of the data: a record more, in the
-    batch or not, moves the mean by its share at most.
-    """
+    """Division by the realised batch or data size; checked by adding a record."""
     for size, members in ((11, 6), (12, 0)):
         before = mean(np.ones((size, 1)), members)
         for more in (0, 1):
@@ -67,7 +65,7 @@ def test_divisors_are_public(mean):
 
 @exhibit(public_mean, lambda rows, members: rows[:members].mean() if members else math.nan)
 def test_an_empty_batch_is_no_event(mean):
-    """A batch of nobody that fails, or is told by its answer: it is a number, and that is 0."""
+    """Error or NaN for an empty batch; checked for the answer 0."""
     assert mean(np.ones((12, 1)), 0) == 0.0
 
 
@@ -95,7 +93,7 @@ def with_replacement():
 
 
 def first_so_many(sizes):
-    """Of random orders."""
+    """Return the first records of random orders."""
     rows = np.random.default_rng(0).permuted(np.tile(np.arange(RECORDS), (DRAWS, 1)), axis=1)
     return inclusions(rows, np.arange(RECORDS) < np.asarray(sizes)[:, None])
 
@@ -105,12 +103,12 @@ def of_fixed_size():
 
 
 def of_binomial_size():
-    """Not a defect: a binomial number of records, and so many of them at random."""
+    """Return a binomial number of random records; this sampler is correct."""
     return first_so_many(np.random.default_rng(1).binomial(RECORDS, RATE, DRAWS))
 
 
 def is_poisson(included):
-    """Marginals, and the spread of sizes, which is binomial if and only if no pair is correlated.
+    """Check marginals and the variance of sizes, which is binomial if no pair is correlated.
 
     False alarm below 1e-6.
     """
@@ -124,7 +122,7 @@ def is_poisson(included):
 
 @exhibit(poisson, with_replacement, of_fixed_size)
 def test_records_come_at_the_rate_that_is_claimed(included):
-    """A sampler of another rate, or whose records know of each other, under a Poisson claim."""
+    """Sampler with another rate, or with dependent records; checked by marginals and sizes."""
     is_poisson(included)
 
 
@@ -133,7 +131,7 @@ def test_a_binomial_number_of_records_at_random_is_no_defect():
 
 
 def filled_up():
-    """Empty places hold the last record there is."""
+    """Return a sampler that pads batches with the last record."""
     rows, taken = jax.vmap(lambda key: poisson_sampler(RATE, RECORDS, RECORDS)(key, RECORDS))(
         jax.random.split(KEY, DRAWS)
     )
@@ -142,7 +140,7 @@ def filled_up():
 
 @exhibit(partial(poisson, RECORDS + 1), filled_up)
 def test_nobody_stands_in_the_empty_places(included):
-    """A row past the last that fills all places left: one record more than the sampler numbers."""
+    """Padding with a real record; checked by a record after the last one."""
     assert not included()[:, RECORDS].any()
 
 
@@ -153,15 +151,13 @@ def refused(counts):
 
 
 def by_number(counts):
-    """Records with multiplicities, numbered group by group."""
+    """Return batches over records with multiplicities, numbered by group."""
     return np.repeat(np.arange(3), counts).reshape(3, 2)
 
 
 @exhibit(refused, by_number)
 def test_a_record_that_is_replaced_moves_no_other(batches):
-    """Numbers of records with multiplicities: one replaced by another touches one batch, or all is
-    refused.
-    """
+    """Changed multiplicities that shift other records; checked by the number of changed batches."""
     one, two = batches([2, 2, 2]), batches([1, 2, 3])
     assert (one != two).any(axis=1).sum() <= 1
 
@@ -170,14 +166,14 @@ def test_a_record_that_is_replaced_moves_no_other(batches):
 
 
 def drawn_again(data, point, drawn):
-    """Noise is drawn anew where the solver did not get there."""
+    """Return a step that draws new noise if the solver has not converged."""
     found = noisy_step(data, point, drawn)
     missed = bool((data @ found).max() > 0.01)
     return noisy_step(data, point, 2.0 * drawn) if missed else found
 
 
 def refusing(data, point, drawn):
-    """Data of a kind raise, others do not."""
+    """Return a step that raises an error for some data."""
     if data.min() < 0.0:
         raise ValueError("records must be positive")
     return noisy_step(data, point, drawn)
@@ -190,30 +186,31 @@ def refusing(data, point, drawn):
     descent(refusing),
 )
 def test_what_a_run_does_next_is_told_by_its_answers(run):
-    """Noise drawn again, further steps, or failure, as the data have it: replayed on a neighbour
-    with the same answers, a run makes the same releases.
+    """Redrawn noise, additional steps or errors that depend on the data; checked by replay.
+
+    With the same answers, a run on a neighbour must have the same releases.
     """
     assert replayed(run) == ()
 
 
 def searching(data, point, drawn):
-    """Goes as far as is good along the direction without noise."""
+    """Return a step with a line search along the direction without noise."""
     answer = noisy_step(data, 0.0 * point, drawn)
     return point + jnp.where(data.mean(axis=0) @ answer > 0.0, 1.0, 0.5) * answer
 
 
 def within_the_data(data, point):
-    """A domain read off the records."""
+    """Return a point projected onto the domain of the records."""
     return jnp.clip(point, data.min(), data.max())
 
 
 def better_of_two(data, point):
-    """Two points and the score of each, exact."""
+    """Return the better of two points by their exact scores."""
     return jnp.where((data @ point).sum() > 0.0, point, -point)
 
 
 def rescaled(data, point, drawn):
-    """Noise in units of the data."""
+    """Return a step with noise in units of the data."""
     return noisy_step(data, point, (2.0 + data.sum()) * drawn)
 
 
@@ -225,8 +222,9 @@ def rescaled(data, point, drawn):
     descent(rescaled),
 )
 def test_what_a_run_releases_is_made_of_its_answers(run):
-    """A step size, a domain, a scale or the best of two points that look past the noise: replayed
-    on a neighbour with the same answers, all is the same in every bit.
+    """Step size, domain, noise scale or selection that depend on the data; checked by replay.
+
+    With the same answers, a run on a neighbour must agree in every bit.
     """
     assert replayed(run) == ()
 
@@ -254,7 +252,5 @@ def of_summed_losses(copies):
 
 @exhibit(of_mean_losses, of_summed_losses)
 def test_losses_are_averaged(minimiser):
-    """Losses that a library sums where they were averaged, or averages: all records twice change
-    nothing.
-    """
+    """Sum of losses instead of their mean, or the reverse; checked by repeating all records."""
     assert minimiser(2) == pytest.approx(minimiser(1), abs=1e-5)

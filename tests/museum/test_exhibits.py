@@ -1,4 +1,4 @@
-"""The frame under test: an exhibit that catches nothing, or convicts the sound, is red."""
+"""Tests of the decorator: it fails if a broken check passes or a correct one fails."""
 
 import pytest
 from museum.exhibits import exhibit

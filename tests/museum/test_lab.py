@@ -1,4 +1,4 @@
-"""Room of the lab: an old result is not passed off as a new one, nor a plan as a measurement."""
+"""Defects of experiments: outdated results, and exponents that do not come from a measurement."""
 
 from dataclasses import fields
 
@@ -34,7 +34,7 @@ def function(source):
     lambda run: run.__code__.co_code,
 )
 def test_an_edit_is_another_experiment(print_of):
-    """Results kept by the name of what made them: an edit far from the entry is another print."""
+    """Results identified by a name only; checked by an edit of an imported function."""
     first = print_of(function(SOURCE))
     assert print_of(function(SOURCE + "# a remark")) == first
     assert print_of(function(SOURCE.replace("1.0", "0.5"))) != first
@@ -47,7 +47,7 @@ PLANNED = {"mu": 0.25, "private": True, "exponents": {"n": -1.0}, "axes": frozen
 
 
 def cells(trial, power, seed):
-    """Means that fall as ``n^power``, measured to a tenth."""
+    """Return cells with means proportional to ``n^power`` and a relative error of a tenth."""
     rng, found = np.random.default_rng(seed), []
     for n in (500, 1000, 2000, 4000, 8000):
         values = n**power * np.exp(0.1 * rng.normal(size=40))
@@ -67,7 +67,7 @@ def alone(found):
 
 @exhibit(beside_its_control, alone)
 def test_an_exponent_that_is_there_without_noise_shows_nothing(holds):
-    """Exponents that the numbers of a plan bring along: the same sweep with the noise off."""
+    """Exponents of the parameters of a plan; checked by the same sweep without noise."""
     assert holds(cells(Trial.MEASURED, -1.0, 0) + cells(Trial.NOISE_OFF, -0.3, 1))
     assert not holds(cells(Trial.MEASURED, -1.0, 0) + cells(Trial.NOISE_OFF, -1.0, 1))
     assert not holds(cells(Trial.MEASURED, -0.7, 0) + cells(Trial.NOISE_OFF, -0.3, 1))

@@ -1,4 +1,4 @@
-"""Room of noise: fresh, of the scale that is claimed, and reaching as far as the claim looks."""
+"""Defects of noise: repeated draws, a wrong scale, and tails that are too short."""
 
 import math
 from functools import partial
@@ -34,13 +34,13 @@ def number(key):
 
 
 def of_one_byte(key):
-    """A generator of its own, seeded anew for every release by one random byte."""
+    """Return noise of a generator with a seed of one random byte."""
     return number(jax.random.key(jax.random.bits(key, dtype=jnp.uint8).astype(jnp.int32)))
 
 
 @exhibit(number, of_one_byte, lambda key: 0.0 * number(key) + number(jax.random.key(1)))
 def test_no_two_releases_share_their_noise(noise):
-    """Generators with few seeds, or one: in 2000 releases no draw comes twice."""
+    """Generators with few seeds; checked for repeated values in 2,000 releases."""
     drawn = jax.vmap(noise)(jax.random.split(KEY, 2000))
     assert np.unique(np.asarray(drawn)).size == 2000
 
@@ -51,7 +51,7 @@ def with_a_fallback(plan, problem, key=KEY):
 
 @exhibit(privopt.run, with_a_fallback)
 def test_a_run_without_a_key_is_refused(run):
-    """A key that falls back to a constant: a run is asked for without one."""
+    """Default key that is a constant; checked by a call without a key."""
     facts = privopt.ProblemClass(n=4, dim=1, lipschitz=1.0, radius=1.0)
     budget = Budget(epsilon=1.0, delta=1e-5, relation=ADD)
     plan = privopt.dp_gd(facts, budget, steps=1)
@@ -75,7 +75,7 @@ def step_by_step(t, key, like):
 
 @exhibit(independent, leaf_by_leaf, step_by_step)
 def test_leaves_and_steps_have_noise_of_their_own(noise):
-    """A key used for every leaf, or every step: correlations, false alarm below 1e-8 each."""
+    """One key for all leaves or steps; checked by correlations, false alarm below 1e-8 each."""
     like = {"weight": jnp.zeros(1000), "bias": jnp.zeros(1000)}
     rows = [np.asarray(leaf) for t in range(2) for leaf in noise(t, KEY, like).values()]
     correlations = np.corrcoef(rows) - np.eye(4)
@@ -95,47 +95,48 @@ def answered(key):
 
 
 def batch_noise(factor):
-    """Of a mean over ten records, times a factor that is out of place."""
+    """Return the noise of a mean over ten records, times a wrong factor."""
     return lambda key: factor * NOISE / 10.0 * jax.random.normal(key, (400,))
 
 
 @exhibit(answered, batch_noise(10.0), batch_noise(0.1), batch_noise(100.0))
 def test_noise_is_in_the_units_of_the_answer(answer):
-    """Noise of a sum on a mean, of a mean on a sum, or times the batch: the spread of answers to no
-    data, false alarm below 1e-6.
+    """Noise of a sum for a mean, of a mean for a sum, or times the batch size.
+
+    Checked by the standard deviation of answers to null records, false alarm below 1e-6.
     """
     square = float(np.square(answer(KEY)).sum()) / (NOISE / 10.0) ** 2
     assert 5e-7 < stats.chi2.sf(square, 400) < 1.0 - 5e-7
 
 
 def bare_step(data, point, drawn):
-    """The stage of noise is left out on this path."""
+    """Return a step without noise."""
     del drawn
     return point + 0.1 * release("answer", data.mean(axis=0))
 
 
 @exhibit(descent(noisy_step), descent(bare_step))
 def test_no_path_leaves_the_noise_out(run):
-    """A stage of noise that is skipped: replayed without noise, every answer must change."""
+    """Step without noise; checked by a replay without noise, which must change every answer."""
     assert replayed(run) == ()
 
 
 def of_96_bits():
-    """The largest of all normals in float32: every word is as extreme as words are."""
+    """Return the largest normal in float32, for the most extreme words."""
     words = [jnp.zeros(1, jnp.uint32)] * 3
     return math.sqrt(2.0 * float(random._exponential(words, jnp.float32)[0]))
 
 
 def of_one_word():
-    """The same of the inverse error function of one uniform number of 23 bits."""
+    """Return the largest normal by the inverse error function of one word of 23 bits."""
     return math.sqrt(2.0) * float(special.erfinv(np.float32(1.0) - np.float32(2.0**-23)))
 
 
 @exhibit(of_96_bits, of_one_word)
 def test_tails_reach_as_far_as_the_claim_looks(largest):
-    """A law that ends early: beyond its end the neighbour alone has more than delta.
+    """Law with bounded tails; beyond the bound a neighbour has a probability above delta.
 
-    At (8, 1e-6), per number that is drawn.
+    At (8, 1e-6), per draw.
     """
     beyond = stats.norm.sf(largest() - gaussian_mu(8.0, 1e-6))
     assert beyond < 1e-6 / 1000
@@ -160,7 +161,7 @@ def each_with_the_key(plans, where):
 
 @exhibit(together, each_with_the_key)
 def test_plans_that_run_together_have_noise_of_their_own(released):
-    """One key for several plans, whose noises are parallel: correlation, false alarm below 1e-8."""
+    """One key for several plans; checked by correlation, false alarm below 1e-8."""
     where, asked = plans()
     one, two = released(asked, where)
     assert abs(np.corrcoef(one, two)[0, 1]) < 6.0 / math.sqrt(1000)
@@ -179,16 +180,14 @@ def streamed():
 
 
 def dropping_the_old():
-    """What was added up to the restart is taken off with it."""
+    """Return noise that subtracts the earlier noise at a restart."""
     found = streamed()
     return [*found[:4], found[4] - sum(found[:4]), *found[5:]]
 
 
 @exhibit(streamed, dropping_the_old)
 def test_noise_that_begins_anew_keeps_what_was_added(noises):
-    """A restart that drops old noise: prefix sums have the variances that were charged, to six
-    standard errors.
-    """
+    """Restart that drops earlier noise; checked by variances of prefix sums, to six deviations."""
     sums = np.cumsum(noises(), axis=0)
     claimed = RESTARTED.factorisation(8).variances()
     assert np.abs(np.square(sums).mean(axis=1) / claimed - 1.0).max() < 6.0 * math.sqrt(2 / 2000)

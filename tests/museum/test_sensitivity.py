@@ -1,4 +1,4 @@
-"""Room of sensitivity: no record moves an answer, a law or a scale further than is charged."""
+"""Defects of sensitivity: a record changes an answer or a scale by more than is charged."""
 
 import math
 
@@ -29,7 +29,7 @@ CLIP = 1.5
 
 
 def clipped_sums(rows):
-    """Of linear losses at 0, whose gradients are the rows: by their slopes, and by autodiff."""
+    """Return clipped gradient sums of linear losses at 0, by slopes and by autodiff."""
     data = jnp.asarray(rows), jnp.ones(len(rows))
     for loss in (GeneralisedLinear(Linear()), lambda point, record: -(record[0] @ point)):
         risk = EmpiricalRisk(loss, data, None, WholeSpace())
@@ -37,7 +37,7 @@ def clipped_sums(rows):
 
 
 def scaled_sums(rows):
-    """By the quotient of two norms, whatever it is."""
+    """Return sums scaled by the quotient of two norms."""
     rows = np.asarray(rows)
     with np.errstate(all="ignore"):
         yield np.minimum(1.0, CLIP / np.linalg.norm(rows, axis=1)) @ rows
@@ -45,7 +45,7 @@ def scaled_sums(rows):
 
 @exhibit(clipped_sums, scaled_sums)
 def test_no_record_is_too_strange_to_be_clipped(totals):
-    """NaN and infinities that pass clipping, squares that overflow: the norm of what they add."""
+    """Clipping that fails for NaN, infinity or overflow; checked by the norm of the sum."""
     for strange in (math.nan, math.inf, -math.inf, 1e300, 1e-300, 7.0):
         for total in totals([[strange, 1.0]]):
             assert np.linalg.norm(total) <= CLIP * (1.0 + 1e-12)
@@ -67,7 +67,7 @@ def by_a_maximum_without_nan(rows):
 
 @exhibit(clipped_in_linf, by_a_maximum_without_nan)
 def test_a_strange_record_is_seen_among_many(total):
-    """A maximum that forgets NaN, as XLA's does on a CPU for many numbers: the sum of many."""
+    """Maximum that ignores NaN, as in XLA on CPUs for many numbers; checked by the sum of many."""
     rows = np.ones((1000, 8))
     rows[:, 3] = math.nan
     assert np.isfinite(jax.jit(total)(jnp.asarray(rows))).all()
@@ -109,7 +109,7 @@ def leaf_by_leaf(path):
 
 @exhibit(clipped, forgotten_where_it_is_fast, leaf_by_leaf)
 def test_every_path_clips_the_whole_gradient(gradient):
-    """A clip norm that one path ignores, or that every leaf has to itself: all paths, one norm."""
+    """Clipping norm per leaf, or ignored by a code path; checked on all paths."""
     for path in PATHS:
         assert norm_of(gradient(path)) <= CLIP * (1.0 + 1e-12)
 
@@ -128,7 +128,7 @@ def of_raw_records(query):
     of_raw_records,
 )
 def test_a_sum_moves_by_no_more_than_is_charged(charged):
-    """One bound used twice, or another array than the one that is bounded: the largest move."""
+    """Bound of another array, or one bound for two; checked by the largest difference."""
     for ends in ((0.0, 5.0), (-1.0, 4.0), (2.0, 3.0)):
         query, answer, sensitivity = charged(BoundedSum.of(*ends))
         values = [-1e3, query.lower, 0.0, query.upper, 1e3]
@@ -144,7 +144,7 @@ def minimiser(n, batch):
 
 @exhibit(minimiser, lambda n, batch: minimiser(n, batch) / batch)
 def test_a_minimiser_moves_as_far_as_the_worst_quadratic(sensitivity):
-    """A sensitivity divided by the batch too: losses ``-+w`` with ``w^2/4``, in closed form."""
+    """Sensitivity divided by the batch size; checked by losses ``-+w`` with ``w^2/4``."""
     for n, batch in ((10, 1), (100, 10), (1000, 50)):
         records = np.ones(n)
         worst = (records.mean() - np.append(records[1:], -1.0).mean()) / 0.5
@@ -159,24 +159,24 @@ def scale_for(answers, budget):
 
 @exhibit(scale_for, lambda answers, budget: scale_for(1, budget))
 def test_two_answers_cost_twice(noise_for):
-    """One slice of the budget spent on two answers: the ledger of both against the claim."""
+    """One part of the budget for two answers; checked by composition."""
     budget = Budget(epsilon=1.0, delta=1e-5, relation=ADD)
     for answers in (1, 2, 5):
         assert Guarantee(Times(Gaussian(noise_for(answers, budget)), answers), ADD).meets(budget)
 
 
 def perturbed(size, regularisation):
-    """Of the logistic loss of one record of this norm."""
+    """Return the perturbed logistic loss of one record with this norm."""
     facts = ProblemClass(n=1, dim=1, lipschitz=size, radius=math.inf, smoothness=size**2 / 4.0)
     return PerturbedMinimiser.of(facts, regularisation=regularisation).jacobian
 
 
 @exhibit(perturbed, lambda size, regularisation: math.log1p(size / 4.0 / regularisation))
 def test_the_jacobian_counts_the_norm_squared(jacobian):
-    """Curvature that forgets one of two norms: the exact densities of a minimiser on the line.
+    """Curvature with a missing factor of the norm; checked by exact densities of a minimiser.
 
-    One record or a zero in its place, a tilt ``t ~ exp(-|t|/beta)``: ``p(w) = exp(-|g(w)|/beta)
-    g'(w)/(2 beta)`` for ``g`` the gradient of the rest.
+    The record is present or zero, and the tilt has the law ``t ~ exp(-|t|/beta)``. The density is
+    ``p(w) = exp(-|g(w)|/beta) g'(w)/(2 beta)`` with ``g`` the gradient of the remaining objective.
     """
     w = np.linspace(-2.0, 2.0, 20_001)
     for size, regularisation in ((1.0, 0.5), (12.0, 20.0), (100.0, 1.0)):
@@ -193,7 +193,7 @@ COINS = jnp.ones((4, 1)), jnp.asarray([1.0, 1.0, -1.0, -1.0])
 
 
 def solver():
-    """Every coordinate of the parameter is regularised, that of the constant column too."""
+    """Return a solver that regularises all coordinates, also the intercept."""
     facts = ProblemClass(n=4, dim=1, lipschitz=1.0, radius=100.0, smoothness=0.25)
     query = PerturbedMinimiser.of(facts, regularisation=0.1)
     risk = EmpiricalRisk(GeneralisedLinear(Logistic()), COINS, None, WholeSpace())
@@ -203,7 +203,7 @@ def solver():
 
 @exhibit(solver(), lambda tilt: -2.0 * math.atanh(2.0 * tilt))
 def test_an_intercept_is_regularised_too(minimiser_at):
-    """A direction without strong convexity: the minimiser moves by at most tilt over lambda."""
+    """Direction without strong convexity; checked by a minimiser with distance tilt over lambda."""
     for tilt in (0.0, 0.3, 0.49, 0.4999):
         moved = minimiser_at(tilt) - minimiser_at(tilt - 1e-4)
         assert abs(moved) <= 1e-4 / 0.1 * (1.0 + 1e-3)
@@ -215,14 +215,14 @@ FAR = BoundedMean.of(2000.0, 2020.0, 10**6)
 @pytest.mark.optimised
 @exhibit(FAR.answer, lambda records: FAR.restore(FAR.answer(records)))
 def test_a_public_centre_is_added_after_the_noise(answer):
-    """Answers rounded at the size of a public centre: float32, a million records far from zero."""
+    """Rounding at the size of a public centre; checked in float32 for a million distant records."""
     records = jnp.full(10**6, 2010.0, jnp.float32).at[:6].set(2020.0)
     moved = answer(records.at[6].set(2020.0)) - answer(records.at[6].set(2000.0))
     assert 0.0 < float(moved) <= FAR.sensitivity(REPLACE)
 
 
 def without_a_floor(records, beta):
-    """``max_k e^(-beta k) A_k`` in float32, of records 0 and 1 in [0, 1]."""
+    """Return ``max_k e^(-beta k) A_k`` in float32, for records 0 and 1 in [0, 1]."""
     ordered = np.sort(np.asarray(records))
     n, m = ordered.size, (ordered.size - 1) // 2
     padded = np.concatenate([np.zeros(n), ordered, np.ones(n)])
@@ -235,7 +235,7 @@ def without_a_floor(records, beta):
 @pytest.mark.optimised
 @exhibit(Median.of(0.0, 1.0).smooth_sensitivity, without_a_floor)
 def test_a_smooth_scale_never_vanishes(spread):
-    """A bound that underflows to certainty on one neighbour: its logarithm, along a chain."""
+    """Bound that underflows to 0 on one neighbour; checked by its logarithm along a chain."""
     ones = (0, 8, 16, 60)
     scales = [float(spread(jnp.zeros(255, jnp.float32).at[:k].set(1.0), 1.0)) for k in ones]
     assert min(scales) > 0.0
@@ -264,7 +264,7 @@ def difference_of_losses(label):
 @pytest.mark.optimised
 @exhibit(bounded_risk, difference_of_losses)
 def test_a_score_keeps_its_range_for_huge_labels(risk_of):
-    """Losses whose difference cancels to units in their last place: labels up to 1e18."""
+    """Loss difference that cancels to rounding error; checked for labels up to 1e18."""
     for label in (0.0, 1e14, 1e16, 1e18):
         risk = risk_of(label)
         for w in np.linspace(1.0 - RADIUS, 1.0 + RADIUS, 9):
@@ -273,6 +273,6 @@ def test_a_score_keeps_its_range_for_huge_labels(risk_of):
 
 @exhibit(round_up, lambda x: float(np.float32(x)), lambda x: float(int(x)))
 def test_scales_are_rounded_outwards(rounded):
-    """Numbers rounded to the nearest, or cut, on their way to the device: never below the truth."""
+    """Numbers rounded down on the way to the device; checked for a result below the exact one."""
     for scale in np.random.default_rng(0).uniform(0.1, 10.0, 100).tolist():
         assert scale <= rounded(scale) <= scale * (1.0 + 1e-6)

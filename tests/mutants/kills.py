@@ -1,11 +1,13 @@
-"""The kill list: mutants at random places of a room, and which of its tests see which.
+"""Mutants at random places of a package, and the tests that detect them.
 
-``python tests/mutants/kills.py theory 20`` plants twenty in ``privopt/theory``, one after another,
-runs ``tests/theory`` on each, and prints a line a mutant. Then it lists the tests that alone killed
-one, those that killed only what others killed too, and those that killed none. A test of the last
-two lists may go when many mutants were planted, unless it states a promise that a user reads.
-``python tests/mutants/kills.py theory/advantage.py 6 tests/theory/test_advantage.py`` stays with
-one file and its own tests: of a whole room, few mutants lie where a few of its tests look.
+``python tests/mutants/kills.py theory 20`` plants twenty mutants in ``privopt/theory``, one after
+another, runs ``tests/theory`` on each, and prints one line per mutant. Then it lists the tests that
+alone detect a mutant, those that detect only mutants that others detect too, and those that detect
+none. A test of the last two lists may be removed after many mutants, unless it states a promise to
+users.
+
+``python tests/mutants/kills.py theory/advantage.py 6 tests/theory/test_advantage.py`` uses one file
+and its tests. In a whole package, few mutants are in the code of a few tests.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ COLLECTED = re.compile(r"^(tests/[^\s\[]+::[^\s\[]+)", re.MULTILINE)
 
 
 class Change(NamedTuple):
-    """In line ``line`` of a file, the text from ``start`` to ``end`` is ``new``."""
+    """Replacement of the text from ``start`` to ``end`` in a line by ``new``."""
 
     line: int
     start: int
@@ -44,7 +46,7 @@ class Change(NamedTuple):
     new: str
 
     def planted(self, text: str) -> str:
-        """The file with the change in it."""
+        """Return the file with the change."""
         lines = text.split("\n")
         whole = lines[self.line - 1].encode()
         changed = whole[: self.start] + self.new.encode() + whole[self.end :]
@@ -53,7 +55,7 @@ class Change(NamedTuple):
 
 
 def changes(source: str) -> Iterator[Change]:
-    """Every change of an operator, a number or a name of ``NAMES``, outside of messages."""
+    """Return all changes of operators, numbers and names in ``NAMES``, outside of messages."""
     tree = ast.parse(source)
     quiet = [
         (node.lineno, node.end_lineno or node.lineno)
@@ -63,7 +65,7 @@ def changes(source: str) -> Iterator[Change]:
     lines = source.split("\n")
 
     def between(left: ast.expr, right: ast.expr, new: str) -> Iterator[Change]:
-        """The operator between two operands of one line, parentheses left alone."""
+        """Return the operator between two operands of one line, without parentheses."""
         if left.end_lineno != right.lineno or left.end_col_offset is None:
             return
         gap = lines[right.lineno - 1].encode()[left.end_col_offset : right.col_offset].decode()
@@ -91,7 +93,7 @@ def changes(source: str) -> Iterator[Change]:
 def killers(
     tree: Path, file: Path, change: Change, tests: list[str], seconds: float
 ) -> set[str] | None:
-    """The test functions that fail; None where the run does not end or nothing is collected."""
+    """Return the test functions that fail, or None if the run does not end or has no tests."""
     path = tree / file
     kept = path.read_text(encoding="utf-8")
     path.write_text(change.planted(kept), encoding="utf-8")
@@ -105,7 +107,7 @@ def killers(
 
 
 def main(room: str, count: str = "20", *tests: str) -> None:
-    """Plant, run, print; the same mutants whenever it is asked for as many of the same tree."""
+    """Plant mutants, run tests and print. One count and tree always give the same mutants."""
     chance, found = random.Random(room), {}
     place = ROOT / "privopt" / room
     files = sorted(place.rglob("*.py")) or [place]

@@ -1,7 +1,7 @@
-"""Mutants: small lies, each planted in a copy of the tree, and the test that must see it.
+"""Mutants: small defects, each planted in a copy of the tree, and the test that must detect it.
 
-They stand in ``table.txt``. ``python tests/mutants/run.py`` tells which survive, and fails if any
-does; with words, only the mutants whose line holds one of them.
+The table is ``table.txt``. ``python tests/mutants/run.py`` prints the mutants that survive, and
+fails if there are any. Arguments select the lines of the table that contain one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECONDS = 1200.0  # for one test: a mutant that never ends is seen, too
 
 
 class Mutant(NamedTuple):
-    """In ``file`` of the package ``old``, which stands there once, is ``new``."""
+    """Replacement of ``old``, which occurs once in ``file`` of the package, by ``new``."""
 
     file: str
     old: str
@@ -30,18 +30,18 @@ class Mutant(NamedTuple):
 
     @classmethod
     def of(cls, line: str) -> Mutant:
-        """That of a line of the table."""
+        """Parse a line of the table."""
         file, old, new, test = (part.strip(" ").replace("\\n", "\n") for part in line.split("|"))
         return cls(file, old, new.replace("NEAREST", NEAREST), test)
 
     def planted(self, text: str) -> str | None:
-        """The file with the lie in it; None where it does not apply."""
+        """Return the file with the defect, or None if it does not apply."""
         if not self.old:
             return text + self.new
         return text.replace(self.old, self.new) if text.count(self.old) == 1 else None
 
     def outcome(self, tree: Path) -> str:
-        """``killed``, ``survives`` or ``does not apply``."""
+        """Return ``killed``, ``survives`` or ``does not apply``."""
         path = tree / "privopt" / self.file
         kept = path.read_text(encoding="utf-8")
         if (text := self.planted(kept)) is None:
@@ -57,13 +57,13 @@ class Mutant(NamedTuple):
 
 
 def lines() -> list[str]:
-    """Those of the table."""
+    """Return the lines of the table."""
     every = TABLE.read_text(encoding="utf-8").splitlines()
     return [line for line in every if line and not line.startswith("#")]
 
 
 def copied(folder: Path) -> Path:
-    """The tree, in a folder of its own."""
+    """Copy the tree to an empty folder."""
     for name in ("privopt", "tests"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -73,7 +73,7 @@ def copied(folder: Path) -> Path:
 def pytest_of(
     tree: Path, arguments: list[str], seconds: float = SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """The tests that are asked for, of that tree."""
+    """Run tests of a tree."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=tree,
@@ -86,7 +86,7 @@ def pytest_of(
 
 
 def main(words: list[str]) -> int:
-    """Print one line a mutant; how many of them are not killed."""
+    """Print one line per mutant, and return the number that survive."""
     chosen = [line for line in lines() if not words or any(word in line for word in words)]
     alive = 0
     with tempfile.TemporaryDirectory() as folder:

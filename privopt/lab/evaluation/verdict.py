@@ -115,7 +115,7 @@ class Control:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
-    """The result of a check of a theorem on one family of problems, or of a claim of a study.
+    """The result of a check of a theorem on one family of problems, or of a claim of an analysis.
 
     Attributes
     ----------

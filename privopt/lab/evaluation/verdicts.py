@@ -29,13 +29,14 @@ from privopt.lab.evaluation.claims import claim_verdicts
 from privopt.lab.evaluation.means import bound_verdict, law_verdict
 from privopt.lab.evaluation.slopes import slope_verdict
 from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins
+from privopt.lab.runner.analysis import Analysis
+from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import Trial
-from privopt.lab.runner.experiment import CHECKS, Unanswered, unanswered
+from privopt.lab.runner.experiment import CHECKS, Experiment, Unanswered, unanswered
 from privopt.lab.runner.store import (
     Recorded,
     ResultsError,
     existing_results,
-    read,
     recorded_names,
     write_file,
 )
@@ -49,29 +50,42 @@ ALPHA = 0.01
 _Pair = tuple[str, str, str]
 
 
-def verdicts(recorded: Recorded | Path | str) -> list[Verdict]:
-    """Return every verdict on an experiment: on theorems of a sweep, or on claims of a study.
+def verdicts(
+    recorded: Recorded | Path | str,
+    experiments: Path | str | Iterable[Experiment | Analysis] | None = None,
+) -> list[Verdict]:
+    """Return every verdict on an experiment: on theorems of a sweep, or on claims of an analysis.
 
     Parameters
     ----------
     recorded : Recorded or path
         The tables of the experiment, or their folder, for example ``results/dp_gd``.
+    experiments : path or iterable of Experiment and Analysis, optional
+        The declarations, which contain the claims of an analysis, or their folder. Default:
+        ``experiments`` beside the results, or in the working directory.
     """
     if not isinstance(recorded, Recorded):
-        recorded = read(recorded)
-    if recorded.is_study:
+        folder = Path(recorded)
+        recorded = Declarations(experiments or experiments_of(folder.parent)).read(folder)
+    if recorded.is_analysis:
         return claim_verdicts(recorded)
     cells, checks = cell_results(recorded, tuple(Trial)), recorded.about["checks"]
     unanswerable = unanswered(checks, recorded.cells.to_pylist())
     return theorem_verdicts(cells, checks, refusals(recorded), unanswerable)
 
 
-def all_verdicts(results: Path | str) -> dict[str, list[Verdict]]:
-    """Compute the verdicts of every experiment of a results folder from the recorded runs."""
+def all_verdicts(
+    results: Path | str, experiments: Path | str | Iterable[Experiment | Analysis] | None = None
+) -> dict[str, list[Verdict]]:
+    """Compute the verdicts of every experiment of a results folder from the recorded runs.
+
+    See :func:`verdicts` for ``experiments``.
+    """
     results = existing_results(Path(results))
     if not (names := recorded_names(results)):
         raise ResultsError(f"{results} holds no table yet: run an experiment first")
-    return {name: verdicts(results / name) for name in names}
+    declared = Declarations(experiments or experiments_of(results))
+    return {name: verdicts(declared.read(results / name)) for name in names}
 
 
 def verdict_frame(verdicts: Iterable[Verdict]) -> pandas.DataFrame:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from privopt.arguments import shown
 from privopt.lab.evaluation.cells import CellResult, worst_per_setting
-from privopt.lab.evaluation.claims import Row
 from privopt.lab.plotting import style
 from privopt.lab.plotting.notation import method_label, number, symbol
 from privopt.lab.plotting.style import (
@@ -24,7 +23,6 @@ from privopt.lab.plotting.style import (
     Style,
     split_method,
 )
-from privopt.lab.runner.analysis import Map
 
 _PALE, _DARK = 0.05, 0.6
 """Opacity of the constant zero and of the largest constant in any panel."""
@@ -102,24 +100,22 @@ def grid_figure(grid: GridCells) -> Figure:
     return figure
 
 
-def draw_map(axes: Axes, panel: Map, rows: Sequence[Row]) -> None:
-    """Draw a map of winners: a cell per row, with the colour and the name of the winner.
+def winner_map(
+    axes: Axes, frame: pd.DataFrame, x: str, y: str, *, winner: str, text: str, names: Sequence[str]
+) -> None:
+    """Draw a map of winners: a cell per row, with the colour and the text of its winner.
 
-    A method has its own colour. Other names take colours in the order of ``panel.names``. Names
-    outside that list, such as a tie, are grey.
+    ``winner`` and ``text`` are columns of texts. A method has its own colour. Other ``names`` take
+    colours in their order. Names outside that list, such as a tie, are grey.
     """
-    preset = {name: METHOD_COLOURS.get(split_method(name)[0]) for name in panel.names}
+    preset = {name: METHOD_COLOURS.get(split_method(name)[0]) for name in names}
     spare = [colour for colour in COLOURS if colour not in preset.values()]
     colours = {name: colour or (spare.pop() if spare else GREY) for name, colour in preset.items()}
     cells = {}
-    for row in rows:
-        fill: Style = {"fc": colours.get(str(row[panel.winner]), GREY), "alpha": _MAP_OPACITY}
-        point = _number(row, panel.x), _number(row, panel.y)
-        cells[point] = str(row[panel.text]), {**fill, "lw": 0.0}
+    for row in frame.to_dict("records"):
+        fill: Style = {"fc": colours.get(row[winner], GREY), "alpha": _MAP_OPACITY, "lw": 0.0}
+        cells[float(row[x]), float(row[y])] = row[text], fill
     _fill(axes, cells, frame=True)
-    axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
-    style.write_above(axes, [(text, {}) for text in panel.title.splitlines()])
 
 
 def _fill(axes: Axes, cells: Mapping[_Point, tuple[str, Style]], *, frame: bool = False) -> None:
@@ -154,10 +150,3 @@ def _colour_bar(axes: Axes, high: float) -> None:
 def _shade(value: float, high: float) -> Style:
     share = value / high if 0.0 < value <= high else 0.0
     return {"color": BLUE, "alpha": _PALE + (_DARK - _PALE) * share, "lw": 0.0}
-
-
-def _number(row: Row, quantity: str) -> float:
-    value = row[quantity]
-    if not isinstance(value, int | float):
-        raise ValueError(f"{quantity} of a map must be a number, got {shown(value)}")
-    return float(value)

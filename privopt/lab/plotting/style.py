@@ -197,7 +197,14 @@ def legend_handles(figure: Figure) -> dict[str, Artist]:
     }
 
 
-def save(draw: Callable[[], Figure], stem: Path, source: str = "", *, redraw: bool = True) -> Path:
+def save(
+    draw: Callable[[], Figure],
+    stem: Path,
+    source: str = "",
+    *,
+    redraw: bool = True,
+    description: Callable[[Figure], str] | None = None,
+) -> Path:
     """Write the figure to ``stem.png`` and return the path.
 
     Parameters
@@ -211,14 +218,25 @@ def save(draw: Callable[[], Figure], stem: Path, source: str = "", *, redraw: bo
     redraw : bool
         False keeps a file with the same ``source``: drawing is slow, and another version of
         Matplotlib writes other bytes.
+    description : callable, optional
+        Function from the figure to a text, which the file contains as alternative text.
     """
     path = stem.with_name(f"{stem.name}.png")
     if redraw or not _is_from(path, source):
         info = PngInfo()
         if source:
             info.add_text("Source", source)
-        write_file(path, _png(draw(), _FILE_DPI, info))
+        figure = draw()
+        if description is not None:
+            info.add_itxt("Description", description(figure))
+        write_file(path, _png(figure, _FILE_DPI, info))
     return path
+
+
+def read_description(path: Path) -> str:
+    """Return the description in a PNG file; empty if it has none."""
+    with Image.open(path) as image:
+        return str(image.info.get("Description", ""))
 
 
 def save_for_paper(figure: Figure, stem: Path) -> None:

@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
+import pandas as pd
 
 from privopt.lab.evaluation.cells import cell_results, cells_along, grouped, swept_axes
-from privopt.lab.evaluation.claims import Row, presentation, quantity_range, rows_of
 from privopt.lab.evaluation.verdict import Kind, Outcome, Verdict, counts
 from privopt.lab.plotting.curve_figures import panel_data
 from privopt.lab.plotting.curves import assign_looks
 from privopt.lab.plotting.notation import axis_words, brief, in_words, method_label, paper_name
-from privopt.lab.plotting.plots import PLAIN_SUFFIXES
 from privopt.lab.plotting.style import GREY, METHOD_COLOURS, split_method
 from privopt.lab.report.tables import ReportTable, audit_ratio, describe
-from privopt.lab.runner.analysis import Panel
+from privopt.lab.runner.analysis import Chart, frames
 from privopt.lab.runner.store import Recorded
 
 Series = dict[str, Any]
@@ -56,7 +54,9 @@ class Card(NamedTuple):
 
 def chart_series(recorded: Iterable[Recorded]) -> list[Series]:
     """Return the series of the chart, problems with several methods first."""
-    series = [s for each in recorded for s in (_of_study if each.is_study else _of_sweep)(each)]
+    series = [
+        s for each in recorded for s in (_of_analysis if each.is_analysis else _of_sweep)(each)
+    ]
     return sorted(series, key=lambda s: -len({m["name"] for m in s["methods"]}))
 
 
@@ -89,48 +89,47 @@ def _of_sweep(recorded: Recorded) -> list[Series]:
     return result
 
 
-def _of_study(recorded: Recorded) -> list[Series]:
-    """Return the comparisons of methods in a study: panels of risks with a line per method."""
-    result, rows = [], rows_of(recorded)
-    for plot in presentation(recorded).plots:
-        panels = [panel for panel in plot.panels if isinstance(panel, Panel) and "y" in panel.log]
-        for (part, x), same in grouped(panels, lambda panel: (panel.part, panel.x)).items():
-            methods = _study_methods(same, rows[part], x)
-            if len({method["name"] for method in methods}) > 1:
-                problem = plot.name.removeprefix("plate_").replace("_", " ")
-                label = next((p.y_label for p in same if p.y_label), "excess risk")
-                values = [row[x] for row in rows[part]]
-                zero = [row.get("zero", row.get("zero_risk")) for row in rows[part]]
-                result.append(
-                    _series(recorded, problem, x, label, methods)
-                    | {"private": True, "zero": _points(values, zero), "lower": []}
-                )
-    return result
+def _of_analysis(recorded: Recorded) -> list[Series]:
+    """Return the charts that an analysis declares."""
+    if recorded.analysis is None:
+        return []
+    tables = frames(recorded)
+    return [
+        _series(recorded, chart.problem, chart.x, chart.label, _chart_methods(chart, frame))
+        | {"private": True, "lower": []}
+        | {"zero": _points(frame[chart.x], frame.get("zero", []))}
+        for chart in recorded.analysis.charts
+        if chart.part in tables
+        for frame in [tables[chart.part]]
+    ]
 
 
-def _study_methods(panels: Sequence[Panel], rows: Sequence[Row], x: str) -> list[Series]:
-    methods: dict[str, Series] = {}
-    bounds: dict[str, list[Any]] = {}
-    for line in (line for panel in panels for line in panel.lines):
-        method, suffix = split_method(line.quantity)
-        if not method or isinstance(rows[0][x], str):
+def _chart_methods(chart: Chart, frame: pd.DataFrame) -> list[Series]:
+    """Return the methods of a chart with risks, oracle-tuned risks, intervals and bounds."""
+    x, methods = frame[chart.x], []
+    for column in frame:
+        variant = next((name for name in chart.variants if column.startswith(name)), None)
+        method, suffix = split_method(column)
+        name = chart.variants.get(variant or "", paper_name(method))
+        suffix = suffix if variant is None else column.removeprefix(variant).removeprefix("_")
+        if not method or suffix not in (chart.risk, "best") or frame[column].isna().all():
             continue
-        name = paper_name(method) if suffix in PLAIN_SUFFIXES else line.label
-        values = [row.get(line.quantity) for row in rows]
-        points = [row[x] for row in rows]
-        if suffix.endswith("bound"):
-            bounds[name] = _points(points, values)
-            continue
-        ends = [quantity_range(row, line.band) if line.band else None for row in rows]
-        tuned = suffix.endswith("best")
-        interval = np.array([each or (math.nan, math.nan) for each in ends]).T
-        label = f"{name} (oracle-tuned)" if tuned else name
-        colour = METHOD_COLOURS[method]
-        methods.setdefault(label, _method(label, colour, tuned, points, values, interval, None))
-    for name, points in bounds.items():
-        if name in methods:
-            methods[name]["bound"] = points
-    return list(methods.values())
+        stem = column.removesuffix("_best").removesuffix(f"_{chart.risk}" if chart.risk else "")
+        tuned, bound = suffix == "best", f"{stem}_bound"
+        band = f"{stem}_{chart.band}" if chart.band and not tuned else ""
+        interval = [frame.get(f"{band}_{end}", x * math.nan) for end in ("lower", "upper")]
+        methods.append(
+            _method(
+                f"{name} (oracle-tuned)" if tuned else name,
+                METHOD_COLOURS[method],
+                tuned,
+                x,
+                frame[column],
+                interval,
+                frame[bound] if bound in frame and not tuned else None,
+            )
+        )
+    return methods
 
 
 def _series(

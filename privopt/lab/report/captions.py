@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from privopt.lab.evaluation.cells import (
@@ -16,7 +15,6 @@ from privopt.lab.evaluation.cells import (
     worst,
     worst_per_setting,
 )
-from privopt.lab.evaluation.claims import Row, quantity_range
 from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict
 from privopt.lab.plotting.heatmaps import GridCells, grid_constants, unit_of_constants
 from privopt.lab.plotting.notation import (
@@ -28,7 +26,6 @@ from privopt.lab.plotting.notation import (
     signed,
 )
 from privopt.lab.report.tables import range_text
-from privopt.lab.runner.analysis import Map, Panel, Plot, Presentation
 
 
 class Caption(NamedTuple):
@@ -135,55 +132,6 @@ def grid_caption(grid: GridCells) -> Caption:
     return Caption(
         f"{head}; darker cells are larger: {'; '.join(ranges)}.", f"{head}: {'; '.join(ranges)}"
     )
-
-
-def plot_caption(
-    plot: Plot,
-    shown: Presentation,
-    verdicts: Sequence[Verdict],
-    rows: Mapping[str, Sequence[Row]],
-) -> Caption:
-    """Describe a figure of a study by its claims, and its lines by their first and last row."""
-    parts = {panel.part for panel in plot.panels}
-    outcomes = {verdict.claim: verdict for verdict in verdicts}
-    claims = [
-        f"{claim.text} ({v.outcome} in {v.estimate:g} of {v.rows} rows)"
-        for claim in shown.claims
-        if claim.part in parts and (v := outcomes.get(claim.text)) is not None
-    ]
-    maps = [_winners(panel, rows[panel.part]) for panel in plot.panels if isinstance(panel, Map)]
-    lists = {"Winners": maps, "Claims": claims}
-    texts = (plot.title, *(f"{name}: {'; '.join(each)}" for name, each in lists.items() if each))
-    panels = (_panel(panel, rows[panel.part]) for panel in plot.panels)
-    return Caption(f"{'. '.join(texts)}.", f"{plot.title}: {'; '.join(panels)}")
-
-
-def _winners(panel: Map, rows: Sequence[Row]) -> str:
-    counter = Counter(str(row[panel.winner]) for row in rows)
-    texts = (f"{name} at {count} of {len(rows)} points" for name, count in counter.most_common())
-    return f"{panel.title}: {', '.join(texts)}"
-
-
-def _panel(panel: Panel | Map, rows: Sequence[Row]) -> str:
-    if isinstance(panel, Map):
-        return _winners(panel, rows)
-    lines = (f"{line.label} {_ends(line.quantity, rows)}" for line in panel.lines)
-    name = " ".join(panel.title.split()) or panel.y_label
-    return f"{name}, {panel.x_label or panel.x} {_ends(panel.x, rows)}: {', '.join(lines)}"
-
-
-def _ends(quantity: str, rows: Iterable[Row]) -> str:
-    """Return the first and the last known value of a quantity."""
-    values = [value for row in rows if (value := _value(row, quantity))]
-    return range_text((values[0], values[-1])) if values else "unknown"
-
-
-def _value(row: Row, quantity: str) -> str:
-    value = row.get(quantity)
-    if isinstance(value, str):
-        return " ".join(value.split())
-    ends = quantity_range(row, quantity)
-    return "" if ends is None or not math.isfinite(ends[1]) else f"{ends[1]:.3g}"
 
 
 def _range(values: Sequence[float]) -> str:

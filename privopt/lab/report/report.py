@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from privopt.lab.evaluation.equivalence import DRIFT, MARGIN, OFFSETS
 from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, counts, tally, twin_summary
 from privopt.lab.evaluation.verdicts import ALPHA, verdicts, write_verdicts
 from privopt.lab.plotting.notation import in_words, paper_name
-from privopt.lab.plotting.plots import study_figures, sweep_figures
+from privopt.lab.plotting.plots import analysis_figures, sweep_figures
 from privopt.lab.report.answers import (
     Series,
     attack_card,
@@ -35,13 +35,14 @@ from privopt.lab.report.tables import (
     read_audits,
     verdict_tables,
 )
-from privopt.lab.runner.catalogue import declared
+from privopt.lab.runner.analysis import Analysis
+from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import BEND
+from privopt.lab.runner.experiment import Experiment
 from privopt.lab.runner.store import (
     Recorded,
     ResultsError,
     existing_results,
-    read,
     read_provenance,
     recorded_names,
     write_file,
@@ -81,7 +82,7 @@ def write_report(
     *,
     judged: Mapping[str, Sequence[Verdict]] | None = None,
     redraw: bool = True,
-    experiments: Path | str | None = None,
+    experiments: Path | str | Iterable[Experiment | Analysis] | None = None,
     progress: Progress = lambda event: None,
 ) -> Path:
     """Evaluate every table of a results folder, draw its figures and write the report.
@@ -99,26 +100,30 @@ def write_report(
         Verdicts by experiment, if they are already computed.
     redraw : bool
         False keeps the figures that were drawn from the same table.
-    experiments : path, optional
-        The folder of the declarations, to which the pages link. Default: ``experiments`` beside
-        ``results``.
+    experiments : path or iterable of Experiment and Analysis, optional
+        The declarations, which contain titles, claims and figures, or their folder, to which the
+        pages link. Default: ``experiments`` beside ``results``, or in the working directory.
     progress : callable, optional
         Function that receives an event for every experiment.
     """
     results = existing_results(Path(results))
     if not (names := recorded_names(results)):
         raise ResultsError(f"{results} holds no table yet: run an experiment first")
-    sources = _sources(results, Path(experiments or results.parent / "experiments"))
+    declared = Declarations(experiments or experiments_of(results))
     sections, every = [], []
     for k, name in enumerate(names, start=1):
         progress(Drawing(name, k, len(names)))
-        recorded = read(results / name)
+        recorded = declared.read(results / name)
+        declaration = declared.get(name)
+        if declaration is not None:
+            texts = {"title": declaration.title, "description": declaration.description}
+            recorded = recorded._replace(about={**recorded.about, **texts})
         conclusions = (judged or {}).get(name)
         if conclusions is None:
             conclusions = verdicts(recorded)
         figures = _draw(recorded, results / name, conclusions, redraw=redraw)
         provenance = read_provenance(results / name)
-        source = sources.get(name, NO_SOURCE)
+        source = _source(declared.path(name), declared.folder, results)
         sections.append(make_section(recorded, conclusions, figures, provenance, source))
         every.append(recorded)
     series = chart_series(every)
@@ -174,20 +179,17 @@ def _draw(
     recorded: Recorded, folder: Path, conclusions: Sequence[Verdict], *, redraw: bool
 ) -> list[Path]:
     source = hashlib.sha256((folder / "cells.parquet").read_bytes()).hexdigest()
-    if recorded.is_study:
-        return study_figures(recorded, folder, source, redraw=redraw)
+    if recorded.is_analysis:
+        return analysis_figures(recorded, folder, source, redraw=redraw)
     return sweep_figures(cell_results(recorded), folder, conclusions, source, redraw=redraw)
 
 
-def _sources(results: Path, experiments: Path) -> dict[str, SourceFile]:
-    """Return the files that declare the experiments of a folder, by name."""
-    return {
-        name: SourceFile(
-            path.relative_to(experiments.parent).as_posix(),
-            Path(os.path.relpath(path, results)).as_posix(),
-        )
-        for name, path in declared(experiments)
-    }
+def _source(path: Path | None, folder: Path, results: Path) -> SourceFile:
+    """Return the file that declares an experiment, with the link from the report."""
+    if path is None:
+        return NO_SOURCE
+    link = Path(os.path.relpath(path, results)).as_posix()
+    return SourceFile(path.relative_to(folder.parent).as_posix(), link)
 
 
 # --- templates ------------------------------------------------------------------------------------

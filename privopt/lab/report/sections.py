@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from privopt.lab.evaluation.cells import (
     CellResult,
@@ -18,13 +21,7 @@ from privopt.lab.evaluation.cells import (
     swept_axes,
     worst_per_setting,
 )
-from privopt.lab.evaluation.claims import (
-    Row,
-    evaluate_check,
-    presentation,
-    quantity_range,
-    rows_of,
-)
+from privopt.lab.evaluation.claims import outcomes
 from privopt.lab.evaluation.verdict import (
     ORACLE_TUNED,
     Verdict,
@@ -41,18 +38,18 @@ from privopt.lab.plotting.notation import (
     symbol,
     with_minus,
 )
-from privopt.lab.plotting.plots import COMPARED, figure_cells
+from privopt.lab.plotting.plots import COMPARED, analysis_captions, figure_cells
+from privopt.lab.plotting.style import read_description
 from privopt.lab.report.captions import (
     Caption,
     comparison_caption,
     grid_caption,
     method_caption,
-    plot_caption,
 )
 from privopt.lab.report.tables import Entry, ReportTable, cost_rows, range_text, unbroken
 from privopt.lab.report.tables import Row as TableRow
-from privopt.lab.runner.analysis import Column, Listing
-from privopt.lab.runner.store import About, Provenance, Recorded, Value
+from privopt.lab.runner.analysis import Claim, Listing, frames, required
+from privopt.lab.runner.store import About, Provenance, Recorded
 
 _NOT_MEASURED = (
     "*Nothing was measured: the data were not available, or every plan was refused. This run does "
@@ -116,7 +113,7 @@ class Section:
 
 
 class _Content(NamedTuple):
-    """The parts of a section that differ between sweeps and studies."""
+    """The parts of a section that differ between sweeps and analyses."""
 
     captions: Mapping[str, Caption]
     tables: Sequence[ReportTable]
@@ -133,8 +130,14 @@ def make_section(
 ) -> Section:
     """Return the report on one experiment, after its figures are drawn."""
     about, name = recorded.about, recorded.about["name"]
-    content = (_study if recorded.is_study else _sweep)(recorded, verdicts)
-    captions = {path.stem: content.captions[path.stem] for path in figures}
+    content = (_analysis if recorded.is_analysis else _sweep)(recorded, verdicts)
+    if recorded.is_analysis:
+        texts = analysis_captions(recorded)
+        captions = {
+            path.stem: Caption(texts[path.stem], read_description(path)) for path in figures
+        }
+    else:
+        captions = {path.stem: content.captions[path.stem] for path in figures}
     return Section(
         name=name,
         title=about["title"],
@@ -148,7 +151,7 @@ def make_section(
         source=source,
         costs=content.costs,
         made_by=_made_by(provenance),
-        algorithms={} if recorded.is_study else _algorithms(recorded),
+        algorithms={} if recorded.is_analysis else _algorithms(recorded),
     )
 
 
@@ -160,7 +163,7 @@ def _algorithms(recorded: Recorded) -> dict[str, str]:
 def _command(about: About, source: str) -> str:
     """Return the call that reproduces the tables; experiments outside a file have no command."""
     if source:
-        seed = "" if "study" in about else f" --seed {about['root_seed']}"
+        seed = f" --seed {about['root_seed']}" if "root_seed" in about else ""
         return f"privopt run {about['name']} --profile {about['profile']}{seed}"
     arguments = f"profile='{about['profile']}', seed={about.get('root_seed', 0)}, results=..."
     return f"privopt.lab.run(experiment, {arguments})"
@@ -297,35 +300,50 @@ def _listed(values: set[float]) -> str:
     return ", ".join(f"{v:.3g}" if isinstance(v, float) else number(v) for v in sorted(values))
 
 
-# --- studies --------------------------------------------------------------------------------------
+# --- analyses -------------------------------------------------------------------------------------
 
 
-def _study(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
-    rows, content = rows_of(recorded), presentation(recorded)
-    captions = {plot.name: plot_caption(plot, content, verdicts, rows) for plot in content.plots}
-    tables = [listing_table(each, rows[each.part]) for each in content.listings]
-    sizes = ", ".join(f"{len(members)} of {part}" for part, members in rows.items())
-    return _Content(captions, tables, {"rows": sizes})
+def _analysis(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
+    tables = frames(recorded)
+    listings = [each for each in required(recorded).listings if each.part in tables]
+    sizes = ", ".join(f"{len(frame)} of {part}" for part, frame in tables.items())
+    return _Content(
+        {}, [listing_table(each, tables[each.part]) for each in listings], {"rows": sizes}
+    )
 
 
-def listing_table(listing: Listing, rows: Sequence[Row]) -> ReportTable:
-    """Return the rows of a part in the columns that a study declares."""
-    head = tuple(column.head for column in listing.columns)
-    entries = (tuple(_entry(column, row) for column in listing.columns) for row in rows)
-    return ReportTable(listing.caption, head, tuple(entries))
+def listing_table(listing: Listing, frame: pd.DataFrame) -> ReportTable:
+    """Return the rows of a part in the columns of a listing, with the outcomes of its checks."""
+    found = {
+        head: outcomes(Claim(head, listing.part, check), frame)
+        for head, check in listing.checks.items()
+    }
+    names = sorted(set(listing.quantities()))
+    rows = []
+    for i, row in enumerate(frame.to_dict("records")):
+        values = {name: _value(row, name) for name in names}
+        texts = ((head, _text(text, values)) for head, text in listing.columns.items())
+        rows.append(
+            tuple(Entry(t, outcome=found[head][i]) if head in found else t for head, t in texts)
+        )
+    return ReportTable(listing.caption, tuple(listing.columns), tuple(rows))
 
 
-def _entry(column: Column, row: Row) -> Entry | str:
-    values = {name: _value(row, name) for name in column.names}
-    missing = any(value is None for value in values.values())
-    text = "–" if missing else with_minus(column.text.format(**values))
-    text = " ".join(text.split())
-    return text if column.check is None else Entry(text, outcome=evaluate_check(column.check, row))
+def _text(text: str, values: Mapping[str, Any]) -> str:
+    """Format the values of a row; a dash if one is missing."""
+    names = [name for _, name, _, _ in string.Formatter().parse(text) if name]
+    if any(values[name] is None for name in names):
+        return "–"
+    return " ".join(with_minus(text.format(**values)).split())
 
 
-def _value(row: Row, quantity: str) -> Value | _Range:
-    value, ends = row.get(quantity), quantity_range(row, quantity)
-    return _Range(*ends) if value is None and ends is not None else value
+def _value(row: Mapping[str, Any], name: str) -> Any:
+    """Return a quantity of a row: a value, an interval, or None if it is missing."""
+    value = row.get(name)
+    ends: list[Any] = [row.get(f"{name}_{end}") for end in ("lower", "upper")]
+    if not pd.isna(value):
+        return value
+    return None if any(pd.isna(end) for end in ends) else _Range(*ends)
 
 
 class _Range(NamedTuple):

@@ -90,11 +90,11 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> tuple[ReportTable, ...]:
             "that cell. A bound that is above it in every cell is vacuous.",
         ),
         ReportTable(
-            "Claims of studies",
-            ("study", "claim", "holds in rows", "verdict"),
+            "Claims of analyses",
+            ("analysis", "claim", "holds in rows", "verdict"),
             tuple(map(_claim, kinds[Kind.CLAIM])),
-            "A study computes numbers and states claims about them. Each claim is checked in every "
-            "row of its table; for an interval the less favourable end counts.",
+            "An analysis computes tables and states claims about them. Each claim is checked in "
+            "every row of its table; for an interval the less favourable end counts.",
         ),
         ReportTable(
             "Tests of code: exponents",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Self
 
 from rich.console import Console, Group
@@ -35,10 +37,19 @@ class _Tally:
     done: int
     running: float = 0.0
     compiling: float = 0.0
+    new: int = 0
+    start: float = field(default_factory=time.monotonic)
 
     def __str__(self) -> str:
         seconds = f"{self.running:.1f} s running and {self.compiling:.1f} s compiling"
-        return f"{self.done}/{self.total} cells, {seconds}"
+        return f"{self.done}/{self.total} cells, {seconds}{self._remaining()}"
+
+    def _remaining(self) -> str:
+        """Estimate the time left from the finished cells."""
+        if self.done == self.total or not self.new:
+            return ""
+        seconds = (time.monotonic() - self.start) / self.new * (self.total - self.done)
+        return f", about {timedelta(seconds=round(seconds))} left"
 
 
 class Display:
@@ -85,6 +96,7 @@ class Display:
             case Finished() | Shared():
                 tally = self._tallies[name]
                 tally.done += 1
+                tally.new += 1
                 if isinstance(event, Finished):
                     tally.running += event.run_seconds
                     tally.compiling += event.compile_seconds

@@ -1,192 +1,171 @@
-"""Studies: computed tables with claims, figures and listings.
+"""Analyses: computed tables with claims, figures and listings.
 
-The presentation of a study is plain data, which is stored in the metadata of its table. A
-*quantity* is a column of the rows. An interval ``certified`` has two columns, ``certified_lower``
-and ``certified_upper``.
+The tables of an analysis are recorded. Its claims, figures and listings are functions of them, so
+that changing one of these reruns nothing. A *quantity* is a column of a table. An interval
+``certified`` has two columns, ``certified_lower`` and ``certified_upper``.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from math import inf
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 
 from privopt.arguments import member, shown
 from privopt.lab.runner.experiment import PROFILES
 from privopt.lab.runner.method import check_name
-from privopt.lab.runner.store import About, Value
+from privopt.lab.runner.store import About, Recorded, ResultsError, Value
 from privopt.privacy import Interval
 from privopt.problems import DATASETS
 from privopt.problems.datasets import missing
 
-_RELATIONS = ("<", "<=", "=")
-_COLOURS = ("blue", "orange", "green", "purple", "grey")
-_STYLES = ("line", "dashes", "dots", "points", "tick")
-_LOGS = ("x", "y", "xy")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _RESERVED = ("cell", "experiment", "part", "profile")
 
 Row = Mapping[str, object]
 
+Frames = Mapping[str, pd.DataFrame]
+"""The tables of an analysis by name, with an index from 0."""
 
-# --- presentation ---------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Check:
-    """A comparison of two quantities of a row.
-
-    Declarations give it as text: ``"risk < bound"``, ``"risk <= bound"``, or
-    ``"found = known ± 0.01"``.
-    """
-
-    left: str
-    relation: str  # "<", "<=" or "="
-    right: str
-    within: float = 0.0  # of "=": the largest difference allowed
-
-    def __post_init__(self) -> None:
-        member("relation", self.relation, _RELATIONS)
-        if not 0.0 <= self.within < inf:
-            raise ValueError(f"within must be non-negative and finite, got {shown(self.within)}")
-
-    @classmethod
-    def of(cls, text: Check | str) -> Check:
-        """Parse the text of a comparison."""
-        if isinstance(text, Check):
-            return text
-        match text.split():
-            case [left, relation, right]:
-                return cls(left, relation, right)
-            case [left, relation, right, "±", within]:
-                return cls(left, relation, right, float(within))
-        raise ValueError(
-            f"check must read like 'risk <= bound' or 'a = b ± 0.01', got {shown(text)}"
-        )
+# --- claims ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Claim:
     """A check of every row of a part, or of exactly ``rows`` of them.
 
+    Attributes
+    ----------
+    text : str
+        The claim as a sentence.
+    part : str
+        Name of the table.
+    check : callable
+        Function from the table to a mask of its rows. An entry of the mask may be missing
+        (``pandas.NA``) if the row does not decide the claim.
+    rows : int, optional
+        Number of rows in which the check holds; default all.
+
     Examples
     --------
-    >>> Claim("the bound holds", "ends", "risk <= bound").check
-    Check(left='risk', relation='<=', right='bound', within=0.0)
+    >>> import pandas as pd
+    >>> claim = Claim("the bound holds", "ends", at_most("risk", "bound"))
+    >>> claim.check(pd.DataFrame({"risk": [1.0, 3.0], "bound": [2.0, 2.0]})).tolist()
+    [True, False]
     """
 
     text: str
     part: str
-    check: Check | str
+    check: Callable[[pd.DataFrame], pd.Series]
     rows: int | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "check", Check.of(self.check))
+
+def below(left: str, right: str) -> Callable[[pd.DataFrame], pd.Series]:
+    """Return the check that a quantity is less than another.
+
+    In a row it is true if it holds for all values in the intervals of both quantities, false if it
+    holds for none, and missing otherwise or if a quantity is missing or not a number.
+    """
+
+    def check(frame: pd.DataFrame) -> pd.Series:
+        (low, high), (other_low, other_high) = bounds(frame, left), bounds(frame, right)
+        return _mask(high < other_low, low >= other_high)
+
+    return check
+
+
+def at_most(left: str, right: str) -> Callable[[pd.DataFrame], pd.Series]:
+    """Return the check that a quantity is at most another; see :func:`below` for intervals."""
+
+    def check(frame: pd.DataFrame) -> pd.Series:
+        (low, high), (other_low, other_high) = bounds(frame, left), bounds(frame, right)
+        return _mask(high <= other_low, low > other_high)
+
+    return check
+
+
+def close(left: str, right: str, within: float = 0.0) -> Callable[[pd.DataFrame], pd.Series]:
+    """Return the check that two quantities differ by at most ``within``; see :func:`below`."""
+    if not 0.0 <= within < inf:
+        raise ValueError(f"within must be non-negative and finite, got {shown(within)}")
+
+    def check(frame: pd.DataFrame) -> pd.Series:
+        (low, high), (other_low, other_high) = bounds(frame, left), bounds(frame, right)
+        with np.errstate(invalid="ignore"):  # infinite values
+            smallest = np.maximum(low - other_high, other_low - high)
+            largest = np.maximum(high - other_low, other_high - low)
+        return _mask(largest <= within, smallest > within)
+
+    return check
+
+
+def bounds(frame: pd.DataFrame, quantity: str) -> tuple[npt.NDArray[np.float64], ...]:
+    """Return the lower and upper ends of a quantity in each row; NaN if missing or a text."""
+    names = [quantity, f"{quantity}_lower", f"{quantity}_upper"]
+    if quantity not in frame and not set(names[1:]) <= set(frame):
+        raise ValueError(
+            f"quantity must be a column, {quantity} or {names[1]}, got {shown(quantity)}"
+        )
+    value, lower, upper = (
+        pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        if name in frame
+        else np.full(len(frame), np.nan)
+        for name in names
+    )
+    is_interval, is_known = np.isnan(value), ~np.isnan(lower) & ~np.isnan(upper)
+    ends = (np.where(is_known, end, np.nan) for end in (lower, upper))
+    return tuple(np.where(is_interval, end, value) for end in ends)
+
+
+def _mask(holds: npt.NDArray[np.bool_], fails: npt.NDArray[np.bool_]) -> pd.Series:
+    return pd.Series(holds, dtype="boolean").mask(~(holds | fails))
+
+
+# --- presentation ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Line:
-    """A quantity against ``x`` of the panel, or its last value as a ``tick`` at the margin.
+class Listing:
+    """Rows of one part as a table of the report.
 
-    A certified interval is a band with its upper end. An estimate is a line with the ``band`` of
-    its error, another quantity, around it.
-    """
-
-    quantity: str
-    label: str
-    colour: str = "blue"
-    style: str = "line"
-    band: str | None = None
-
-    def __post_init__(self) -> None:
-        member("colour", self.colour, _COLOURS)
-        member("style", self.style, _STYLES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """Quantities of one part against another quantity or a text of its rows."""
-
-    part: str
-    x: str
-    x_label: str
-    y_label: str
-    lines: tuple[Line, ...]  # from the back to the front
-    title: str = ""
-    log: str = ""  # logarithmic axes: "x", "y" or "xy"
-
-    def __post_init__(self) -> None:
-        if self.log:
-            member("log", self.log, _LOGS)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Map:
-    """A panel of coloured cells, one for each row of a part.
-
-    The quantities ``winner`` and ``text`` are texts of a row: the first determines the colour, the
-    second is written into the cell.
+    ``columns`` maps the head of a column to a format, for example ``"{noise:g}: {certified:.2f}"``.
+    An interval has the format of a number and is rounded outwards. The entries of a column with a
+    check (see :class:`Claim`) are marked by its outcome.
     """
 
     part: str
-    x: str
-    y: str
-    x_label: str
-    y_label: str
-    winner: str
-    text: str
-    names: tuple[str, ...]  # winners with a colour of their own
-    title: str = ""
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """Quantities of the map, as lines."""
-        return (Line(self.y, self.y_label), Line(self.winner, "winner"), Line(self.text, "text"))
-
-
-@dataclass(frozen=True, init=False)
-class Plot:
-    """A figure in its own file, with panels side by side."""
-
-    name: str
-    title: str
-    panels: tuple[Panel | Map, ...]
-
-    def __init__(self, name: str, title: str, *panels: Panel | Map) -> None:
-        vars(self).update(name=name, title=title, panels=panels)
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a listing; ``text`` is a format such as ``"{noise:g}: {certified:.2f}"``.
-
-    An interval has the format of a number and is rounded outwards. A ``check`` marks every entry.
-    """
-
-    head: str
-    text: str
-    check: Check | str | None = None
+    caption: str
+    columns: Mapping[str, str]
+    checks: Mapping[str, Callable[[pd.DataFrame], pd.Series]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for _, name, spec, _ in string.Formatter().parse(self.text):
-            if name is not None and not any(_accepts(spec or "", value) for value in (1, 1.0, "")):
-                rule = "must be a format of numbers or of texts"
-                raise ValueError(
-                    f"text of column {shown(self.head)} {rule}, got {shown(spec)} for {name}"
-                )
-        if self.check is not None:
-            object.__setattr__(self, "check", Check.of(self.check))
+        for head in self.checks:
+            member("head of a check", head, self.columns)
+        for head, text in self.columns.items():
+            for _, name, spec, _ in string.Formatter().parse(text):
+                if name and not any(_accepts(spec or "", value) for value in (1, 1.0, "")):
+                    raise ValueError(
+                        f"column {shown(head)} must have a format of numbers or of texts, got "
+                        f"{shown(spec)} for {name}"
+                    )
 
-    @property
-    def names(self) -> list[str]:
-        """Quantities in ``text``."""
-        return [name for _, name, _, _ in string.Formatter().parse(self.text) if name]
+    def quantities(self) -> Iterator[str]:
+        """Yield the quantities in the formats."""
+        for text in self.columns.values():
+            yield from (name for _, name, _, _ in string.Formatter().parse(text) if name)
 
 
 def _accepts(spec: str, value: float | str) -> bool:
@@ -197,73 +176,42 @@ def _accepts(spec: str, value: float | str) -> bool:
     return True
 
 
-@dataclass(frozen=True, init=False)
-class Listing:
-    """Rows of one part, as a table of the report."""
-
-    part: str
-    caption: str
-    columns: tuple[Column, ...]
-
-    def __init__(self, part: str, caption: str, *columns: Column) -> None:
-        vars(self).update(part=part, caption=caption, columns=columns)
-
-
 @dataclass(frozen=True)
-class Presentation:
-    """Claims, plots and listings of a study."""
+class Chart:
+    """A comparison of methods for the interactive chart of the report.
 
-    claims: tuple[Claim, ...] = ()
-    plots: tuple[Plot, ...] = ()
-    listings: tuple[Listing, ...] = ()
+    The columns of the part are named after methods. With ``risk="risk"`` and ``band="within"``,
+    ``dp_gd_risk`` is the risk of DP-GD, ``dp_gd_risk_within_lower`` and ``..._upper`` its interval,
+    ``dp_gd_best`` the risk with oracle-tuned hyperparameters, ``dp_gd_bound`` the upper bound, and
+    ``zero`` the risk of the zero predictor.
 
-    def quantities(self) -> Iterator[tuple[str, str]]:
-        """Yield ``(part, quantity)`` for each quantity of the presentation."""
-        columns = [(each.part, column) for each in self.listings for column in each.columns]
-        checks = [(claim.part, claim.check) for claim in self.claims]
-        checks += [(part, column.check) for part, column in columns if column.check is not None]
-        for part, check in checks:
-            parsed = Check.of(check)
-            yield from ((part, parsed.left), (part, parsed.right))
-        for panel in (panel for plot in self.plots for panel in plot.panels):
-            yield panel.part, panel.x
-            for line in panel.lines:
-                yield from ((panel.part, line.quantity), (panel.part, line.band or line.quantity))
-        for part, column in columns:
-            yield from ((part, name) for name in column.names)
+    Attributes
+    ----------
+    problem, label : str
+        Names of the problem and of the quantity.
+    part, x : str
+        Name of the table and of the column along which the methods are compared.
+    risk, band : str
+        Suffixes of the columns.
+    variants : mapping of str to str
+        Column -> label of a variant of a method.
+    """
 
-    def to_json(self) -> dict[str, object]:
-        """Return JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Presentation:
-        """Invert :meth:`to_json`."""
-        return cls(**{field.name: _decode(field.name, values[field.name]) for field in fields(cls)})
+    problem: str
+    part: str
+    x: str
+    label: str = "excess risk"
+    risk: str = ""
+    band: str = ""
+    variants: Mapping[str, str] = field(default_factory=dict)
 
 
-_KINDS: dict[str, Callable[..., object]] = {
-    "claims": Claim, "check": Check, "lines": Line, "columns": Column,
-    "panels": lambda **values: (Map if "winner" in values else Panel)(**values),
-    "plots": lambda name, title, panels: Plot(name, title, *panels),
-    "listings": lambda part, caption, columns: Listing(part, caption, *columns),
-}  # fmt: skip
-
-
-def _decode(field: str, value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return tuple(_decode(field, item) for item in value)
-    if isinstance(value, dict):
-        return _KINDS[field](**{inner: _decode(inner, item) for inner, item in value.items()})
-    return value
-
-
-# --- study ----------------------------------------------------------------------------------------
+# --- analysis -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
-    """A declared study.
+class Analysis:
+    """A declared analysis.
 
     Parameters
     ----------
@@ -276,25 +224,31 @@ class Study:
         names to numbers, texts, ``None`` or ``Interval``. Each part is computed and cached
         separately. The ``label`` of a row names it in verdicts.
     claims : tuple of Claim
-    plots : tuple of Plot
+    figures : mapping of str to callable
+        Name of the file -> a function from the tables (a mapping of parts to data frames) to a
+        Matplotlib figure, see :mod:`privopt.lab.plotting`. Its docstring is the caption.
     listings : tuple of Listing
+    charts : tuple of Chart
     profiles : tuple of {"quick", "full"}
-        Profiles of the study; default both.
+        Profiles of the analysis; default both.
     needs : tuple of str
-        Required data sets; the study is omitted if one is missing.
+        Required data sets; the analysis is omitted if one is missing.
     uses : tuple of str
         Optional data sets of the full profile. The quick profile must not depend on them, so that
         its table is equal on all machines.
+    part_data : mapping of str to tuple of str
+        Data sets of a part. A part is omitted from a run if one of them is missing. Claims, figures
+        and listings of parts that are not recorded are omitted.
 
     Examples
     --------
-    >>> from privopt.lab import Claim, Study
-    >>> squares = Study(
+    >>> from privopt.lab import Analysis, Claim, at_most
+    >>> squares = Analysis(
     ...     name="squares",
     ...     title="Squares",
     ...     description="",
     ...     parts={"table": lambda profile: ({"x": x, "square": x * x} for x in range(3))},
-    ...     claims=(Claim("no smaller", "table", "x <= square"),),
+    ...     claims=(Claim("no smaller", "table", at_most("x", "square")),),
     ... )
     >>> list(squares.parts["table"]("quick"))[-1]
     {'x': 2, 'square': 4}
@@ -304,55 +258,115 @@ class Study:
     title: str
     description: str
     parts: Mapping[str, Callable[[str], Iterable[Row]]]
-    claims: tuple[Claim, ...]
-    plots: tuple[Plot, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    figures: Mapping[str, Callable[[Frames], Figure]] = field(default_factory=dict)
     listings: tuple[Listing, ...] = ()
+    charts: tuple[Chart, ...] = ()
     profiles: tuple[str, ...] = PROFILES
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
+    part_data: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
-        for field, names in (("needs", self.needs), ("uses", self.uses)):
+        for argument, names in (("needs", self.needs), ("uses", self.uses)):
             for name in names:
-                member(field, name, DATASETS)
+                member(argument, name, DATASETS)
         for profile in self.profiles:
             member("profile", profile, PROFILES)
         if not self.parts:
             raise ValueError("parts must name at least one part, got none")
         for name in self.parts:
             check_name("name of a part", name)
-        plots = [plot.name for plot in self.plots]
-        for name in plots:
-            check_name("name of a plot", name)
-        if len(set(plots)) < len(plots):
-            raise ValueError(f"plots must have distinct names, got {', '.join(plots)}")
-        for part, _ in self.shown.quantities():
+        for name in self.figures:
+            check_name("name of a figure", name)
+        shown_parts = [each.part for each in self.claims] + [each.part for each in self.listings]
+        for part in (*shown_parts, *(each.part for each in self.charts), *self.part_data):
             member("part", part, self.parts)
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
+        object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
 
-    @property
-    def shown(self) -> Presentation:
-        """Claims, plots and listings."""
-        return Presentation(self.claims, self.plots, self.listings)
+    def available_parts(self) -> dict[str, Callable[[str], Iterable[Row]]]:
+        """Return the parts whose data sets are available."""
+        return {
+            name: part
+            for name, part in self.parts.items()
+            if all(missing(data) is None for data in self.part_data.get(name, ()))
+        }
 
     def data(self, profile: str) -> tuple[str, ...]:
         """Return the data sets on which a profile depends."""
         return (*self.needs, *(self.uses if profile == "full" else ()))
 
     def about(self, profile: str) -> About:
-        """Return the metadata of the tables: the presentation and the available data sets."""
+        """Return the metadata of the tables: the available data sets."""
         names = self.data(profile)
-        data = {"data": [name for name in names if missing(name) is None]} if names else {}
-        return {"study": self.shown.to_json(), **data}
+        return {"data": [name for name in names if missing(name) is None]} if names else {}
 
-    def check_quantities(self, part: str, names: Collection[str]) -> None:
-        """Check that every quantity of a part in the presentation is one of its columns."""
-        for other, quantity in self.shown.quantities():
-            if other == part and not {quantity, f"{quantity}_lower"} & set(names):
-                raise ValueError(
-                    f"quantity must be one that part {part} gives, got {shown(quantity)}"
-                )
+    def check_part(self, part: str, table: pa.Table) -> None:
+        """Check that the claims, listings and charts of a part find their columns."""
+        frame = to_frame(table)
+        for claim in self.claims:
+            if claim.part == part:
+                checked(claim, frame)
+        for listing in (each for each in self.listings if each.part == part):
+            for head, check in listing.checks.items():
+                checked(Claim(head, part, check), frame)
+            for quantity in listing.quantities():
+                bounds(frame, quantity)
+        for chart in self.charts:
+            if chart.part == part:
+                bounds(frame, chart.x)
+
+
+def checked(claim: Claim, frame: pd.DataFrame) -> pd.Series:
+    """Return the mask of a claim; ``ValueError`` if the table does not have its columns."""
+    try:
+        mask = claim.check(frame)
+        if not isinstance(mask, pd.Series) or len(mask) != len(frame):
+            raise ValueError(f"check must return a mask of {len(frame)} rows, got {shown(mask)}")
+        return mask.astype("boolean")
+    except (AttributeError, KeyError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"claim {shown(claim.text)} cannot be checked in part {claim.part}: {error}"
+        ) from error
+
+
+class MissingPartError(KeyError):
+    """A part that is not recorded."""
+
+
+class _Tables(dict[str, pd.DataFrame]):
+    def __missing__(self, part: str) -> pd.DataFrame:
+        raise MissingPartError(part)
+
+
+def frames(recorded: Recorded) -> dict[str, pd.DataFrame]:
+    """Return the tables of a recorded analysis by part; another part: ``MissingPartError``."""
+    parts = recorded.cells["part"].to_pylist()
+    cells = recorded.runs["cell"].to_numpy()
+    rows = recorded.runs.drop_columns(["cell"])
+    numbers = recorded.cells["cell"].to_pylist()
+    return _Tables(
+        (part, to_frame(rows.filter(pa.array(cells == number))))
+        for number, part in zip(numbers, parts, strict=True)
+    )
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """Convert a table; columns of integers stay integers, with None if missing."""
+    return table.to_pandas(integer_object_nulls=True)
+
+
+def required(recorded: Recorded) -> Analysis:
+    """Return the declaration of a recorded analysis; ``ResultsError`` if it is not known."""
+    if recorded.analysis is None:
+        name = recorded.about["name"]
+        raise ResultsError(
+            f"{name} has claims and figures in its declaration, which was not found: pass the "
+            "folder of the experiments, or the Analysis, as experiments"
+        )
+    return recorded.analysis
 
 
 def part_rows(name: str, rows: Iterable[Row]) -> pa.Table:

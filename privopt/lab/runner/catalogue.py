@@ -5,25 +5,28 @@ from __future__ import annotations
 import re
 import runpy
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
-from privopt.lab.runner.analysis import Study
+from privopt.lab.runner.analysis import Analysis
 from privopt.lab.runner.experiment import Experiment, require_profile
 from privopt.lab.runner.quick_tables import missing_data
+from privopt.lab.runner.store import Recorded, read
 from privopt.problems import FAMILIES
 from privopt.problems.catalogue import missing_data as missing_family_data
+from privopt.shipped import shipped
 
 _DECLARED = re.compile(
-    r"^\w+ = (?:\w+\.)?(?:Experiment|Study|replace)\((?:\s*\w+,)?\s*name=[\"'](\w+)[\"']",
+    r"^\w+ = (?:\w+\.)?(?:Experiment|[Aa]nalysis|replace)\((?:\n {4}\S.*,){0,2}(?:\s*[\w\"']+,)?"
+    r"\s*name=[\"'](\w+)[\"']",
     re.MULTILINE,
 )
 
 
-def load(path: Path | str) -> tuple[Experiment | Study, ...]:
-    """Run a Python file and return the experiments and studies among its variables, in order."""
+def load(path: Path | str) -> tuple[Experiment | Analysis, ...]:
+    """Run a Python file and return the experiments and analyses among its variables, in order."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such experiment")
@@ -31,9 +34,9 @@ def load(path: Path | str) -> tuple[Experiment | Study, ...]:
         values = runpy.run_path(str(path)).values()
     except Exception as error:
         raise ValueError(f"{_place(path, error)}: {type(error).__name__}: {error}") from error
-    experiments = {id(value): value for value in values if isinstance(value, Experiment | Study)}
+    experiments = {id(value): value for value in values if isinstance(value, Experiment | Analysis)}
     if not experiments:
-        raise ValueError(f"{path} must declare an Experiment(...) or Study(...), got none")
+        raise ValueError(f"{path} must declare an Experiment(...) or Analysis(...), got none")
     return tuple(experiments.values())
 
 
@@ -47,8 +50,9 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
 def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
     """Return the names of the experiments of a folder, with their files, without running them.
 
-    The names are read from the source: the ``name`` that an ``Experiment``, a ``Study`` or a
-    ``replace`` starts with. A file without any has its own name.
+    The names are read from the source: the ``name`` that an ``Experiment``, an ``Analysis``, a
+    ``replace``, or a function ``analysis`` of the file starts with. A file without any has its own
+    name.
     """
     return tuple(
         (name, path)
@@ -57,20 +61,64 @@ def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
     )
 
 
+class Declarations:
+    """Declared experiments by name; their files are run when they are needed.
+
+    Parameters
+    ----------
+    experiments : path or iterable of Experiment and Analysis
+        Their folder, or the declarations themselves.
+    """
+
+    def __init__(self, experiments: Path | str | Iterable[Experiment | Analysis]) -> None:
+        self.folder = Path(experiments) if isinstance(experiments, Path | str) else Path()
+        self._paths: dict[str, Path] = {}
+        self._declared: dict[str, Experiment | Analysis] = {}
+        if isinstance(experiments, Path | str):
+            self._paths = dict(declared(experiments))
+        else:
+            self._declared = {each.name: each for each in experiments}
+
+    def path(self, name: str) -> Path | None:
+        """Return the file that declares an experiment, or None if it is not known."""
+        return self._paths.get(name)
+
+    def get(self, name: str) -> Experiment | Analysis | None:
+        """Return an experiment, or None if it is not declared."""
+        if name not in self._declared and name in self._paths:
+            self._declared |= {each.name: each for each in load(self._paths[name])}
+        return self._declared.get(name)
+
+    def read(self, folder: Path) -> Recorded:
+        """Read the tables of a folder; those of an analysis with its declaration."""
+        recorded = read(folder)
+        declaration = self.get(recorded.about["name"]) if recorded.is_analysis else None
+        return recorded._replace(analysis=declaration)
+
+
+def experiments_of(results: Path) -> Path:
+    """Return the folder of the experiments of a results folder.
+
+    ``experiments`` beside it or in the working directory, or the folder of the package.
+    """
+    folders = [results.parent / "experiments", Path("experiments"), shipped("experiments")]
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
+
+
 def choose(
     names: Sequence[str], folder: Path | str, profile: str
-) -> tuple[list[Experiment | Study], dict[str, list[str]]]:
+) -> tuple[list[Experiment | Analysis], dict[str, list[str]]]:
     """Load experiments by name from ``folder``, or from a file; all of ``folder`` without names.
 
     Returns
     -------
-    list of Experiment and Study
+    list of Experiment and Analysis
         Experiments of the profile.
     mapping of str to list of str
         Reason -> names of the omitted experiments. A named experiment is never omitted.
     """
     load_once = cache(load)
-    selected: list[Experiment | Study] = []
+    selected: list[Experiment | Analysis] = []
     for name in names or map(str, discover(folder)):
         if name.endswith(".py"):
             selected += load_once(name)
@@ -87,7 +135,7 @@ def choose(
     if len({each.name for each in selected}) < len(selected):
         distinct = ", ".join(each.name for each in selected)
         raise ValueError(f"experiments must have distinct names, got {distinct}")
-    runnable: list[Experiment | Study] = []
+    runnable: list[Experiment | Analysis] = []
     omitted: dict[str, list[str]] = {}
     for each in selected:
         if reason := _unmet_assumption(each, profile, named=bool(names)):
@@ -97,14 +145,14 @@ def choose(
     return runnable, omitted
 
 
-def _unmet_assumption(experiment: Experiment | Study, profile: str, *, named: bool) -> str:
+def _unmet_assumption(experiment: Experiment | Analysis, profile: str, *, named: bool) -> str:
     """Return the reason why an experiment cannot run; ``ValueError`` if it was named."""
     if named:
         require_profile(experiment.name, experiment.profiles, profile)
     if profile not in experiment.profiles:
         return f"of the {experiment.profiles[0]} profile alone"
     absent = dict(missing_data(experiment, "quick"))
-    most = 0 if isinstance(experiment, Study) else len(experiment.family_names) - 1
+    most = 0 if isinstance(experiment, Analysis) else len(experiment.family_names) - 1
     if len(absent) <= most:
         return ""
     reason = "; ".join(dict.fromkeys(absent.values()))

@@ -47,7 +47,7 @@ def stream(root_seed: int, **axes: str | float) -> Array:
     Parameters
     ----------
     root_seed : int
-        Seed of the whole study; of any size.
+        Seed of the whole experiment; of any size.
     **axes : str, int or float
         Names and values on which the randomness depends, e.g. ``role="noise", n=1000``.
 

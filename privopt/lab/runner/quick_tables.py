@@ -1,10 +1,10 @@
 """Committed tables of the quick profile, and protection of recorded tables.
 
 A table is at ``results/quick/<experiment>.parquet``. For a sweep it has the mean and the standard
-deviation of each cell beside the bounds of its plan; for a study it has the rows of its parts.
+deviation of each cell beside the bounds of its plan; for an analysis it has the rows of its parts.
 
 Real numbers are equal up to rounding on other processors: within ``store.RELATIVE`` in cells, and
-within ``STUDY`` in rows of studies, some of which follow single long runs (largest observed
+within ``ANALYSIS`` in rows of analyses, some of which follow single long runs (largest observed
 difference 4e-5). Rarely a rounded number changes the path of all runs of a cell. These are other
 samples of the same law, so a few cells may differ by sampling errors.
 """
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from privopt.lab.runner.analysis import Study
+from privopt.lab.runner.analysis import Analysis
 from privopt.lab.runner.cells import absent_families
 from privopt.lab.runner.experiment import Experiment
 from privopt.lab.runner.store import (
@@ -45,7 +45,7 @@ _COLUMNS = (
 _MEASURED = ("mean", "deviation")
 _ABOUT = ("name", "profile", "root_seed")
 
-STUDY = 2e-4  # relative
+ANALYSIS = 2e-4  # relative
 FEW = 0.1  # of the cells of an experiment
 ERRORS = 5.0  # standard errors of the difference of two means
 
@@ -54,7 +54,7 @@ class OverwriteError(ResultsError):
     """An attempt to replace a recorded table by a smaller one; the message gives the reason."""
 
 
-def keep_recorded(folder: Path, experiment: Experiment | Study, profile: str) -> None:
+def keep_recorded(folder: Path, experiment: Experiment | Analysis, profile: str) -> None:
     """Raise ``OverwriteError`` if a run would replace a larger table in its folder.
 
     Examples are a table of the full profile before a quick run, and a table with data sets that
@@ -70,10 +70,10 @@ def keep_recorded(folder: Path, experiment: Experiment | Study, profile: str) ->
             "left as it is; name another folder"
         )
     absent = missing_data(experiment, profile)
-    if isinstance(experiment, Study):
+    if isinstance(experiment, Analysis):
         names = list(recorded.about.get("data", experiment.data(recorded.about["profile"])))
     else:
-        names = [] if recorded.is_study else sorted(set(recorded.cells["family"].to_pylist()))
+        names = [] if recorded.is_analysis else sorted(set(recorded.cells["family"].to_pylist()))
     lost = [name for name in names if name in absent]
     if lost:
         reasons = "; ".join(dict.fromkeys(absent[name] for name in lost))
@@ -82,14 +82,14 @@ def keep_recorded(folder: Path, experiment: Experiment | Study, profile: str) ->
         )
 
 
-def missing_data(experiment: Experiment | Study, profile: str) -> Mapping[str, str]:
+def missing_data(experiment: Experiment | Analysis, profile: str) -> Mapping[str, str]:
     """Return the families or data sets that are missing, each with the reason."""
     if isinstance(experiment, Experiment):
         return absent_families(experiment)
     return {name: reason for name in experiment.data(profile) if (reason := missing(name))}
 
 
-def write_quick_table(results: Path, experiment: Experiment | Study, folder: Path) -> None:
+def write_quick_table(results: Path, experiment: Experiment | Analysis, folder: Path) -> None:
     """Write the table of a recorded experiment to ``folder``, unless it has an equal one.
 
     ``OverwriteError`` if that table has families without data on this machine.
@@ -109,7 +109,7 @@ def write_quick_table(results: Path, experiment: Experiment | Study, folder: Pat
         write_file(path, encoded(_summary(recorded), about))
 
 
-def quick_difference(results: Path, experiment: Experiment | Study, folder: Path) -> str | None:
+def quick_difference(results: Path, experiment: Experiment | Analysis, folder: Path) -> str | None:
     """Describe the first difference of a recorded experiment from its committed table.
 
     An empty string if they are equal, and ``None`` if no table of this seed is committed. Rows of
@@ -127,8 +127,8 @@ def quick_difference(results: Path, experiment: Experiment | Study, folder: Path
 
 
 def _summary(recorded: Recorded) -> pa.Table:
-    """Return a row for each cell of a sweep, or the rows of a study with their part."""
-    if recorded.is_study:
+    """Return a row for each cell of a sweep, or the rows of an analysis with their part."""
+    if recorded.is_analysis:
         parts = recorded.cells["part"].take(recorded.runs["cell"])
         return rounded(recorded.runs.drop_columns(["cell"]).add_column(0, "part", parts))
     cells, count = recorded.runs["cell"].to_numpy(), recorded.cells.num_rows
@@ -144,9 +144,9 @@ def _summary(recorded: Recorded) -> pa.Table:
     return rounded(table)
 
 
-def _comparable(table: pa.Table, experiment: Experiment | Study) -> pa.Table:
-    """Return the rows of families with data; all rows of a study."""
-    if isinstance(experiment, Study):
+def _comparable(table: pa.Table, experiment: Experiment | Analysis) -> pa.Table:
+    """Return the rows of families with data; all rows of an analysis."""
+    if isinstance(experiment, Analysis):
         return table
     absent = pa.array(list(missing_data(experiment, "quick")), pa.string())
     return table.filter(pc.invert(pc.is_in(table["family"], absent)))
@@ -158,9 +158,9 @@ def _difference(table: pa.Table, committed: pa.Table) -> str:
         return f"columns {', '.join(names)}, committed {', '.join(committed.column_names)}"
     if table.num_rows != committed.num_rows:
         return f"{table.num_rows} rows, committed {committed.num_rows}"
-    is_study = "part" in names
-    relative = STUDY if is_study else RELATIVE
-    excused = np.zeros(table.num_rows, bool) if is_study else _other_samples(table, committed)
+    is_analysis = "part" in names
+    relative = ANALYSIS if is_analysis else RELATIVE
+    excused = np.zeros(table.num_rows, bool) if is_analysis else _other_samples(table, committed)
     for name in names:
         differs = differing(table[name], committed[name], relative)
         rows = np.flatnonzero(differs & ~excused if name in _MEASURED else differs)

@@ -1,4 +1,4 @@
-"""Runs of experiments and studies: unfinished cells, tables and provenance."""
+"""Runs of experiments and analyses: unfinished cells, tables and provenance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, positive_integer, shown
-from privopt.lab.runner.analysis import Row, Study, one_kind, part_rows
+from privopt.lab.runner.analysis import Analysis, Row, one_kind, part_rows
 from privopt.lab.runner.cache_key import cell_key, environment, user_code
 from privopt.lab.runner.cells import Cell, cells, omissions
 from privopt.lab.runner.experiment import Experiment, require_profile, unanswered
@@ -57,14 +57,14 @@ class RunResult:
 
 
 def run(
-    experiment: Experiment | Study,
+    experiment: Experiment | Analysis,
     *,
     profile: str,
     seed: int,
     results: Path | str,
     progress: Progress = print_notes,
 ) -> RunResult:
-    """Run every unfinished cell of an experiment, or part of a study, and write its tables.
+    """Run every unfinished cell of an experiment, or part of an analysis, and write its tables.
 
     Each finished cell is cached under a key of the inputs that determine its numbers. An
     interrupted run continues with the same call, to the same bits. All plans are made before the
@@ -80,7 +80,7 @@ def run(
     ----------
     profile : {"quick", "full"}
     seed : int
-        Root of all randomness, from -2^63 to 2^63 - 2; the second keys have the next root. Studies
+        Root of all randomness, from -2^63 to 2^63 - 2; the second keys have the next root. Analyses
         do not use it.
     results : path
         A folder that is empty, absent, or created by privopt.
@@ -105,15 +105,15 @@ def run(
         for task, outcome in zip(tasks, outcomes, strict=True)
         if isinstance(outcome, CachedResult)
     ]
-    if isinstance(experiment, Study):
-        for part, (_, outcome) in zip(experiment.parts, finished, strict=True):
-            experiment.check_quantities(part, outcome.values.column_names)
+    if isinstance(experiment, Analysis):
+        for task, outcome in finished:
+            experiment.check_part(task.label, outcome.values)
     titles: About = {
         "title": experiment.title,
         "description": experiment.description,
         "profile": profile,
     }
-    tables = _tables(tasks, outcomes, is_study=isinstance(experiment, Study))
+    tables = _tables(tasks, outcomes, is_analysis=isinstance(experiment, Analysis))
     recorded = Recorded({"name": experiment.name, **titles, **about}, *tables)
     as_committed = write_recorded(folder, recorded)
     result = RunResult(
@@ -133,7 +133,7 @@ def run(
 
 
 def work(
-    experiment: Experiment | Study,
+    experiment: Experiment | Analysis,
     *,
     profile: str,
     seed: int,
@@ -160,21 +160,21 @@ def work(
 
 
 def _prepare(
-    experiment: Experiment | Study,
+    experiment: Experiment | Analysis,
     profile: str,
     seed: int,
     results: Path | str,
     progress: Progress,
 ) -> tuple[Path, list[Task], About]:
     """Return the folder, the tasks and the metadata of an experiment."""
-    if not isinstance(experiment, Study):
+    if not isinstance(experiment, Analysis):
         instance("experiment", experiment, Experiment)
     require_profile(experiment.name, experiment.profiles, profile)
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not -_SEEDS <= seed < _SEEDS - 1:
         raise ValueError(f"seed must be an integer from -2^63 to 2^63 - 2, got {shown(seed)}")
     folder = open_results(results) / experiment.name
     clear_partial(folder)
-    if isinstance(experiment, Study):
+    if isinstance(experiment, Analysis):
         return folder, _part_tasks(experiment, profile), experiment.about(profile)
     tasks = _cell_tasks(experiment, profile, int(seed), progress)
     return folder, tasks, {**experiment.about(profile), "root_seed": int(seed)}
@@ -248,8 +248,8 @@ def _fits(replicates: int, values: pa.Table) -> bool:
     return values.num_rows == replicates and values.column_names == RUNS.names[1:]
 
 
-def _part_tasks(study: Study, profile: str) -> list[Task]:
-    """Return a task for every part of a study, which may run any algorithm."""
+def _part_tasks(analysis: Analysis, profile: str) -> list[Task]:
+    """Return a task for every part of an analysis, which may run any algorithm."""
     versions = {
         name: algorithm.version
         for name, algorithm in ALGORITHMS.items()
@@ -257,18 +257,18 @@ def _part_tasks(study: Study, profile: str) -> list[Task]:
     }
 
     def task(name: str, part: Callable[[str], Iterable[Row]]) -> Task:
-        facts = {"experiment": study.name, "part": name, "profile": profile}
+        facts = {"experiment": analysis.name, "part": name, "profile": profile}
         code = user_code(part)
         key = cell_key(part=facts, code=code, algorithms=versions)
         return Task(name, facts, key, code, lambda: (part_rows(name, part(profile)), {}))
 
-    return [task(name, part) for name, part in study.parts.items()]
+    return [task(name, part) for name, part in analysis.available_parts().items()]
 
 
 def _tables(
-    tasks: Sequence[Task], outcomes: Sequence[CachedResult | str | None], *, is_study: bool
+    tasks: Sequence[Task], outcomes: Sequence[CachedResult | str | None], *, is_analysis: bool
 ) -> tuple[pa.Table, pa.Table]:
-    """Return the tables of cells and runs. Columns that a part of a study lacks are null."""
+    """Return the tables of cells and runs. Columns that a part of an analysis lacks are null."""
     rows, runs = [], []
     for i, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
         row = {"cell": i, **task.facts}
@@ -280,12 +280,12 @@ def _tables(
             names = CELLS.names[: CELLS.names.index("refused")]
             row = {**{name: row.get(name) for name in names}, "refused": outcome}
         rows.append(row)
-    of_cells = pa.Table.from_pylist(rows, schema=None if is_study else CELLS)
+    of_cells = pa.Table.from_pylist(rows, schema=None if is_analysis else CELLS)
     if not runs:
         return of_cells, RUNS.empty_table()
     with one_kind("all parts"):
         of_runs = pa.concat_tables(runs, promote_options="permissive").combine_chunks()
-    return of_cells, of_runs if is_study else of_runs.cast(RUNS)
+    return of_cells, of_runs if is_analysis else of_runs.cast(RUNS)
 
 
 def _provenance(result: RunResult, finished: Sequence[tuple[Task, CachedResult]]) -> Provenance:

@@ -96,7 +96,7 @@ Value = str | int | float | None
 About = Mapping[str, Any]
 """Metadata of the tables of an experiment: ``name``, ``title``, ``description``, ``profile`` and
 ``runs`` (a digest). A sweep also has ``root_seed``, ``checks``, ``swept``, ``replicates`` and
-``groups``; a study has ``study`` (its presentation) and ``data`` (data sets)."""
+``groups``; an analysis may have ``data`` (the available data sets)."""
 
 Provenance = Mapping[str, Any]
 """Version, profile, date and environment of a run, its counts, and the seconds of every cell."""
@@ -115,13 +115,14 @@ class Recorded(NamedTuple):
     """Recorded tables of an experiment."""
 
     about: About
-    cells: pa.Table  # one row per cell, or per part of a study
+    cells: pa.Table  # one row per cell, or per part of an analysis
     runs: pa.Table  # one row per run, or per row of a part
+    analysis: Any = None  # declaration of an analysis, if it is known
 
     @property
-    def is_study(self) -> bool:
-        """True for a study; its tables have other columns."""
-        return "study" in self.about
+    def is_analysis(self) -> bool:
+        """True for an analysis; its tables have other columns."""
+        return "part" in self.cells.column_names
 
     def table(self) -> pa.Table:
         """Return one table with a row per run and the columns of its cell."""
@@ -285,7 +286,7 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
     """
     equal_to_committed = list[bool | None]()
     name, digest = recorded.about["name"], ""
-    runs = recorded.runs if recorded.is_study else rounded(recorded.runs)
+    runs = recorded.runs if recorded.is_analysis else rounded(recorded.runs)
     for stem, table in (("runs", runs), ("cells", recorded.cells)):
         path = folder / f"{stem}.parquet"
         about: About = {"name": name} if stem == "runs" else {**recorded.about, "runs": digest}
@@ -302,7 +303,7 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
 def rounded(table: pa.Table) -> pa.Table:
     """Round real numbers to 24 bits, which halves the size of a table of measured runs.
 
-    The error is a sixteenth of ``RELATIVE``. Tables of studies are not rounded: the ends of
+    The error is a sixteenth of ``RELATIVE``. Tables of analyses are not rounded: the ends of
     certified intervals must not move inwards.
     """
     for place, field in enumerate(table.schema):
@@ -332,7 +333,7 @@ def read(folder: Path | str) -> Recorded:
         ) from error
     if not belongs:
         raise ResultsError(f"the two tables in {folder} are of two runs: run its experiment again")
-    if not recorded.is_study and not (cells.schema.equals(CELLS) and runs.schema.equals(RUNS)):
+    if not recorded.is_analysis and not (cells.schema.equals(CELLS) and runs.schema.equals(RUNS)):
         raise ResultsError(f"{folder} has tables of other columns than this version writes")
     return recorded
 
@@ -354,17 +355,21 @@ def encoded(table: pa.Table, about: Mapping[str, object]) -> bytes:
     """Return a Parquet file with checksums; equal tables give equal bytes."""
     metadata = {_METADATA: json.dumps(dict(about), sort_keys=True).encode()}
     sink = pa.BufferOutputStream()
-    table = table.replace_schema_metadata(metadata)
     # Measured numbers hardly repeat: a dictionary of them would take a third more.
     reals = {field.name for field in table.schema if pa.types.is_floating(field.type)}
-    pq.write_table(
-        table,
+    with pq.ParquetWriter(
         sink,
+        table.schema.remove_metadata(),
         compression="zstd",
+        compression_level=19,
         write_page_checksum=True,
+        write_statistics=False,
+        store_schema=False,  # it would contain the metadata a second time
         use_dictionary=[name for name in table.column_names if name not in reals],
         use_byte_stream_split=sorted(reals),
-    )
+    ) as writer:
+        writer.write_table(table.replace_schema_metadata(None))
+        writer.add_key_value_metadata(metadata)
     return sink.getvalue().to_pybytes()
 
 
@@ -402,14 +407,19 @@ def _committed(path: Path) -> bytes | None:
 def equal(table: pa.Table, other: pa.Table) -> bool:
     """Return True if two tables are equal up to rounding.
 
-    Metadata, rows, columns, texts and integers must be equal. Real numbers, including those in
-    JSON texts, must agree within ``RELATIVE`` or ``ABSOLUTE``.
+    Rows, columns, texts, integers and metadata, except for title and description, must be equal.
+    Real numbers, including those in JSON texts, must agree within ``RELATIVE`` or ``ABSOLUTE``.
     """
     same_shape = table.num_rows == other.num_rows and table.schema.equals(other.schema)
-    if not same_shape or table.schema.metadata != other.schema.metadata:
+    if not same_shape or _facts(table) != _facts(other):
         return False
     pairs = zip(table.columns, other.columns, strict=True)
     return not any(differing(*pair).any() for pair in pairs)
+
+
+def _facts(table: pa.Table) -> dict[str, Any]:
+    about = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+    return {name: about[name] for name in about if name not in ("title", "description")}
 
 
 def differing(

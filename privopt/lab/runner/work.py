@@ -102,7 +102,7 @@ def print_notes(event: Event) -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """A cell of a sweep or a part of a study."""
+    """A cell of a sweep or a part of an analysis."""
 
     label: str
     facts: Mapping[str, Value]  # row of the table of cells, without measured columns
