@@ -79,8 +79,8 @@ def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax
 
 def _with_paper_names(text: str) -> str:
     """Replace the names of methods by those in papers."""
-    known = "|".join(sorted(ALGORITHMS, key=len, reverse=True))
-    return re.sub(rf"\b({known})\b", lambda match: paper_name(match[0]), text)
+    names = "|".join(sorted(ALGORITHMS, key=len, reverse=True))
+    return re.sub(rf"\b({names})\b", lambda match: paper_name(match[0]), text)
 
 
 def _curve(method: str, line: pd.DataFrame) -> Curve:
