@@ -169,12 +169,12 @@ def test_the_nearest_setting_is_read_as_the_lab_reads_it(
     """The largest mean over the strengths and its bound, by the lab's own reader and a loop."""
     facts, budget = replace(FACTS, n=n, dim=dim), replace(BUDGET, epsilon=epsilon)
     nearest = nearest_setting(ALGORITHMS[name].plan(facts, budget), measured, loss)
-    _, cells, runs = lab.read(ROOT / "results" / nearest["experiment"])
-    values = runs.to_pandas().groupby("cell")["value"].mean()
+    recorded = lab.read(ROOT / "results" / nearest["experiment"])
+    values = recorded.runs.to_pandas().groupby("cell")["value"].mean()
     sizes = (nearest["n"], nearest["dim"], nearest["epsilon"])
     rows = [
         row
-        for row in cells.to_pylist()
+        for row in recorded.cells.to_pylist()
         if (row["method"], row["family"], row["trial"]) == (name, nearest["family"], "measured")
         and (row["n"], row["dim"], row["epsilon"]) == sizes
         and row["searched"] is None

@@ -247,7 +247,8 @@ def _print_ranking(ranking: pd.DataFrame, twin: Any) -> None:
     names = ["experiment", "family", "method", "n", "dim", "epsilon", "ratio"]
     near = [f"nearest_{name}" for name in names]
     place = ranked[ranked["measured"].notna()].groupby(near, sort=False).ngroup() + 1
-    ranked["see"] = place.map("[{}]".format).reindex(ranked.index, fill_value="")
+    ranked["see"] = ""
+    ranked.loc[place.index, "see"] = place.map("[{}]".format).astype(object)
     sources = ranked.loc[place.index].drop_duplicates("see").set_index("see")[near]
     sources = sources.set_axis(names, axis="columns").rename_axis(None)
     ranked["as measured"] = ranked["measured"].map(_brief)

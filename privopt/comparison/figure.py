@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -12,14 +12,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from privopt.algorithms import ALGORITHMS
 from privopt.lab.plotting import curves, ticks
 from privopt.lab.plotting.curves import Baselines, Curve, PanelData
 from privopt.lab.plotting.notation import axis_words, method_label, paper_name
 from privopt.lab.plotting.style import GREY, INK, METHOD_COLOURS, ORANGE, PAPER, STYLE, sheet
-from privopt.lab.runner.quantities import is_minimax
-
-if TYPE_CHECKING:
-    from privopt.comparison.result import Comparison
 
 _KEY = (
     "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
@@ -31,25 +28,27 @@ _TICK_KEY = "tick below: minimax lower bound, on another problem of the class."
 _PANEL, _ROW = 3.4, 0.25  # inches: height of a panel along an axis, and of a row of dots
 
 
+class Text(NamedTuple):
+    """Title, line above the panel and paragraphs below it, with the names of ``ALGORITHMS``."""
+
+    title: str
+    header: str
+    notes: Sequence[str]
+
+
 @mpl.rc_context(STYLE)
-def draw(comparison: Comparison) -> Figure:
-    """Return curves along the axis, or one row per method without an axis."""
-    points, axis, first = comparison.points, comparison.axis, comparison.first
-    minimax = is_minimax(first["family"], pure=first["delta"] == 0.0)
-    title = comparison.conclusion.partition(" (")[0]
-    title = title or f"{comparison.label} on {comparison.problem}"
-    notes = comparison.notes
-    if comparison.refused:
-        notes.append(f"{comparison.inapplicable}: {', '.join(comparison.refused)}")
-    names = [*comparison.methods, *comparison.refused]
-    title, *notes = (_with_paper_names(text, names) for text in (title, *notes))
-    notes = [". ".join(notes)]
-    label = comparison.label
-    text = f"{title[:1].upper()}{title[1:]}", [f"{label.capitalize()}; {comparison.setting}"]
+def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax: bool) -> Figure:
+    """Return curves along the axis, or one row per method without an axis.
+
+    ``minimax`` is True if the lower bound holds on this problem.
+    """
+    title = _with_paper_names(text.title)
+    head = f"{title[:1].upper()}{title[1:]}", [text.header]
+    notes = [_with_paper_names(". ".join(text.notes))]
     if axis is None:
         key = _KEY + (_LINE_KEY if minimax else _TICK_KEY)
         figure, ((place,),) = sheet(
-            *text, [key, *notes], panels=(1, 1),
+            *head, [key, *notes], panels=(1, 1),
             height=_ROW * len(points) + 0.1, left=2.6, right=0.25,
         )  # fmt: skip
         _draw_rows(place, points, minimax)
@@ -67,7 +66,7 @@ def draw(comparison: Comparison) -> Figure:
     if outside := curves.hidden_bounds([panel], limits[1]):
         notes = [f"Upper bounds above the panel: {', '.join(outside)}. {notes[0]}"]
     figure, ((place,),) = sheet(
-        *text, [curves.legend_text([panel], ", over data sets and keys"), *notes],
+        *head, [curves.legend_text([panel], ", over data sets and keys"), *notes],
         panels=(1, 1), height=_PANEL, left=0.76, right=curves.label_width(panel.curves),
     )  # fmt: skip
     ends = curves.draw_panel(place, panel, curves.assign_looks(panel.curves))
@@ -78,10 +77,10 @@ def draw(comparison: Comparison) -> Figure:
     return figure
 
 
-def _with_paper_names(text: str, names: Iterable[str]) -> str:
+def _with_paper_names(text: str) -> str:
     """Replace the names of methods by those in papers."""
-    known = "|".join(sorted(names, key=len, reverse=True))
-    return re.sub(rf"\b({known})\b", lambda match: paper_name(match[0]), text)
+    names = "|".join(sorted(ALGORITHMS, key=len, reverse=True))
+    return re.sub(rf"\b({names})\b", lambda match: paper_name(match[0]), text)
 
 
 def _curve(method: str, line: pd.DataFrame) -> Curve:

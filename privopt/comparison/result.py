@@ -410,10 +410,17 @@ class Comparison:
         the runs, the certified upper bounds (dashed) and the lower bound (dotted). Without an axis:
         one row per method.
         """
-        from privopt.comparison.figure import draw
+        from privopt.comparison.figure import Text, draw
         from privopt.lab.plotting.style import save
+        from privopt.lab.runner.quantities import is_minimax
 
-        figure = draw(self)
+        first, notes = self.first, self.notes
+        if self.refused:
+            notes.append(f"{self.inapplicable}: {', '.join(self.refused)}")
+        title = self.conclusion.partition(" (")[0] or f"{self.label} on {self.problem}"
+        text = Text(title, f"{self.label.capitalize()}; {self.setting}", notes)
+        minimax = is_minimax(first["family"], pure=first["delta"] == 0.0)
+        figure = draw(self.points, self.axis, self.label, text, minimax)
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             save(lambda: figure, Path(path).with_suffix(""))
