@@ -8,6 +8,8 @@ import platform
 import re
 from pathlib import Path
 
+from privopt.arguments import WrongTypeError, described
+
 __all__ = ["CACHE_SETTINGS", "keep_programs", "programs_folder"]
 
 CACHE_SETTINGS = {
@@ -43,6 +45,8 @@ def keep_programs(folder: Path | str | None = None) -> Path:
     """
     import jax
 
+    if folder is not None and not isinstance(folder, str | Path):
+        raise WrongTypeError(f"folder must be a path, got {described(folder)}")
     configured = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     path = Path(folder or configured or programs_folder())
     jax.config.update("jax_compilation_cache_dir", str(path))

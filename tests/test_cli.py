@@ -21,7 +21,7 @@ from dp_accounting import (
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from privopt import lab
+from privopt import lab, programs
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS
 from privopt.cli import accounting, console, device
 from privopt.cli.commands import app
@@ -64,7 +64,7 @@ def judged(monkeypatch):
     """Replace the verdicts and the report, and return the list of outcomes."""
     outcomes = ["holds", "holds"]
 
-    def verdicts(recorded):
+    def verdicts(recorded, experiments):
         facts = {"experiment": "demo", "method": "dp_gd", "family": "linear", "check": "slope"}
         facts |= {"axis": "n", "estimate": -1.01, "lower": -1.1, "upper": -0.9, "target": -1.0}
         facts |= {"margin": 0.05}
@@ -94,7 +94,7 @@ def privopt(*arguments, code=0):
         ),
         (("run",), "Default: build/results for the quick profile, results for the full one."),
         (("report",), "Example: privopt report --results results"),
-        (("compare",), "Example: privopt compare logistic --axis epsilon --n 2000 --dim 20"),
+        (("compare",), "Examples: privopt compare logistic --axis epsilon --n 2000 --dim 20"),
         (("epsilon",), "privopt epsilon --noise 1.1 --rate 256/60000 --steps 14062 --delta 1e-5"),
         (("noise",), "Example: privopt noise --epsilon 2 --delta 1e-5"),
     ],
@@ -586,7 +586,7 @@ def test_verdicts_are_printed_though_the_report_cannot_be_written(folder, judged
 
 
 def test_a_crash_is_no_refuted_verdict(folder, judged, monkeypatch):
-    def crash(recorded):
+    def crash(recorded, experiments):
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(lab, "verdicts", crash)
@@ -688,9 +688,9 @@ def test_cores_are_counted():
 )
 def test_programs_are_kept_unless_the_user_says(monkeypatch, told, cache, expected):
     monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
-    monkeypatch.setattr(
-        device, "os", SimpleNamespace(environ=(found := {"XDG_CACHE_HOME": "home"}))
-    )
+    found = {"XDG_CACHE_HOME": "home"}
+    for module in (device, programs):
+        monkeypatch.setattr(module, "os", SimpleNamespace(environ=found))
     monkeypatch.setattr(device, "core_count", lambda: 3)
     found |= {device._CACHE: told} if told else {}
     device.prepare(None, cache)

@@ -73,7 +73,7 @@ ROOMS = {
     "bibliography": Room(3, "arguments", ""),
     "release":    Room(1, "arguments", "jax numpy"),
     "shipped":    Room(0, "", ""),
-    "programs":   Room(0, "", "jax"),
+    "programs":   Room(1, "arguments", "jax"),
     "random":     Room(1, "arguments", "jax numpy"),
     "arguments":  Room(0, "", ""),                 # the standard library alone
 }

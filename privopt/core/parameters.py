@@ -113,13 +113,12 @@ def content(params: object) -> Hashable:
     )
 
 
-def padded_alike(params: Sequence[Tree], least: int = 0) -> list[Tree]:
+def padded_alike(params: Sequence[Tree]) -> list[Tree]:
     """Return the parameters of several plans with batches padded to one number of places.
 
     Nodes with the members ``places`` and ``padded(places)`` are padded to the largest number of
-    places among the plans, and to at least ``least`` places. Padding changes the shape of a
-    program. It changes a result only if a Poisson batch overflows its own capacity, and then keeps
-    records that would be left out.
+    places among the plans. Padding changes the shape of a program; it changes a result only if a
+    Poisson batch overflows its own capacity, and then keeps records that would be left out.
     """
     flat = [jax.tree.flatten(each, is_leaf=_can_be_padded) for each in params]
     if len({structure for _, structure in flat}) > 1:
@@ -128,7 +127,7 @@ def padded_alike(params: Sequence[Tree], least: int = 0) -> list[Tree]:
     def alike(*nodes: Any) -> tuple[Any, ...]:
         if not all(map(_can_be_padded, nodes)):
             return nodes
-        places = max(least, *(node.places for node in nodes))
+        places = max(node.places for node in nodes)
         return tuple(node.padded(places) for node in nodes)
 
     columns = [alike(*nodes) for nodes in zip(*(nodes for nodes, _ in flat), strict=True)]

@@ -25,8 +25,6 @@ from privopt.core.runs import Execution, Run, Source
 from privopt.random import as_key
 from privopt.spec import Assumptions, ProblemClass, Relation
 
-_SMALL_BATCH = 2**12  # numbers in the rows of a batch
-
 REMEDIES = {
     "ball": "use a Euclidean ball (convex.L2Ball), or plan for any (projection='linf', floor=0.0)",
     "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
@@ -255,9 +253,7 @@ def _alike(plans: Sequence[Plan], problem: RunnableProblem) -> tuple[Plan, list[
     if not plans:
         raise ValueError("plans must hold at least one plan, got none")
     first = plans[0]
-    # Small batches cost little more than the overhead of a step. All sizes share one program.
-    least = _SMALL_BATCH // first.problem_class.dim
-    params = padded_alike([plan.params for plan in plans], least)
+    params = padded_alike([plan.params for plan in plans])
     for plan, padded in zip(plans, params, strict=True):
         if difference := _difference(first, params[0], plan, padded):
             raise ValueError(

@@ -269,11 +269,22 @@ def test_figures_have_captions_and_numbers_as_alternative_text(page, parsed):
     assert re.search(r"on a9a at records\sn = 2,000: DP-GD \d+%, other \d+%", compared)
 
 
+DECLARATION = """
+from privopt.lab import Axis, Experiment, Setting
+
+experiment = Experiment(
+    name="toy", title="Toy", description="", algorithms={"dp_gd": {}}, families=("linear",),
+    base=Setting(n=100, dim=2, epsilon=1.0), axes=(Axis("n", (100, 200)),),
+    replicates={"quick": 5, "full": 5}, relation="replace_one", delta=1e-6,
+)
+"""
+
+
 def test_a_declaration_that_is_there_is_linked(synthetic, tmp_path):
     folder = open_results(tmp_path / "results")
     keep(folder, synthetic(**REAL))
     (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "toy.py").write_text("")
+    (tmp_path / "experiments" / "toy.py").write_text(DECLARATION)
     page = write_report(folder).read_text(encoding="utf-8")
     assert "<code>experiments/<wbr>toy.py</code>" in page
     assert "privopt run toy --profile quick --seed 7" in plain(page)

@@ -380,7 +380,7 @@ def test_progress_is_plain_lines_or_bars(demo):
     ]
     lines = shown(False, events).splitlines()
     assert lines[:2] == ["demo: [b]left[/b] out", "demo: 30 cells, 10 of them there already"]
-    assert lines[2] == "demo: 12/30 cells, 2.0 s running and 4.0 s compiling"
+    assert lines[2] == "demo: 12/30 cells, 2.0 s running and 4.0 s compiling, about 0:00:00 left"
     assert lines[-1] == "demo: 30/30 cells, 20.0 s running and 40.0 s compiling"
     assert len(lines) == 2 + 7
     bars = shown(True, events)
@@ -398,7 +398,8 @@ def test_of_several_experiments_it_is_told_which():
     lines = shown(False, events, ("other", "demo", "last")).splitlines()
     assert lines == [
         "experiment 2 of 3, demo: 2 cells",
-        "experiment 2 of 3, demo: 1/2 cells, 9.0 s running and 20.0 s compiling",
+        "experiment 2 of 3, demo: 1/2 cells, 9.0 s running and 20.0 s compiling, "
+        "about 0:00:00 left",
         "experiment 2 of 3, demo: 2/2 cells, 9.0 s running and 20.0 s compiling",
         "figures and report: demo",
     ]
