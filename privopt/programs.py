@@ -38,10 +38,9 @@ def keep_programs(folder: Path | str | None = None) -> Path:
 
     Examples
     --------
-    >>> import tempfile
-    >>> import privopt
-    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
-    ...     privopt.keep_programs(folder)
+    >>> from privopt.programs import programs_folder
+    >>> programs_folder().parent.name  # of the default folder
+    'privopt'
     """
     import jax
 

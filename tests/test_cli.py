@@ -397,9 +397,9 @@ def test_list_shows_what_there_is_and_what_is_missing(folder, monkeypatch):
     assert f"a9a needs the environment variable {VARIABLE}" in printed
     assert privopt("run", "--list") == privopt("list")
     monkeypatch.chdir(folder / "experiments")
-    monkeypatch.setattr("privopt.cli.experiments.shipped", lambda name: folder / "none")
+    monkeypatch.setattr("privopt.lab.runner.catalogue.shipped", lambda name: folder / "none")
     assert "No experiments in experiments/" in privopt("list")
-    monkeypatch.setattr("privopt.cli.experiments.shipped", lambda name: folder / name)
+    monkeypatch.setattr("privopt.lab.runner.catalogue.shipped", lambda name: folder / name)
     assert "A [small] demonstration" in privopt("list")
 
 

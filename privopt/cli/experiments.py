@@ -19,7 +19,6 @@ from privopt.arguments import member, shown
 from privopt.cli.console import make_console, make_table, plain_errors
 from privopt.cli.device import Devices, KeepPrograms, core_count, prepare
 from privopt.cli.engines import Engine, Order, run_workers
-from privopt.shipped import shipped
 
 if TYPE_CHECKING:
     from privopt.lab import Analysis, Experiment
@@ -477,5 +476,6 @@ def _name_and_value(text: str) -> tuple[str, str]:
 
 def _folder() -> Path:
     """Return ``./experiments`` or, without it, the folder that comes with the package."""
-    others = shipped("experiments")
-    return others if others.is_dir() and not EXPERIMENTS.is_dir() else EXPERIMENTS
+    from privopt import lab
+
+    return lab.experiments_of(RESULTS[Profile.FULL])

@@ -14,7 +14,14 @@ from privopt.lab.report.terminal import Display, verdict_table
 from privopt.lab.runner.analysis import Analysis, Chart, Claim, Listing, at_most, below, close
 from privopt.lab.runner.axes import Axis, Grid, Setting
 from privopt.lab.runner.cache_key import identity
-from privopt.lab.runner.catalogue import algorithms, choose, discover, families, load
+from privopt.lab.runner.catalogue import (
+    algorithms,
+    choose,
+    discover,
+    experiments_of,
+    families,
+    load,
+)
 from privopt.lab.runner.cells import Cell, Trial, cells, replicate_keys, stream
 from privopt.lab.runner.experiment import Experiment
 from privopt.lab.runner.method import Method, ladder
@@ -52,7 +59,7 @@ __all__ = [
     "choose",
     "close",
     "discover",
-    "existing_results",
+    "existing_results", "experiments_of",
     "families",
     "identity",
     "ladder",

@@ -177,6 +177,20 @@ def test_an_analysis_is_loaded_like_any_experiment(tmp_path):
     assert read(again.folder).runs["x"].to_pylist() == [2]
 
 
+def test_names_are_read_from_the_source_without_running_it(tmp_path):
+    (tmp_path / "many.py").write_text(
+        "raise SystemExit\n"
+        "def analysis(data, **texts):\n    return Analysis(**texts)\n"
+        "one = analysis([each for each in (1, 2)], name='one')\n"
+        "two = lab.Analysis(title='t', name='two')\n"
+        "three = replace(two, name='three')\n"
+        "family = Family(name='none')\n"
+    )
+    (tmp_path / "bare.py").write_text("experiment = None\n")
+    (tmp_path / "broken.py").write_text("experiment = (\n")
+    assert [name for name, _ in declared(tmp_path)] == ["bare", "broken", "one", "two", "three"]
+
+
 def test_an_analysis_can_have_one_profile():
     assert analysis().profiles == ("quick", "full")
     assert analysis(profiles=("full",)).profiles == ("full",)

@@ -347,3 +347,11 @@ print(user_code(runpy.run_path({str(tmp_path / "mine.py")!r})["f"]))
         for seed in ("1", "2")
     }
     assert len(printed) == 1
+
+
+def test_a_function_without_a_module_has_a_digest():
+    namespace = {"__name__": None}
+    exec("def part(profile):\n    return 1", namespace)
+    one = user_code(namespace["part"])
+    exec("def part(profile):\n    return 2", namespace)
+    assert user_code(namespace["part"]) != one

@@ -27,14 +27,14 @@ def outcomes(claim: Claim, frame: pd.DataFrame) -> list[Outcome]:
 
 
 def _verdict(experiment: str, claim: Claim, frame: pd.DataFrame) -> Verdict:
-    found = outcomes(claim, frame)
-    holding, undecided = found.count(Outcome.HOLDS), found.count(Outcome.UNDECIDED)
+    results = outcomes(claim, frame)
+    holding, undecided = results.count(Outcome.HOLDS), results.count(Outcome.UNDECIDED)
     target = len(frame) if claim.rows is None else claim.rows
     if holding > target or holding + undecided < target:
         conclusion = Outcome.REFUTED
     else:
         conclusion = Outcome.UNDECIDED if undecided else Outcome.HOLDS
-    labels = [_label(frame, i) for i in range(len(frame)) if found[i] is not Outcome.HOLDS]
+    labels = [_label(frame, i) for i in range(len(frame)) if results[i] is not Outcome.HOLDS]
     more = f" and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
     return Verdict(
         experiment=experiment,

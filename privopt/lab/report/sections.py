@@ -314,7 +314,7 @@ def _analysis(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
 
 def listing_table(listing: Listing, frame: pd.DataFrame) -> ReportTable:
     """Return the rows of a part in the columns of a listing, with the outcomes of its checks."""
-    found = {
+    marks = {
         head: outcomes(Claim(head, listing.part, check), frame)
         for head, check in listing.checks.items()
     }
@@ -324,7 +324,7 @@ def listing_table(listing: Listing, frame: pd.DataFrame) -> ReportTable:
         values = {name: _value(row, name) for name in names}
         texts = ((head, _text(text, values)) for head, text in listing.columns.items())
         rows.append(
-            tuple(Entry(t, outcome=found[head][i]) if head in found else t for head, t in texts)
+            tuple(Entry(t, outcome=marks[head][i]) if head in marks else t for head, t in texts)
         )
     return ReportTable(listing.caption, tuple(listing.columns), tuple(rows))
 

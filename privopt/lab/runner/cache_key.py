@@ -98,7 +98,7 @@ def _name(item: object) -> str:
     The module of a name of privopt does not count, so that moved code has the same digest.
     """
     kind = item if isinstance(item, type | FunctionType | ModuleType) else type(item)
-    module = kind.__name__ if isinstance(kind, ModuleType) else kind.__module__
+    module = (kind.__name__ if isinstance(kind, ModuleType) else kind.__module__) or ""
     name = getattr(kind, "__qualname__", module)
     if module.split(".")[0] == "privopt":
         return f"privopt {name}"

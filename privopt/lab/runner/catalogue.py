@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import ast
 import runpy
 import traceback
 from collections.abc import Iterable, Sequence
@@ -18,11 +18,7 @@ from privopt.problems import FAMILIES
 from privopt.problems.catalogue import missing_data as missing_family_data
 from privopt.shipped import shipped
 
-_DECLARED = re.compile(
-    r"^\w+ = (?:\w+\.)?(?:Experiment|[Aa]nalysis|replace)\((?:\n {4}\S.*,){0,2}(?:\s*[\w\"']+,)?"
-    r"\s*name=[\"'](\w+)[\"']",
-    re.MULTILINE,
-)
+_CONSTRUCTORS = {"Experiment", "Analysis", "replace"}
 
 
 def load(path: Path | str) -> tuple[Experiment | Analysis, ...]:
@@ -50,15 +46,37 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
 def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
     """Return the names of the experiments of a folder, with their files, without running them.
 
-    The names are read from the source: the ``name`` that an ``Experiment``, an ``Analysis``, a
-    ``replace``, or a function ``analysis`` of the file starts with. A file without any has its own
-    name.
+    The names are read from the source: the argument ``name`` of a variable that is an
+    ``Experiment``, an ``Analysis``, a ``replace``, or the result of a function of the file. A file
+    without any has its own name.
     """
     return tuple(
         (name, path)
         for path in discover(folder)
-        for name in _DECLARED.findall(path.read_text("utf-8", "replace")) or [path.stem]
+        for name in _declared_names(path.read_text("utf-8", "replace")) or [path.stem]
     )
+
+
+def _declared_names(source: str) -> list[str]:
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:
+        return []
+    functions = {each.name for each in statements if isinstance(each, ast.FunctionDef)}
+    calls = [
+        each.value
+        for each in statements
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call)
+    ]
+    return [
+        keyword.value.value
+        for call in calls
+        if ast.unparse(call.func).rpartition(".")[2] in _CONSTRUCTORS | functions
+        for keyword in call.keywords
+        if keyword.arg == "name"
+        and isinstance(keyword.value, ast.Constant)
+        and isinstance(keyword.value.value, str)
+    ]
 
 
 class Declarations:
