@@ -428,7 +428,7 @@ def test_a_new_experiment_is_one_and_none_is_written_over(folder):
 def test_run_ends_with_verdicts_report_and_status(folder, judged):
     printed = privopt("run")
     assert f"demo: {CELLS}/{CELLS} cells" in printed
-    assert f"{CELLS} cells, 0 of them from earlier runs" in printed
+    assert f"{CELLS} cells, 0 of them from other runs" in printed
     assert "records\N{NO-BREAK SPACE}n" in printed
     assert "[−1.10,\N{NO-BREAK SPACE}−0.90]" in printed
     assert "2 of 2 exponents hold." in printed
@@ -437,7 +437,7 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     assert not (folder / "results").exists()
     judged[0] = "refuted"
     again = privopt("run", folder / "experiments" / "demo.py", "--no-report", code=3)
-    assert f"{CELLS} cells, {CELLS} of them from earlier runs" in again
+    assert f"{CELLS} cells, {CELLS} of them from other runs" in again
     assert "Report" not in again
     judged[0] = "undecided"
     undecided = privopt("run", "demo", code=0)
@@ -558,7 +558,7 @@ def test_what_is_of_the_full_profile_alone_is_left_out_of_the_quick_one_and_told
     named = privopt("run", "demo", "long", code=2)
     assert "for long, got 'quick': privopt run long --profile full" in named
     full = privopt("run", "long", "--profile", "full")
-    assert f"{CELLS} cells, 0 of them from earlier runs" in full
+    assert f"{CELLS} cells, 0 of them from other runs" in full
     assert "left out" not in full
 
 

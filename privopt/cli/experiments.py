@@ -273,7 +273,7 @@ def run(
         console.print(lab.tally(verdicts), soft_wrap=True)
         total = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _TOTALS}
         console.print(
-            f"{total['cells']} cells, {total['reused']} of them from earlier runs: "
+            f"{total['cells']} cells, {total['reused']} of them from other runs: "
             f"{total['run_seconds']:.1f} s running, {total['compile_seconds']:.1f} s compiling"
             + (
                 f", {read} programs kept from earlier runs"
