@@ -87,9 +87,7 @@ def test_workers_of_which_one_dies_fill_the_folder(folder, monkeypatch, engine):
     assert told.returncode == 0, told.stderr
     assert (folder / "experiments" / "died").exists()
     # Who asked makes the part itself, if the living worker had ended before the other one died.
-    assert re.search(
-        rf"{PARTS} cells, ({PARTS - 1}|{PARTS}) of them from other runs", told.stdout
-    )
+    assert re.search(rf"{PARTS} cells, ({PARTS - 1}|{PARTS}) of them from other runs", told.stdout)
     assert tables(folder / "shared") == tables(folder / "alone")
     assert not list((folder / "shared").rglob("*.lock"))
 
