@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import runpy
 import textwrap
 from functools import partial
@@ -136,7 +135,7 @@ def _show_progress(display: Any, event: Any) -> None:
 
     A preview has fewer cells than the folder of a comparison that continues.
     """
-    if not re.search("are refused|not used$", getattr(event, "text", "")):
+    if getattr(event, "urgent", True):
         display(event)
 
 

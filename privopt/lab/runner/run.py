@@ -231,7 +231,8 @@ def _cell_tasks(experiment: Experiment, profile: str, seed: int, progress: Progr
     refusals = Counter(task.facts["refused"] for task in tasks if task.make is None)
     for reason, count in refusals.items():
         share = "all" if count == len(tasks) else f"{count} of"
-        progress(Note(experiment.name, f"{share} {len(tasks)} plans are refused: {reason}"))
+        text = f"{share} {len(tasks)} plans are refused: {reason}"
+        progress(Note(experiment.name, text, urgent=False))
     rows = ({**dict.fromkeys(CELLS.names), **task.facts} for task in tasks)
     for _, method, family, check, reason in unanswered(experiment.checks, rows):
         text = f"the {check} of {method} on {family} stays undecided: {reason}"

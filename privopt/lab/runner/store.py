@@ -37,6 +37,7 @@ rounding has no common digits."""
 _ABANDONED = 3600.0  # seconds after which a partial file belongs to a killed process
 _GIT_TIMEOUT = 60.0  # seconds
 _METADATA = b"privopt"
+_FAST, _SMALLEST = ("zstd", 19), ("brotli", 11)  # codecs of cached cells and recorded tables
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
 
 _TEXT, _INT, _REAL, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
@@ -290,7 +291,7 @@ def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
     for stem, table in (("runs", runs), ("cells", recorded.cells)):
         path = folder / f"{stem}.parquet"
         about: About = {"name": name} if stem == "runs" else {**recorded.about, "runs": digest}
-        data, committed = encoded(table, about), _committed(path)
+        data, committed = encoded(table, about, _SMALLEST), _committed(path)
         is_equal = None if committed is None else _is_equal(data, committed)
         equal_to_committed.append(is_equal)
         if committed is not None and is_equal:
@@ -351,8 +352,13 @@ def read_provenance(folder: Path) -> Provenance:
     return {}
 
 
-def encoded(table: pa.Table, about: Mapping[str, object]) -> bytes:
-    """Return a Parquet file with checksums; equal tables give equal bytes."""
+def encoded(
+    table: pa.Table, about: Mapping[str, object], compression: tuple[str, int] = _FAST
+) -> bytes:
+    """Return a Parquet file with checksums; equal tables give equal bytes.
+
+    ``compression`` is a codec and its level.
+    """
     metadata = {_METADATA: json.dumps(dict(about), sort_keys=True).encode()}
     sink = pa.BufferOutputStream()
     # Measured numbers hardly repeat: a dictionary of them would take a third more.
@@ -360,8 +366,8 @@ def encoded(table: pa.Table, about: Mapping[str, object]) -> bytes:
     with pq.ParquetWriter(
         sink,
         table.schema.remove_metadata(),
-        compression="zstd",
-        compression_level=19,
+        compression=compression[0],
+        compression_level=compression[1],
         write_page_checksum=True,
         write_statistics=False,
         store_schema=False,  # it would contain the metadata a second time

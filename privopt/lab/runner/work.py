@@ -72,10 +72,15 @@ class Shared:
 
 @dataclass(frozen=True)
 class Note:
-    """Event: a message about omitted, refused or damaged cells."""
+    """Event: a message about omitted, refused or damaged cells.
+
+    It is not ``urgent`` if it is about refused plans, or about cells in the folder that are not
+    used.
+    """
 
     experiment: str
     text: str
+    urgent: bool = True
 
 
 @dataclass(frozen=True)
@@ -275,7 +280,7 @@ def _note_unknown_files(experiment: str, folder: Path, keys: set[str], progress:
     unknown = {path.stem for path in cells.glob("*.parquet")} - keys
     if unknown:
         text = f"{len(unknown)} cells in {cells} come from other code or settings"
-        progress(Note(experiment, f"{text}: left alone, not used"))
+        progress(Note(experiment, f"{text}: left alone, not used", urgent=False))
 
 
 # --- compilation ----------------------------------------------------------------------------------
