@@ -37,14 +37,14 @@ CHOICES = {  # one program each, whatever the numbers
     "dp_ftrl": {"batch_size": 12},
     "noisy_adam": {"steps": 30, "batch_size": 12, "capacity": N},
     "phased_sgd": {},
-    "output_perturbation": {},
+    "output_perturbation": {"noise": "gaussian"},
     "linf_output_perturbation": {},
-    "objective_perturbation": {},
+    "objective_perturbation": {"noise": "gaussian"},
     "approximate_minima_perturbation": {},
-    "exponential_mechanism": {},
+    "exponential_mechanism": {"pure": False},
     "projection_mechanism": {"noise": "gaussian"},
     "l1_recovery": {"measurements": 2},
-    "sufficient_statistics": {},
+    "sufficient_statistics": {"noise": "gaussian"},
 }
 ALIKE = {  # see the data by the mechanism of another, which stands for them where that is all
     "gradient_descent": "dp_gd",

@@ -12,7 +12,7 @@ from privopt.lab import Analysis, Claim, Listing, at_most, below, plotting, stre
 from privopt.privacy import Guarantee
 
 BUDGET = Budget(epsilon=4.0, delta=1e-5, relation="zero_out")
-METHODS = ("dp_gd", "output_perturbation")
+METHODS = {"dp_gd": {}, "output_perturbation": {"noise": "gaussian"}}
 SIZES = {
     "quick": {"runs": 20_000, "keys": 2, "canaries": (100, 300)},
     "full": {"runs": 100_000, "keys": 20, "canaries": (100, 200, 400, 800, 1600, 3200)},
@@ -31,7 +31,8 @@ def gaussian_epsilon(mu):
 def by_many_runs(method, runs):
     """Return the epsilon of Gaussian noise with the separation of neighbours in an audit."""
     key = stream(0, role="noise", method=method)
-    result = audit(worst_pair(method, BUDGET), key=key, runs=runs, failure=FAILURE)
+    pair = worst_pair(method, BUDGET, **METHODS[method])
+    result = audit(pair, key=key, runs=runs, failure=FAILURE)
     return gaussian_epsilon(result.attack.separation)
 
 

@@ -18,6 +18,7 @@ RATIOS = tuple(10.0 ** (k / 2.0) for k in range(-4, 7))  # r
 OVER_MU = 5.0  # epsilon over mu, which determines delta
 RUNS, ERRORS = 400, 4.0  # half width of an interval, in standard errors
 FAMILY = {"dp_gd": "linear", "output_perturbation": "two_kinks"}
+NOISE = {"dp_gd": {}, "output_perturbation": {"noise": "gaussian"}}
 FIXED = {"dp_gd": {"steps": 64, "step_size": 0.25}, "output_perturbation": {"regularisation": 0.1}}
 KINDS = ("theory", "fixed", "silent")  # hyperparameters; the last is without noise
 PLATEAU = 100.0  # smallest r of the plateau
@@ -34,7 +35,7 @@ def measured(method, kind, ratio):
     epsilon, family = OVER_MU * mu(ratio), FAMILIES[FAMILY[method]]
     delta = privopt.privacy.gaussian_delta(epsilon, mu=mu(ratio)).upper
     budget = privopt.Budget(epsilon=epsilon, delta=delta, relation=RELATION)
-    choices = {} if kind == "theory" else FIXED[method]
+    choices = NOISE[method] | ({} if kind == "theory" else FIXED[method])
     results = []
     for strength in family.strengths:
         problem = family.build(n=N, dim=DIM, noise_ratio=ratio, strength=strength)

@@ -18,7 +18,7 @@ fixed_output_perturbation = Experiment(
         "there for any regulariser, so the risk is the norm of the noise, whose law is known. "
         "This tests calibration, solver and noise. Epsilon over the Gaussian parameter mu is 5."
     ),
-    algorithms={"output_perturbation": {"regularisation": 0.002}},
+    algorithms={"output_perturbation": {"noise": "gaussian", "regularisation": 0.002}},
     families=("distance",),
     base=Setting(n=200_000, dim=64, epsilon=2.0),
     axes=(
@@ -42,7 +42,7 @@ smooth_output_perturbation = replace(
         "(H/2) E|z|^2, which equals the bound. The verdict on the bound is therefore undecided, at "
         "a ratio of one. Epsilon over the Gaussian parameter mu is 5."
     ),
-    algorithms={"output_perturbation": {"stationary": True}},
+    algorithms={"output_perturbation": {"noise": "gaussian", "stationary": True}},
     families=("squared_distance",),
     base=Setting(n=2000, dim=32, epsilon=2.0),
     axes=(Axis("n", (500, 1000, 2000, 4000, 8000)), *fixed_output_perturbation.axes[1:]),
@@ -58,6 +58,7 @@ pure_smooth_output_perturbation = replace(
         "minimisers. The risk for noise of density exp(-|z|/beta) is (H/2) E|z|^2, which equals "
         "the bound, so the verdict on the bound is undecided at a ratio of one."
     ),
+    algorithms={"output_perturbation": {"stationary": True}},
     base=Setting(n=16000, dim=64, epsilon=1.0),
     axes=(
         Axis("n", (4000, 8000, 16000, 32000, 64000)),
@@ -78,7 +79,7 @@ strongly_convex_output_perturbation = replace(
         "The regulariser is part of the problem. The kink keeps the minimiser at the point, so the "
         "law of the risk is known. Epsilon over the Gaussian parameter mu is 5."
     ),
-    algorithms={"output_perturbation": {}},
+    algorithms={"output_perturbation": {"noise": "gaussian"}},
     families=("regularised_distance",),
     base=Setting(n=4000, dim=64, epsilon=2.0),
     axes=(
@@ -96,6 +97,7 @@ pure_strongly_convex_output_perturbation = replace(
         "The loss of every record is the distance to one point plus (m/2)|w|^2, with m = 0.1 or 1. "
         "The kink keeps the minimiser at the point; the noise has density exp(-|z|/beta)."
     ),
+    algorithms={"output_perturbation": {}},
     base=Setting(n=4000, dim=32, epsilon=2.0),
     axes=(strongly_convex_output_perturbation.axes[0], *fixed_output_perturbation.axes[1:]),
     delta=0.0,

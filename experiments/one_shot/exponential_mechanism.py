@@ -38,6 +38,7 @@ regularised_exponential_mechanism = replace(
         "regulariser, so the risk is d/k, half of the bound. Gaussian differential privacy with "
         "epsilon over mu 5. Exact samples in three dimensions."
     ),
+    algorithms={"exponential_mechanism": {"pure": False}},
     base=Setting(n=1600, dim=3, epsilon=2.5),
     axes=(Axis("n", (100, 400, 1600, 6400, 25600)), Axis("epsilon", (0.15625, 0.625, 2.5, 10.0))),
     grids=(),

@@ -37,7 +37,9 @@ FAILURE = 1e-5  # of one interval; all of them together fail with probability be
 def planned(smoothness):
     """Return the plan for a declared smoothness."""
     problem_class = replace(ROUGH, smoothness=smoothness)
-    return privopt.objective_perturbation(problem_class, BUDGET, regularisation=REGULARISATION)
+    return privopt.objective_perturbation(
+        problem_class, BUDGET, regularisation=REGULARISATION, noise="gaussian"
+    )
 
 
 def noise(smoothness):

@@ -17,9 +17,9 @@ objective_perturbation = Experiment(
         "worst of surpluses about the size of the noise. The regulariser is that of the theory, or "
         "the best of a fixed grid. Epsilon over the Gaussian parameter mu is 5."
     ),
-    algorithms=Method("objective_perturbation", "objective_perturbation").twice(
-        regularisation=ladder(0.0005, 0.2)
-    ),
+    algorithms=Method(
+        "objective_perturbation", "objective_perturbation", {"noise": "gaussian"}
+    ).twice(regularisation=ladder(0.0005, 0.2)),
     families=("huber",),
     base=Setting(n=2**16, dim=16, epsilon=0.125),
     axes=(

@@ -17,7 +17,7 @@ output_perturbation = Experiment(
         "risk is the worst of several slopes of the first. The regulariser is that of the theory, "
         "or the best of a fixed grid. Epsilon over the Gaussian parameter mu is 5."
     ),
-    algorithms=Method("output_perturbation", "output_perturbation").twice(
+    algorithms=Method("output_perturbation", "output_perturbation", {"noise": "gaussian"}).twice(
         regularisation=ladder(0.03, 1.2)
     ),
     families=("two_kinks",),
@@ -41,6 +41,9 @@ pure_output_perturbation = replace(
         "The losses of output_perturbation. The noise has density exp(-|z|/beta) and a norm of "
         "order d, that of Gaussian noise is of order sqrt(d). The rate is the square root of both. "
         "The regulariser is that of the theory, or the best of a fixed grid."
+    ),
+    algorithms=Method("output_perturbation", "output_perturbation").twice(
+        regularisation=ladder(0.03, 1.2)
     ),
     base=Setting(n=16000, dim=32, epsilon=1.0),
     axes=(*output_perturbation.axes[:2], Axis("epsilon", (0.0625, 0.25, 1.0, 4.0))),

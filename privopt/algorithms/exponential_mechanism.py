@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-from privopt.algorithms.shared import OneShotParams, Static, planned, require_convex_lipschitz
+from privopt.algorithms.shared import (
+    OneShotParams,
+    Static,
+    least_bound,
+    planned,
+    require_convex_lipschitz,
+)
 from privopt.arguments import positive_number, shown
 from privopt.convex import MAX_SAMPLER_DIM, EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
@@ -32,7 +38,11 @@ class GibbsSecret(NamedTuple):
 
 @planner
 def exponential_mechanism(
-    problem_class: ProblemClass, budget: Budget, *, regularisation: float | None = None
+    problem_class: ProblemClass,
+    budget: Budget,
+    *,
+    regularisation: float | None = None,
+    pure: bool | None = None,
 ) -> Plan:
     """Return a plan for the exponential mechanism.
 
@@ -49,6 +59,8 @@ def exponential_mechanism(
     regularisation : float, optional
         Regularisation ``m``, for ``delta > 0`` only. Default: the minimiser of the bound,
         ``2 G sqrt(d)/(mu R)``. Public; do not tune it on the data.
+    pure : bool, optional
+        True for pure differential privacy, without a regulariser. Default: the smaller bound.
 
     Formal guarantee
     ----------------
@@ -84,18 +96,26 @@ def exponential_mechanism(
     if math.isinf(problem_class.radius):
         raise ValueError("radius must be finite for exponential_mechanism, got inf")
     query = ClippedRisk.of(problem_class)
-    if budget.delta == 0.0:
-        if regularisation is not None:
-            raise ValueError(
-                f"regularisation must be None where delta is 0, got {shown(regularisation)}"
-            )
-        mechanism = GibbsMechanism.pure(query, budget)
-    else:
-        if regularisation is None:
-            regularisation = _balanced(query, problem_class, budget)
+    if pure not in (None, True, False):
+        raise ValueError(f"pure must be True, False or None, got {shown(pure)}")
+    if pure is False and budget.delta == 0.0:
+        raise ValueError("pure must not be False where delta is 0, got False")
+    if regularisation is not None:
         regularisation = positive_number("regularisation", regularisation)
-        mechanism = GibbsMechanism.regularised(query, budget, regularisation)
-    return planned(EXPONENTIAL_MECHANISM, problem_class, budget, mechanism)
+        if pure or budget.delta == 0.0:
+            raise ValueError(
+                "regularisation must be None for pure differential privacy, got "
+                f"{shown(regularisation)}"
+            )
+    mechanisms = []
+    if budget.delta > 0.0 and not pure:
+        value = regularisation or _balanced(query, problem_class, budget)
+        mechanisms.append(GibbsMechanism.regularised(query, budget, value))
+    if regularisation is None and pure is not False:
+        mechanisms.append(GibbsMechanism.pure(query, budget))
+    return least_bound(
+        planned(EXPONENTIAL_MECHANISM, problem_class, budget, each) for each in mechanisms
+    )
 
 
 def rate(plan: Plan) -> Rate:

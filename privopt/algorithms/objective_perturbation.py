@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import dp_accounting as dp
@@ -12,7 +13,9 @@ from jax import Array
 from privopt.algorithms.shared import (
     OneShotParams,
     Static,
+    least_bound,
     minimiser_of,
+    noise_kinds,
     planned,
     require_convex_lipschitz,
 )
@@ -81,6 +84,7 @@ def objective_perturbation(
     *,
     regularisation: float | None = None,
     analysis: str = "tight",
+    noise: str | None = None,
 ) -> Plan:
     """Return a plan for objective perturbation.
 
@@ -93,14 +97,17 @@ def objective_perturbation(
     problem_class : ProblemClass
         Convex losses of one linear prediction, with declared ``smoothness``.
     budget : Budget
-        Privacy budget. ``delta = 0`` is pure differential privacy with norm-Laplace tilts.
+        Privacy budget. ``delta = 0`` is pure differential privacy.
     regularisation : float, optional
         Regularisation ``lambda``. Default: the minimiser of the bound, about ``sqrt(E|t|^2)/R``.
         Public; do not tune it on the data.
     analysis : {"tight", "kifer", "iyengar", "chaudhuri"}
-        Theorem that determines the noise. ``"chaudhuri"`` is for ``delta = 0``; ``"kifer"`` and
-        ``"iyengar"`` are for ``delta > 0``. All three are older and use more noise. The guarantee
-        is computed from the noise for all of them.
+        Theorem that determines the noise. ``"chaudhuri"`` is for norm-Laplace noise; ``"kifer"``
+        and ``"iyengar"`` are for Gaussian noise. All three are older and use more noise. The
+        guarantee is computed from the noise for all of them.
+    noise : {"gaussian", "norm_laplace"}, optional
+        Law of ``t`` and ``z``. Gaussian noise requires ``delta > 0``. Norm-Laplace noise is pure
+        DP. Default: the noise with the smaller bound.
 
     Formal guarantee
     ----------------
@@ -127,18 +134,35 @@ def objective_perturbation(
     0.0099
     """
     require_convex_lipschitz("objective_perturbation", problem_class)
-    theorem = _analysis(analysis, budget)
-    remaining = drawable(budget)
-    query = regularised(problem_class, remaining, theorem, regularisation)
-    mechanism = least_noise(query, remaining, theorem)
-    return planned(OBJECTIVE_PERTURBATION, problem_class, budget, mechanism)
+    theorem = _analysis(analysis, noise, budget)
+    plans, errors = [], []
+    for kind in noise_kinds(noise, budget):
+        pure = kind is NormLaplaceMechanism
+        if theorem.pure in (None, pure):
+            spendable = _spendable(budget, pure)
+            try:
+                query = regularised(problem_class, spendable, theorem, regularisation)
+            except ValueError as error:  # the given regularisation may suit one kind of noise
+                errors.append(error)
+                continue
+            mechanism = least_noise(query, spendable, theorem)
+            plans.append(planned(OBJECTIVE_PERTURBATION, problem_class, budget, mechanism))
+    if not plans:
+        raise errors[0]
+    return least_bound(plans)
 
 
 def rate(plan: Plan) -> Rate:
     """Return the rate; ``lambda`` may be the minimiser of the bound of an analysis."""
-    pure = plan.budget.delta == 0.0
-    every = OBJECTIVE_PERTURBATION_ANALYSES.values()
-    return rate_by(plan, [(drawable(plan.budget), a) for a in every if a.pure in (None, pure)])
+    params: Any = plan.params
+    pure = isinstance(params.mechanism.tilt, NormLaplaceObjectivePerturbation)
+    budget, every = _spendable(plan.budget, pure), OBJECTIVE_PERTURBATION_ANALYSES.values()
+    return rate_by(plan, [(budget, each) for each in every if each.pure in (None, pure)])
+
+
+def _spendable(budget: Budget, pure: bool) -> Budget:
+    """Return the budget that pure noise uses, or the part of it that Gaussian noise may spend."""
+    return replace(budget, delta=0.0) if pure else drawable(budget)
 
 
 def rate_by(plan: Plan, analyses: Iterable[tuple[Budget, ObjectivePerturbationAnalysis]]) -> Rate:
@@ -159,13 +183,10 @@ def rate_by(plan: Plan, analyses: Iterable[tuple[Budget, ObjectivePerturbationAn
     )
 
 
-def _analysis(name: str, budget: Budget) -> ObjectivePerturbationAnalysis:
-    pure = budget.delta == 0.0
-    names = [
-        each
-        for each, about in OBJECTIVE_PERTURBATION_ANALYSES.items()
-        if about.pure in (None, pure)
-    ]
+def _analysis(name: str, noise: str | None, budget: Budget) -> ObjectivePerturbationAnalysis:
+    """Return the analysis with this name; check that it is for the noise."""
+    laws = {None, *(kind is NormLaplaceMechanism for kind in noise_kinds(noise, budget))}
+    names = [each for each, about in OBJECTIVE_PERTURBATION_ANALYSES.items() if about.pure in laws]
     if name not in names:
         raise ValueError(
             f"analysis must be one of {', '.join(names)} at delta {shown(budget.delta)}, got "

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from jax import Array
 
 from privopt.algorithms.shared import (
     SMOOTHING_SHARE,
     MinimiserSecret,
+    NoiseKind,
     OneShotParams,
     Static,
-    check_gaussian,
     envelope_width,
+    least_bound,
     minimiser_of,
+    noise_kinds,
     planned,
     require_convex_lipschitz,
 )
-from privopt.arguments import member, positive_number
+from privopt.arguments import positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import (
@@ -35,9 +37,6 @@ from privopt.theory import (
     output_perturbation_rate,
     perturbed_minimiser_regularisation,
 )
-
-_Kind: TypeAlias = type[GaussianMechanism[Any]] | type[NormLaplaceMechanism[Any]]
-_KINDS: dict[str, _Kind] = {"gaussian": GaussianMechanism, "norm_laplace": NormLaplaceMechanism}
 
 
 class OutputDeclaration(NamedTuple):
@@ -72,8 +71,8 @@ def output_perturbation(
         ``u/lambda`` is the expected norm of the noise; 0 for strongly convex losses. Public; do not
         tune it on the data.
     noise : {"gaussian", "norm_laplace"}, optional
-        Default: ``"gaussian"`` if ``delta > 0``, else ``"norm_laplace"`` (density proportional to
-        ``exp(-|z|/beta)``, pure DP).
+        Gaussian noise requires ``delta > 0``. Norm-Laplace noise, with a density proportional to
+        ``exp(-|z|/beta)``, is pure DP. Default: the noise with the smaller bound.
     stationary : bool
         Declares that for every data set the gradient vanishes at the minimiser. This improves the
         rate for smooth losses. It holds on a ball if ``L <= 2 m R``, and for interior minimisers.
@@ -104,7 +103,22 @@ def output_perturbation(
     0.0169
     """
     require_convex_lipschitz("output_perturbation", problem_class)
-    kind = _kind(noise, budget)
+    if stationary and problem_class.smoothness is None:
+        raise ValueError("smoothness must be declared where stationary is True, got None")
+    return least_bound(
+        _plan(problem_class, budget, kind, regularisation, stationary)
+        for kind in noise_kinds(noise, budget)
+    )
+
+
+def _plan(
+    problem_class: ProblemClass,
+    budget: Budget,
+    kind: NoiseKind,
+    regularisation: float | None,
+    stationary: bool,
+) -> Plan:
+    """Return the plan with one kind of noise."""
     radius, convexity = problem_class.radius, problem_class.strong_convexity
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         convexity = 0.0
@@ -116,8 +130,6 @@ def output_perturbation(
         regularisation = 0.0
     elif not (convexity > 0.0 and regularisation == 0.0):
         regularisation = positive_number("regularisation", regularisation)
-    if stationary and problem_class.smoothness is None:
-        raise ValueError("smoothness must be declared where stationary is True, got None")
     smoothing = 0.0
     if problem_class.smoothness is None:
         smoothing = _smoothing(problem_class, budget, kind, regularisation)
@@ -152,28 +164,20 @@ def rate(plan: Plan) -> Rate:
     )
 
 
-def _kind(noise: str | None, budget: Budget) -> _Kind:
-    if noise is None:
-        noise = "gaussian" if budget.delta > 0.0 else "norm_laplace"
-    member("noise", noise, _KINDS)
-    check_gaussian(noise, budget)
-    return _KINDS[noise]
-
-
-def _unit_noise_norm(problem_class: ProblemClass, budget: Budget, kind: _Kind) -> float:
+def _unit_noise_norm(problem_class: ProblemClass, budget: Budget, kind: NoiseKind) -> float:
     """Return ``u`` with ``E|z| = u / lambda``: the noise norm of a single gradient."""
     gradient = ClippedGradient.of(problem_class)
     return float(kind.calibrated(gradient, budget).noise_norm(problem_class.dim))
 
 
-def _balanced(problem_class: ProblemClass, budget: Budget, kind: _Kind) -> float:
+def _balanced(problem_class: ProblemClass, budget: Budget, kind: NoiseKind) -> float:
     return perturbed_minimiser_regularisation(
         problem_class, unit_noise_norm=_unit_noise_norm(problem_class, budget, kind)
     )
 
 
 def _smoothing(
-    problem_class: ProblemClass, budget: Budget, kind: _Kind, regularisation: float
+    problem_class: ProblemClass, budget: Budget, kind: NoiseKind, regularisation: float
 ) -> float:
     """Return ``h`` with a bias ``L^2 h/2`` of one percent of the cost of the noise."""
     convexity = regularisation + problem_class.strong_convexity

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.arguments import shown
+from privopt.arguments import member, shown
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Plan
+from privopt.mechanisms import GaussianMechanism, NormLaplaceMechanism
 from privopt.spec import Budget, ProblemClass
 
 SMOOTHING_SHARE = 0.01
@@ -45,6 +47,11 @@ def planned(
     return Plan(algorithm, problem_class, budget, params, static, declared)
 
 
+def least_bound(plans: Iterable[Plan]) -> Plan:
+    """Return the plan with the smallest bound; the first of several."""
+    return min(plans, key=lambda plan: plan.rate.upper)
+
+
 class MinimiserSecret(NamedTuple):
     """The minimiser before noise."""
 
@@ -58,6 +65,24 @@ def require_delta(algorithm: str, budget: Budget) -> None:
             f"delta must be positive for the Gaussian noise of {algorithm}, got "
             f"{shown(budget.delta)}"
         )
+
+
+NoiseKind: TypeAlias = type[GaussianMechanism[Any]] | type[NormLaplaceMechanism[Any]]
+"""A kind of noise, by its norm."""
+
+_KINDS: dict[str, NoiseKind] = {
+    "gaussian": GaussianMechanism,
+    "norm_laplace": NormLaplaceMechanism,
+}
+
+
+def noise_kinds(noise: str | None, budget: Budget) -> list[NoiseKind]:
+    """Return the kind of noise with this name; without a name, all kinds for the budget."""
+    if noise is not None:
+        member("noise", noise, _KINDS)
+        check_gaussian(noise, budget)
+        return [_KINDS[noise]]
+    return [kind for name, kind in _KINDS.items() if budget.delta > 0.0 or name != "gaussian"]
 
 
 def check_gaussian(noise: str | None, budget: Budget) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from privopt.algorithms.shared import Static
+from privopt.algorithms.shared import NoiseKind, Static, least_bound, noise_kinds
 from privopt.arguments import real, shown
 from privopt.convex import EmpiricalRisk
 from privopt.convex.quadratic import FLATTEST, eigenbasis, minimise_quadratic
@@ -46,6 +46,7 @@ def sufficient_statistics(
     floor: float | None = None,
     label_clip: float | None = None,
     weight: float | None = None,
+    noise: str | None = None,
 ) -> Plan:
     """Return a plan for least squares from noisy moments.
 
@@ -59,8 +60,8 @@ def sufficient_statistics(
     problem_class : ProblemClass
         Squared losses, with ``smoothness``: features are clipped to ``X = sqrt(H)``.
     budget : Budget
-        Privacy budget. ``delta = 0`` is pure differential privacy: noise with a uniform direction
-        and a Gamma-distributed norm.
+        Privacy budget. ``delta = 0`` is pure differential privacy by norm-Laplace noise: a uniform
+        direction and a Gamma-distributed norm.
     floor : float, optional
         Least eigenvalue ``f`` of the regularised noisy matrix: ``lambda = max(0, f - l)`` for the
         least eigenvalue ``l`` of the noisy matrix. Public. Default: ``nu = sigma sqrt(2(d + 1))``,
@@ -72,6 +73,8 @@ def sufficient_statistics(
     weight : float, optional
         Weight ``w`` of ``b`` relative to ``A`` in the noise: standard deviations ``sigma/w`` and
         ``sigma``. Default: the minimiser of the bound.
+    noise : {"gaussian", "norm_laplace"}, optional
+        See :func:`output_perturbation`.
 
     Formal guarantee
     ----------------
@@ -114,13 +117,15 @@ def sufficient_statistics(
             label_clip=query.label_clip,
         )
     query = ClippedMoments.of(problem_class, label_clip=label_clip, weight=weight)
-    kind = GaussianMechanism if budget.delta > 0.0 else NormLaplaceMechanism
-    mechanism = kind.calibrated(query, budget)
-    floor = matrix_noise(mechanism) if floor is None else float(floor)
-    params = StatisticsParams(
-        mechanism, max(floor, FLATTEST * query.feature_clip**2) if raised else floor
-    )
-    return Plan(SUFFICIENT_STATISTICS, problem_class, budget, params, Static(problem_class.dim))
+    flattest = FLATTEST * query.feature_clip**2 if raised else -math.inf
+
+    def with_noise(kind: NoiseKind) -> Plan:
+        mechanism = kind.calibrated(query, budget)
+        least = matrix_noise(mechanism) if floor is None else float(floor)
+        params = StatisticsParams(mechanism, max(least, flattest))
+        return Plan(SUFFICIENT_STATISTICS, problem_class, budget, params, Static(problem_class.dim))
+
+    return least_bound(map(with_noise, noise_kinds(noise, budget)))
 
 
 def rate(plan: Plan) -> Rate:

@@ -19,7 +19,12 @@ from privopt.theory import Exponents
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
 RELATIONS = [("replace_one", 2), ("zero_out", 1), ("add_or_remove_one", 1)]
-plan_of = privopt.ALGORITHMS["exponential_mechanism"].plan
+
+
+def plan_of(problem_class, budget, **choices):
+    """Return the plan regularised, or the pure one if ``delta`` is 0."""
+    choices = {"pure": not budget.delta, **choices}
+    return privopt.exponential_mechanism(problem_class, budget, **choices)
 
 
 def facts(dim=1, n=50, radius=1.0, lipschitz=1.0):

@@ -19,7 +19,12 @@ from privopt.theory import Exponents
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
-plan_of = privopt.ALGORITHMS["objective_perturbation"].plan
+
+
+def plan_of(problem_class, budget, **choices):
+    """Return the plan with Gaussian noise, or the pure one if ``delta`` is 0."""
+    choices = {"noise": "gaussian" if budget.delta else None, **choices}
+    return privopt.objective_perturbation(problem_class, budget, **choices)
 
 
 def facts(n=50, dim=4, radius=5.0, norm=1.0, **changes):

@@ -22,7 +22,12 @@ from privopt.random import stream
 from privopt.theory import Exponents
 
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
-plan_of = privopt.ALGORITHMS["output_perturbation"].plan
+
+
+def plan_of(problem_class, budget, **choices):
+    """Return the plan with Gaussian noise, or the pure one if ``delta`` is 0."""
+    choices = {"noise": "gaussian" if budget.delta else None, **choices}
+    return privopt.output_perturbation(problem_class, budget, **choices)
 
 
 def test_minimiser_and_noise_equal_the_textbook():

@@ -142,7 +142,7 @@ REFUSED = {
     "exponential_mechanism": [
         ({"dim": 4}, "dim must be at most 3 for exponential_mechanism, got 4: no sampler"),
         ({"radius": INF}, "radius must be finite for exponential_mechanism"),
-        ({"delta": 0.0, "regularisation": 0.1}, r"regularisation must be None where delta is 0"),
+        ({"delta": 0.0, "regularisation": 0.1}, "regularisation must be None for pure"),
     ],
     "projection_mechanism": [
         ({"mode": "fast"}, "mode must be one of tight, paper, got 'fast'"),

@@ -22,7 +22,12 @@ PURE = privopt.Budget(epsilon=1.0, delta=0.0, relation="replace_one")
 FACTS = privopt.ProblemClass(n=300, dim=4, lipschitz=3.0, radius=2.0, smoothness=1.0)
 TINY = privopt.Budget(epsilon=0.02, delta=1e-6, relation="replace_one")
 SURE = privopt.Budget(epsilon=1e6, delta=1e-6, relation="replace_one")
-plan_of = privopt.ALGORITHMS["sufficient_statistics"].plan
+
+
+def plan_of(problem_class, budget, **choices):
+    """Return the plan with Gaussian noise, or the pure one if ``delta`` is 0."""
+    choices = {"noise": "gaussian" if budget.delta else None, **choices}
+    return privopt.sufficient_statistics(problem_class, budget, **choices)
 
 
 def data(n=300, dim=4, seed=0):
