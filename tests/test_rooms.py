@@ -212,7 +212,7 @@ def read_script(path: Path) -> str:
 MODULES = read_modules()
 SCRIPTS = sorted(
     path
-    for folder in ("benchmarks", "experiments", "notebooks")
+    for folder in ("benchmarks", "examples", "experiments", "notebooks")
     for path in (ROOT / folder).rglob("*")
     if path.suffix in (".py", ".ipynb")
 )
