@@ -16,6 +16,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from jax import Array
+from jaxtyping import Bool, Int, Key
 
 from privopt.arguments import positive_integer, real, shown
 from privopt.convex import pytree_dataclass
@@ -84,7 +85,7 @@ class Batches(Protocol):
     def divisor(self, size: float) -> float:
         """Return ``b``; ``size`` is the public number of records of the query."""
 
-    def draws_of(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
         """Return the sampler of a run; all randomness is from ``key``. Not called if ``block = 0``.
 
         Rows from ``records`` on are masked (:func:`present`).
@@ -138,7 +139,9 @@ def place_count(places: int, batch_size: int, n: int) -> int:
     return int(min(float(n), max(real("places", places), padded_size(size))))
 
 
-def present(rows: Array, records: Array | int) -> tuple[Array, Array]:
+def present(
+    rows: Int[Array, "*places"], records: Int[Array, ""] | int
+) -> tuple[Int[Array, "*places"], Bool[Array, "*places"]]:
     """Return ``(rows, mask)``: a number outside ``0 .. records - 1`` is masked, and becomes row 0.
 
     JAX would gather the last record for it.
@@ -189,7 +192,7 @@ class AllRecords:
     def divisor(self, size: float) -> float:
         return size
 
-    def draws_of(self, key: Array, records: Array | int) -> NoReturn:
+    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> NoReturn:
         raise NotImplementedError
 
     def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
@@ -239,7 +242,7 @@ class FixedSizeBatches(FreshBatches):
         del size
         return self.batch_size
 
-    def draws_of(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
 
         def draw(step: Array) -> tuple[Array, Array]:
             order = jax.random.permutation(jax.random.fold_in(key, step), self.n)

@@ -16,6 +16,7 @@ from dp_accounting import (
     TruncatedSubsampledGaussianDpEvent,
 )
 from jax import Array
+from jaxtyping import Float, Int, Key
 from scipy import stats
 
 from privopt.arguments import count, positive_number, shown
@@ -128,7 +129,7 @@ class PoissonBatches(FreshBatches):
         del size
         return self.batch_size
 
-    def draws_of(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
         sample = poisson_sampler(self.rate, self.capacity, self.most)
 
         def draw(number: Array) -> tuple[Array, Array]:
@@ -158,7 +159,7 @@ class PoissonBatches(FreshBatches):
         return Assumptions(n=self.most)
 
 
-def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
+def poisson_sampler(rate: Float[Array, ""] | float, capacity: int, most: int) -> Sampler:
     """Return a sampler of batches that contain each record independently with probability ``rate``.
 
     The gaps between sampled records are geometric, ``P(G >= k) = (1 - rate)^k``, and the digits of
@@ -346,7 +347,7 @@ class CyclicPoissonBatches:
     def divisor(self, size: float) -> float:
         return self.sample.divisor(size)
 
-    def draws_of(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
         sample = poisson_sampler(self.sample.rate, self.sample.capacity, self.sample.most)
         all_records = jnp.minimum(records, self.n)
 
