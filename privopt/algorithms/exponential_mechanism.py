@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from jax import Array
+from jaxtyping import Float, Int, Key
 
 from privopt.algorithms.shared import OneShotParams, Static, planned, require_convex_lipschitz
 from privopt.arguments import positive_number, shown
@@ -25,9 +26,9 @@ from privopt.theory import (
 class GibbsSecret(NamedTuple):
     """Diagnostics of the sampler: minimiser, number of proposals, largest log acceptance."""
 
-    minimiser: Array
-    proposals: Array
-    log_acceptance: Array
+    minimiser: Float[Array, " d"]
+    proposals: Int[Array, ""]
+    log_acceptance: Float[Array, ""]
 
 
 @planner
@@ -128,7 +129,7 @@ def run(
     static: Static,
     params: OneShotParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Run:
     """Return one exact sample."""

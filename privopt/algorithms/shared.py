@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Float
 
 from privopt.arguments import shown
 from privopt.convex import EmpiricalRisk
@@ -48,7 +49,7 @@ def planned(
 class MinimiserSecret(NamedTuple):
     """The minimiser before noise."""
 
-    minimiser: Array
+    minimiser: Float[Array, " d"]
 
 
 def require_delta(algorithm: str, budget: Budget) -> None:
@@ -89,7 +90,9 @@ def envelope_width(problem_class: ProblemClass, width: float) -> float:
     return min(width, 4.0 / problem_class.lipschitz**2)
 
 
-def minimiser_of(query: Any, objective: EmpiricalRisk, centre: Array, *tilt: Array) -> Array:
+def minimiser_of(
+    query: Any, objective: EmpiricalRisk, centre: Float[Array, " d"], *tilt: Float[Array, " d"]
+) -> Float[Array, " d"]:
     """Return the minimiser of a query, or the public centre if it is not finite."""
     minimiser = query.minimiser_of(objective)(centre, *tilt)
     return jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Float
 
 from privopt.arguments import checked, described
 from privopt.convex.arrays import pytree_dataclass
@@ -44,7 +45,7 @@ class Loss(Protocol):
         Return True for a record for which the loss is declared. Used by ``problem.check()``.
     """
 
-    def __call__(self, point: Pytree, example: Pytree, /) -> Array:
+    def __call__(self, point: Pytree, example: Pytree, /) -> Float[Array, ""]:
         """Compute ``loss(w; x)``, a scalar."""
 
 
@@ -73,7 +74,7 @@ class ScalarLoss(ScalarSlope, Protocol):
     def value(self, prediction: Array, label: Array) -> Array:
         """Compute ``phi(prediction, label)``."""
 
-    def smoothed(self, width: Array) -> ScalarLoss:
+    def smoothed(self, width: Float[Array, ""]) -> ScalarLoss:
         """Return the Moreau envelope of this width."""
 
 
@@ -126,7 +127,7 @@ class Linear:
     def slope(self, prediction: Array, label: Array) -> Array:
         return jnp.broadcast_to(-label, prediction.shape)
 
-    def smoothed(self, width: Array) -> Self:
+    def smoothed(self, width: Float[Array, ""]) -> Self:
         del width
         return self
 
@@ -152,7 +153,7 @@ class Logistic(_TwoClasses):
         label = _sign(label)
         return -label * jax.nn.sigmoid(-label * prediction)
 
-    def smoothed(self, width: Array) -> Self:
+    def smoothed(self, width: Float[Array, ""]) -> Self:
         del width
         return self
 
@@ -168,7 +169,7 @@ class Squared:
     2.0
     """
 
-    width: Array | float = 0.0
+    width: Float[Array, ""] | float = 0.0
 
     slope_bound: ClassVar[float] = math.inf
 
@@ -182,7 +183,7 @@ class Squared:
     def slope(self, prediction: Array, label: Array) -> Array:
         return (prediction - label) / (1.0 + self.width)
 
-    def smoothed(self, width: Array) -> Squared:
+    def smoothed(self, width: Float[Array, ""]) -> Squared:
         return Squared(self.width + width)
 
 
@@ -227,7 +228,7 @@ class Quantile:
     """
 
     level: float = field(metadata={"static": True})
-    width: Array | float = 0.0
+    width: Float[Array, ""] | float = 0.0
 
     @property
     def slope_bound(self) -> float:
@@ -249,7 +250,7 @@ class Quantile:
         kinked = jnp.where(residual < 0.0, -self.level, positive)
         return jnp.where(jnp.asarray(self.width) > 0.0, rounded, kinked)
 
-    def smoothed(self, width: Array) -> Quantile:
+    def smoothed(self, width: Float[Array, ""]) -> Quantile:
         return Quantile(self.level, self.width + width)
 
 
@@ -292,7 +293,9 @@ class GeneralisedLinear:
 
     scalar: ScalarLoss
 
-    def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
+    def __call__(
+        self, point: Float[Array, " d"], example: tuple[FeaturesLike, Array]
+    ) -> Float[Array, ""]:
         features, label = example
         value: Array = self.scalar.value(as_features(features).matvec(point), label)
         return value
@@ -345,7 +348,7 @@ class Distance(_Rounded):
     5.0
     """
 
-    def __call__(self, point: Array, example: Array) -> Array:
+    def __call__(self, point: Float[Array, " d"], example: Float[Array, " d"]) -> Float[Array, ""]:
         squared = jnp.sum((point - example) ** 2)
         norm = jnp.where(squared > 0.0, jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0)), 0.0)
         near = squared / (2.0 * _safe(self.width))
