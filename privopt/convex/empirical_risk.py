@@ -25,12 +25,12 @@ PublicTerm: TypeAlias = Callable[[Pytree], Array]  # a pytree, on the device
 class LinearRecords(NamedTuple):
     """Scalar loss and records of a generalised linear model ``phi(<x_i, w>, y_i)``.
 
-    ``features`` are ``x``, shape ``(n, d)``, and ``labels`` are ``y``.
+    ``features`` are ``x``, shape ``(records, dim)``, and ``labels`` ``y``, shape ``(records,)``.
     """
 
     scalar: ScalarLoss
     features: Features
-    labels: Float[Array, " n"]
+    labels: Array
 
     def __repr__(self) -> str:
         return f"<LinearRecords: {type(self.scalar).__name__}, {self.features}>"

@@ -308,7 +308,7 @@ class Iteration:
             gradient, target, self.constraint.project(target),
         )  # fmt: skip
 
-    def until(self, state: State, last: Int[Array, ""]) -> State:
+    def until(self, state: State, last: Array) -> State:
         """Return the state after step ``last``, or at the stop of the oracle.
 
         Batches are sampled in blocks. An accelerator reads the condition of a loop on the host

@@ -86,9 +86,9 @@ class BoundedRecords(NamedTuple):
     """Records with the bounds of their slopes; the bound of an invalid record is zero."""
 
     features: Features
-    labels: Float[Array, " n"]
-    bound: Float[Array, " n"]  # C/|x|
-    norms: Float[Array, " n"]
+    labels: Array
+    bound: Array  # C/|x|
+    norms: Array
 
 
 class ClippedSlope(NamedTuple):
@@ -156,12 +156,8 @@ class SlopeSums(NamedTuple):
         return whole_sum
 
     def batch_sum(
-        self,
-        point: Float[Array, " d"],
-        rows: Int[Array, " places"],
-        weights: Float[Array, " places"],
-        anchor: Float[Array, " d"] | None = None,
-    ) -> Float[Array, " d"]:
+        self, point: Array, rows: Array, weights: Array, anchor: Array | None = None
+    ) -> Array:
         features, labels, bound, norms = self.records
         batch, targets = features.take(rows), labels[rows]
         slopes = self.slope(batch.matvec(point), targets)

@@ -16,7 +16,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from jax import Array
-from jaxtyping import Bool, Int, Key
+from jaxtyping import Bool, Int
 
 from privopt.arguments import positive_integer, real, shown
 from privopt.convex import pytree_dataclass
@@ -85,7 +85,7 @@ class Batches(Protocol):
     def divisor(self, size: float) -> float:
         """Return ``b``; ``size`` is the public number of records of the query."""
 
-    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         """Return the sampler of a run; all randomness is from ``key``. Not called if ``block = 0``.
 
         Rows from ``records`` on are masked (:func:`present`).
@@ -192,7 +192,7 @@ class AllRecords:
     def divisor(self, size: float) -> float:
         return size
 
-    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> NoReturn:
+    def draws_of(self, key: Array, records: Array | int) -> NoReturn:
         raise NotImplementedError
 
     def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
@@ -242,7 +242,7 @@ class FixedSizeBatches(FreshBatches):
         del size
         return self.batch_size
 
-    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
 
         def draw(step: Array) -> tuple[Array, Array]:
             order = jax.random.permutation(jax.random.fold_in(key, step), self.n)

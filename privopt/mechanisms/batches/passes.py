@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
-from jaxtyping import Int, Key
 
 from privopt.arguments import count, member
 from privopt.convex import pytree_dataclass
@@ -102,7 +101,7 @@ class OrderedBatches(Passes):
         del size
         return self.batch_size
 
-    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         order = None
         if self.order == "random":
             order = jax.random.permutation(key, jnp.arange(self.n, dtype=jnp.int32))
@@ -176,7 +175,7 @@ class ShuffledBatches(Passes):
         del size
         return round_up(self.n / self.batches)
 
-    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         places = -(-self.n // self.batches)
         shape = self.batches, places
 

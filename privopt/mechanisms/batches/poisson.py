@@ -16,7 +16,7 @@ from dp_accounting import (
     TruncatedSubsampledGaussianDpEvent,
 )
 from jax import Array
-from jaxtyping import Float, Int, Key
+from jaxtyping import Float
 from scipy import stats
 
 from privopt.arguments import count, positive_number, shown
@@ -129,7 +129,7 @@ class PoissonBatches(FreshBatches):
         del size
         return self.batch_size
 
-    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         sample = poisson_sampler(self.rate, self.capacity, self.most)
 
         def draw(number: Array) -> tuple[Array, Array]:
@@ -347,7 +347,7 @@ class CyclicPoissonBatches:
     def divisor(self, size: float) -> float:
         return self.sample.divisor(size)
 
-    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
         sample = poisson_sampler(self.sample.rate, self.sample.capacity, self.sample.most)
         all_records = jnp.minimum(records, self.n)
 
