@@ -30,7 +30,7 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help install test ci check lint types pytest mutants reproduce reproduce-full record-quick report performance notebooks docs format lock dist clean
+.PHONY: help install test ci check lint types pytest mutants reproduce reproduce-full record-quick report performance notebooks docs format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -89,6 +89,7 @@ format: $(INSTALLED)  ## put the code into its one format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+.PHONY: lock dist
 lock: $(INSTALLED)  ## write pylock.toml: versions and hashes of every package of the extra dev
 	@$(PIP_INSTALL) 'uv>=0.13'
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
