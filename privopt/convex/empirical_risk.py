@@ -220,7 +220,7 @@ class EmpiricalRisk:
 
         return rows_of
 
-    def smoothed(self, width: Float[Array, ""]) -> EmpiricalRisk:
+    def smoothed(self, width: Array) -> EmpiricalRisk:
         """Replace the loss of every record by its Moreau envelope of this width in ``w``.
 
         For a generalised linear loss this is the envelope in the prediction, of width ``width

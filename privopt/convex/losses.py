@@ -74,7 +74,7 @@ class ScalarLoss(ScalarSlope, Protocol):
     def value(self, prediction: Array, label: Array) -> Array:
         """Compute ``phi(prediction, label)``."""
 
-    def smoothed(self, width: Float[Array, ""]) -> ScalarLoss:
+    def smoothed(self, width: Array) -> ScalarLoss:
         """Return the Moreau envelope of this width."""
 
 
@@ -127,7 +127,7 @@ class Linear:
     def slope(self, prediction: Array, label: Array) -> Array:
         return jnp.broadcast_to(-label, prediction.shape)
 
-    def smoothed(self, width: Float[Array, ""]) -> Self:
+    def smoothed(self, width: Array) -> Self:
         del width
         return self
 
@@ -153,7 +153,7 @@ class Logistic(_TwoClasses):
         label = _sign(label)
         return -label * jax.nn.sigmoid(-label * prediction)
 
-    def smoothed(self, width: Float[Array, ""]) -> Self:
+    def smoothed(self, width: Array) -> Self:
         del width
         return self
 
@@ -169,7 +169,7 @@ class Squared:
     2.0
     """
 
-    width: Float[Array, ""] | float = 0.0
+    width: Array | float = 0.0
 
     slope_bound: ClassVar[float] = math.inf
 
@@ -183,7 +183,7 @@ class Squared:
     def slope(self, prediction: Array, label: Array) -> Array:
         return (prediction - label) / (1.0 + self.width)
 
-    def smoothed(self, width: Float[Array, ""]) -> Squared:
+    def smoothed(self, width: Array) -> Squared:
         return Squared(self.width + width)
 
 
@@ -228,7 +228,7 @@ class Quantile:
     """
 
     level: float = field(metadata={"static": True})
-    width: Float[Array, ""] | float = 0.0
+    width: Array | float = 0.0
 
     @property
     def slope_bound(self) -> float:
@@ -250,7 +250,7 @@ class Quantile:
         kinked = jnp.where(residual < 0.0, -self.level, positive)
         return jnp.where(jnp.asarray(self.width) > 0.0, rounded, kinked)
 
-    def smoothed(self, width: Float[Array, ""]) -> Quantile:
+    def smoothed(self, width: Array) -> Quantile:
         return Quantile(self.level, self.width + width)
 
 

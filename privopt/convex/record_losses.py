@@ -32,7 +32,7 @@ class SquaredDistance:
     1.0
     """
 
-    modulus: Float[Array, ""] | float
+    modulus: Array | float
 
     def prepare(self, data: FeaturesLike, *, dim: int, smoothness: float | None) -> FeaturesLike:
         del dim, smoothness
@@ -133,7 +133,7 @@ class Separable:
     def __call__(self, point: Float[Array, " d"], example: FeaturesLike) -> Float[Array, ""]:
         return self.each(point, as_features(example))
 
-    def each(self, point: Float[Array, " d"], records: Features) -> Float[Array, " n"]:
+    def each(self, point: Float[Array, " d"], records: Features) -> Float[Array, "*n"]:
         """Compute ``loss(w; x_i)``."""
         return records.mapped(self.scalar.value, point).matvec(jnp.ones_like(point))
 

@@ -41,8 +41,8 @@ class RegularisedDistance:
     3.0
     """
 
-    modulus: Float[Array, ""] | float
-    width: Float[Array, ""] | float = 0.0
+    modulus: Array | float
+    width: Array | float = 0.0
 
     def __call__(self, point: Float[Array, " d"], example: Float[Array, " d"]) -> Float[Array, ""]:
         """Return the loss of one record."""
@@ -50,7 +50,7 @@ class RegularisedDistance:
         rounded = Distance(self.width / scale)
         return rounded(point / scale, example) + 0.5 * self.modulus * jnp.sum(point**2) / scale
 
-    def smoothed(self, width: Float[Array, ""]) -> RegularisedDistance:
+    def smoothed(self, width: Array) -> RegularisedDistance:
         """Return the Moreau envelope; widths add."""
         return RegularisedDistance(self.modulus, self.width + width)
 
@@ -65,8 +65,8 @@ class TwoKinks:
     |.|`` of width ``h`` is ``a`` times the envelope of ``|.|`` of width ``a h``.
     """
 
-    slope: Float[Array, ""] | float
-    width: Float[Array, ""] | float = 0.0
+    slope: Array | float
+    width: Array | float = 0.0
 
     def __call__(self, point: Float[Array, " d"], example: Float[Array, " d"]) -> Float[Array, ""]:
         """Return the loss of one record."""
@@ -74,7 +74,7 @@ class TwoKinks:
         first = along * Distance(along * self.width)(point[:1], example[:1])
         return first + across * Distance(across * self.width)(point[1:], example[1:])
 
-    def smoothed(self, width: Float[Array, ""]) -> TwoKinks:
+    def smoothed(self, width: Array) -> TwoKinks:
         """Return the Moreau envelope; widths add."""
         return TwoKinks(self.slope, self.width + width)
 
