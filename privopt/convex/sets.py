@@ -268,7 +268,7 @@ class WholeSpace(Ball):
     ([3.0, 4.0], inf)
     """
 
-    def project(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+    def project(self, x: Array) -> Array:
         return x
 
     def support(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:

@@ -16,7 +16,6 @@ from dp_accounting import (
     TruncatedSubsampledGaussianDpEvent,
 )
 from jax import Array
-from jaxtyping import Float
 from scipy import stats
 
 from privopt.arguments import count, positive_number, shown
@@ -159,7 +158,7 @@ class PoissonBatches(FreshBatches):
         return Assumptions(n=self.most)
 
 
-def poisson_sampler(rate: Float[Array, ""] | float, capacity: int, most: int) -> Sampler:
+def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
     """Return a sampler of batches that contain each record independently with probability ``rate``.
 
     The gaps between sampled records are geometric, ``P(G >= k) = (1 - rate)^k``, and the digits of
