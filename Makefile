@@ -1,5 +1,6 @@
 # Everything runs in a local virtual environment, which the first target that needs it makes.
 # Needs Python 3.11 or newer and make. PRIVOPT_DATA may name a folder with the real data sets.
+# LOCKED=1 installs the versions of pylock.toml. PIP_CONSTRAINT may name a file with other versions.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -88,6 +89,18 @@ format: $(INSTALLED)  ## put the code into its one format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+.PHONY: lock dist
+lock: $(INSTALLED)  ## write pylock.toml: versions and hashes of every package of the extra dev
+	@$(PIP_INSTALL) 'uv>=0.13'
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
+		--quiet --custom-compile-command "make lock" --format pylock.toml --output-file pylock.toml
+
+# A tag that is not the version would release a package under a wrong name.
+dist: $(INSTALLED)  ## build a source distribution and a wheel in dist; TAG, if set, is checked
+	@test -z "$$TAG" || test "$$TAG" = "v$$($(BIN)/python -c \
+		'import privopt; print(privopt.__version__)')" || { echo "TAG is not the version" >&2; exit 1; }
+	$(BIN)/python -m hatchling build
+
 clean:  ## remove the environment and all caches; results stay
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -102,6 +115,7 @@ $(INSTALLED): pyproject.toml
 		echo "Name one: make PYTHON=/path/to/python3" >&2; \
 		exit 1; }
 	@echo "Installing privopt into $(VENV) (once; takes a minute or two)"
+	@test -z '$(LOCKED)' || { $(PIP_INSTALL) --upgrade 'pip>=26.1' && $(PIP_INSTALL) -r pylock.toml; }
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
 

@@ -317,7 +317,7 @@ def check_type(name: str, value: object, hint: Any) -> None:
 
 def _described_type(hint: Any) -> str:
     """Return a type in words, for an error message."""
-    kind, options = get_origin(hint) or hint, get_args(hint)
+    kind, options = _kind(hint), get_args(hint)
     if kind in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_described_type, options)))
     if kind is Literal:
@@ -329,6 +329,12 @@ def _described_type(hint: Any) -> str:
         return "an array"
     article = "an" if name[0] in "AEIOUaeiou" else "a"
     return _WORDS.get(kind, f"{article} {name}")
+
+
+def _kind(hint: Any) -> Any:
+    """Return the class of a type. Shapes and dtypes of jaxtyping are checked in tests only."""
+    hint = getattr(hint, "array_type", hint)
+    return get_origin(hint) or hint
 
 
 def _field_types(kind: Any) -> dict[str, Any]:
@@ -347,7 +353,7 @@ def _annotations(annotated: Any) -> dict[str, Any]:
 
 def _has_type(value: object, hint: Any) -> bool:
     """Return True if ``value`` has the type ``hint``, or if ``hint`` cannot be checked."""
-    kind, options = get_origin(hint) or hint, get_args(hint)
+    kind, options = _kind(hint), get_args(hint)
     if isinstance(hint, TypeVar):
         return hint.__bound__ is None or _has_type(value, hint.__bound__)
     if kind in (Union, UnionType):

@@ -112,7 +112,9 @@ def test_what_an_installation_brings_by_itself():
     """Check the extras; flax has 66 MB that no module of the package uses."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {re.split(r"[^\w-]", each)[0] for each in project["dependencies"]}
-    assert needed == {"attrs", "dp-accounting", "jax", "jaxlib", "numpy", "optax", "scipy"}
+    assert needed == {
+        *("attrs", "dp-accounting", "jax", "jaxlib", "jaxtyping", "numpy", "optax", "scipy")
+    }
 
 
 def test_root_loads_nothing_heavy():

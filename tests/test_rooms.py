@@ -27,7 +27,7 @@ class Room(NamedTuple):
 
 
 HOST = "attr dp_accounting numpy scipy"  # attr: what events are made of
-DEVICE = "jax numpy optax scipy"
+DEVICE = "jax jaxtyping numpy optax scipy"
 SHELL = "rich typer"
 ENGINES = "dask distributed submitit"
 ROOTS = "arguments random release"
@@ -52,7 +52,7 @@ ROOMS = {
     "testing":    Room(11, f"{LIBRARY} audit", "jax numpy"),
     "lab/report": Room(10, LAB, "jinja2 markupsafe pandas rich"),
     "lab/plotting": Room(9, "arguments lab/evaluation lab/runner", "PIL matplotlib numpy pandas"),
-    "estimators": Room(8, LIBRARY, "jax numpy scipy sklearn"),
+    "estimators": Room(8, LIBRARY, "jax jaxtyping numpy scipy sklearn"),
     "lab/evaluation": Room(8, "lab/runner", "numpy pandas scipy"),
     "lab/runner":   Room(7, f"{LIBRARY} shipped", f"{DEVICE} filelock matplotlib pandas pyarrow"),
     "algorithms": Room(6, f"{NUMBERS} mechanisms core", f"{DEVICE} {HOST}"),
@@ -212,7 +212,7 @@ def read_script(path: Path) -> str:
 MODULES = read_modules()
 SCRIPTS = sorted(
     path
-    for folder in ("benchmarks", "experiments", "notebooks")
+    for folder in ("benchmarks", "examples", "experiments", "notebooks")
     for path in (ROOT / folder).rglob("*")
     if path.suffix in (".py", ".ipynb")
 )

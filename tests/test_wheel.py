@@ -71,6 +71,7 @@ def test_it_carries_experiments_and_one_small_table(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     experiments = {str(p.relative_to(ROOT)) for p in (ROOT / "experiments").rglob("*.py")}
     assert {f"privopt/{name}" for name in experiments} <= set(names)
+    assert "privopt/SKILL.md" in names
     assert [name for name in names if "/results/" in name] == ["privopt/results/measured.parquet"]
     assert wheel.stat().st_size < MOST_BYTES
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jaxtyping import Key
 
 from privopt.algorithms.descent import DescentSecret, clipped_gradient, recorded, steps_of
 from privopt.algorithms.descent_rates import (
@@ -265,9 +266,9 @@ def steps(
     static: Static,
     params: BiasReducedParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
-    levels_key: Array,
+    levels_key: Key[Array, ""],
 ) -> Steps:
     """Return the steps of the method on the device, from the problem's start."""
     mechanism = params.mechanism
@@ -280,9 +281,9 @@ def run(
     static: Static,
     params: BiasReducedParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
-    levels_key: Array,
+    levels_key: Key[Array, ""],
 ) -> Run:
     """Run all steps, or the best of several runs."""
     if not isinstance(params.mechanism, BestOfRuns):
@@ -299,7 +300,9 @@ def step_count(static: Static, params: BiasReducedParams) -> int:
     return 0 if isinstance(mechanism, BestOfRuns) else int(mechanism.steps)
 
 
-def public_randomness(static: Static, params: BiasReducedParams, key: Array) -> Array:
+def public_randomness(
+    static: Static, params: BiasReducedParams, key: Key[Array, ""]
+) -> Key[Array, ""]:
     """Return the key of the public levels; with a key, ``T`` may be a traced number."""
     del static, params
     return key

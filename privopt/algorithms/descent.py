@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jaxtyping import Bool, Int, Key
 
 from privopt.algorithms.descent_rates import (
     OUTPUTS,
@@ -393,7 +394,7 @@ def steps(
     static: Static,
     params: DescentParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Steps:
     """Return the steps of the method on the device, from the problem's start."""
@@ -407,7 +408,7 @@ def steps_of(
     oracle: Oracle,
     static: Static,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Steps:
     """Return the steps of a method with an oracle."""
@@ -424,8 +425,12 @@ def run_of(iterates: Iterates) -> Run:
 
 
 def rows(
-    static: Static, params: DescentParams, key: Array, t: Array, records: Array | int
-) -> tuple[Array, Array]:
+    static: Static,
+    params: DescentParams,
+    key: Key[Array, ""],
+    t: Int[Array, ""],
+    records: Int[Array, ""] | int,
+) -> tuple[Int[Array, " places"], Bool[Array, " places"]]:
     """Return the indices and the mask of the records in batch ``t``."""
     del static
     assert isinstance(params.mechanism, PrivateGradient)

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Key
 
 from privopt.algorithms.descent import (
     Batching,
@@ -202,7 +203,7 @@ def steps(
     static: Static,
     params: DescentParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Steps:
     """Return steps as periods: a step at a new anchor, and a loop over batches of differences.

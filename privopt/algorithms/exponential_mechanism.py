@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from jax import Array
+from jaxtyping import Float, Int, Key
 
 from privopt.algorithms.shared import (
     OneShotParams,
@@ -31,9 +32,9 @@ from privopt.theory import (
 class GibbsSecret(NamedTuple):
     """Diagnostics of the sampler: minimiser, number of proposals, largest log acceptance."""
 
-    minimiser: Array
-    proposals: Array
-    log_acceptance: Array
+    minimiser: Float[Array, " d"]
+    proposals: Int[Array, ""]
+    log_acceptance: Float[Array, ""]
 
 
 @planner
@@ -148,7 +149,7 @@ def run(
     static: Static,
     params: OneShotParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Run:
     """Return one exact sample."""

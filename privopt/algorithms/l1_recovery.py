@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jax import Array
+from jaxtyping import Float, Key
 from numpy.typing import ArrayLike, NDArray
 
 from privopt.algorithms.projection_mechanism import MeanSecret, check_paper, rate_of, rate_with
@@ -170,7 +171,7 @@ def _checked_matrix(matrix: ArrayLike, rows: object, dim: int) -> NDArray[np.flo
     return array
 
 
-def public_randomness(static: Static, params: OneShotParams, key: Array) -> Pytree:
+def public_randomness(static: Static, params: OneShotParams, key: Key[Array, ""]) -> Pytree:
     """Return the public matrix."""
     mechanism = params.mechanism
     return mechanism.draw(key, static.dim) if isinstance(mechanism, CompressedMean) else ()
@@ -180,9 +181,9 @@ def run(
     static: Static,
     params: OneShotParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
-    matrix: Array,
+    matrix: Float[Array, "m d"],
 ) -> Run:
     """Clip, sum, measure with noise, recover, project."""
     mechanism = params.mechanism

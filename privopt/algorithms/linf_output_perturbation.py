@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jax import Array
+from jaxtyping import Key
 
 from privopt.algorithms.shared import (
     MODES,
@@ -334,7 +335,7 @@ def run(
     static: LinfStatic,
     params: OneShotParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Run:
     """Minimise, add noise, project."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import dp_accounting as dp
 from jax import Array
+from jaxtyping import Float, Key
 
 from privopt.algorithms.shared import (
     OneShotParams,
@@ -73,8 +74,8 @@ class ObjectivePerturbationRelease(NamedTuple):
 class TiltedSecret(NamedTuple):
     """The tilt, and the minimiser before the second noise."""
 
-    tilt: Array
-    minimiser: Array
+    tilt: Float[Array, " d"]
+    minimiser: Float[Array, " d"]
 
 
 @planner
@@ -275,7 +276,7 @@ def run(
     static: Static,
     params: OneShotParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Run:
     """Sample the tilt, minimise, add the second noise, project."""

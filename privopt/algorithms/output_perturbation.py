@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from jax import Array
+from jaxtyping import Key
 
 from privopt.algorithms.shared import (
     SMOOTHING_SHARE,
@@ -190,7 +191,7 @@ def run(
     static: Static,
     params: OneShotParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Run:
     """Solve, add noise, project."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Bool, Int, Key
 
 from privopt import convex, random
 from privopt.algorithms.shared import OneShotParams, require_delta
@@ -138,7 +139,7 @@ def rate(plan: Plan) -> Rate:
 class PhasedState(NamedTuple):
     """State after ``t`` records: last released ``w_i``, its average ``v_i``, and the phase."""
 
-    t: Array
+    t: Int[Array, ""]
     released: Pytree
     average: Pytree
     inner: convex.State
@@ -148,7 +149,7 @@ def steps(
     static: PhasedStatic,
     params: OneShotParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Steps:
     """Return all phases, as one loop around the pass of a phase."""
@@ -194,8 +195,12 @@ def steps(
 
 
 def rows(
-    static: PhasedStatic, params: OneShotParams, key: Array, t: Array, records: Array | int
-) -> tuple[Array, Array]:
+    static: PhasedStatic,
+    params: OneShotParams,
+    key: Key[Array, ""],
+    t: Int[Array, ""],
+    records: Int[Array, ""] | int,
+) -> tuple[Int[Array, " 1"], Bool[Array, " 1"]]:
     """Return index and mask of the single record of step ``t``."""
     del params
     order = random.order(stream(key, "batches"), static.n)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jax import Array
+from jaxtyping import Float, Key
 
 from privopt.algorithms.shared import MODES, OneShotParams, Static, check_gaussian, planned
 from privopt.arguments import member, shown
@@ -25,8 +26,8 @@ class MeanSecret(NamedTuple):
     The rate requires that no record is changed.
     """
 
-    mean: Array
-    clipped: Array
+    mean: Float[Array, " d"]
+    clipped: Float[Array, ""]
 
 
 @planner
@@ -165,7 +166,7 @@ def run(
     static: Static,
     params: OneShotParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Run:
     """Clip, sum, add noise, project onto the body and onto the problem's set."""

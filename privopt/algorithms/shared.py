@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Float
 
 from privopt.arguments import member, shown
 from privopt.convex import EmpiricalRisk
@@ -55,7 +56,7 @@ def least_bound(plans: Iterable[Plan]) -> Plan:
 class MinimiserSecret(NamedTuple):
     """The minimiser before noise."""
 
-    minimiser: Array
+    minimiser: Float[Array, " d"]
 
 
 def require_delta(algorithm: str, budget: Budget) -> None:
@@ -114,7 +115,9 @@ def envelope_width(problem_class: ProblemClass, width: float) -> float:
     return min(width, 4.0 / problem_class.lipschitz**2)
 
 
-def minimiser_of(query: Any, objective: EmpiricalRisk, centre: Array, *tilt: Array) -> Array:
+def minimiser_of(
+    query: Any, objective: EmpiricalRisk, centre: Float[Array, " d"], *tilt: Float[Array, " d"]
+) -> Float[Array, " d"]:
     """Return the minimiser of a query, or the public centre if it is not finite."""
     minimiser = query.minimiser_of(objective)(centre, *tilt)
     return jnp.where(jnp.isfinite(minimiser).all(), minimiser, centre)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Float, Key
 
 from privopt.algorithms.shared import NoiseKind, Static, least_bound, noise_kinds
 from privopt.arguments import real, shown
@@ -34,8 +35,8 @@ class StatisticsSecret(NamedTuple):
     The bound requires that no record is changed.
     """
 
-    moments: Array
-    clipped: Array
+    moments: Float[Array, " moments"]
+    clipped: Float[Array, ""]
 
 
 @planner
@@ -165,7 +166,7 @@ def run(
     static: Static,
     params: StatisticsParams,
     objective: EmpiricalRisk,
-    key: Array,
+    key: Key[Array, ""],
     execution: Execution,
 ) -> Run:
     """Clip, sum, add noise, compute the eigenvectors, minimise."""

@@ -16,36 +16,38 @@ from typing import TypeGuard, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jaxtyping import Float
 
 from privopt.arguments import checked, shown
 from privopt.release import Pytree
 
-Number = float | np.ndarray | jax.Array
+Number = float | np.ndarray | Array
 
 
-def cast(number: Number, x: jax.Array) -> jax.Array:
+def cast(number: Number, x: Float[Array, "*shape"]) -> Array:
     """Return ``number`` in the dtype of ``x``."""
     return jnp.asarray(number).astype(x.dtype)
 
 
-def broadcast(bound: Number, x: jax.Array) -> jax.Array:
+def broadcast(bound: Number, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return a number or a vector in the shape and dtype of ``x``."""
     return jnp.broadcast_to(cast(bound, x), x.shape)
 
 
-def one_hot(score: jax.Array) -> jax.Array:
+def one_hot(score: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
     """Return the unit vector of the first coordinate with the largest score."""
     return jax.nn.one_hot(jnp.argmax(score, axis=-1), score.shape[-1], dtype=score.dtype)
 
 
-def power_of_two(size: jax.Array) -> jax.Array:
+def power_of_two(size: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return the least power of two above ``size``; 1 if ``size`` is 0."""
     _, exponent = jnp.frexp(size)
     return jnp.where(size > 0.0, jnp.ldexp(jnp.ones_like(size), exponent), 1.0)
 
 
 @checked
-def norm(x: jax.Array, order: float = 2.0) -> jax.Array:
+def norm(x: Float[Array, "*batch d"], order: float = 2.0) -> Float[Array, "*batch"]:
     """Compute the norm of order 1, 2 or infinity over the last axis.
 
     The Euclidean norm is scaled, so that squares neither underflow nor overflow. Extreme vectors
@@ -71,12 +73,14 @@ def norm(x: jax.Array, order: float = 2.0) -> jax.Array:
     return scale[..., 0] * root / shift[..., 0]
 
 
-def inner(x: jax.Array, y: jax.Array) -> jax.Array:
+def inner(x: Array, y: Array) -> Array:
     """Compute ``<x, y>`` over the last axis."""
     return jnp.sum(x * y, axis=-1)
 
 
-def two_sum(one: jax.Array, two: jax.Array) -> tuple[jax.Array, jax.Array]:
+def two_sum(
+    one: Float[Array, "*shape"], two: Float[Array, "*shape"]
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     """Return the rounded sum and its exact error. Source: Knuth, TAOCP 2, 4.2.2."""
     total = one + two
     part = total - one
@@ -108,14 +112,14 @@ def require_shape(name: str, value: Number, *shapes: tuple[int, ...]) -> None:
 
 
 def _broken(value: object) -> bool:
-    if isinstance(value, jax.Array):
+    if isinstance(value, Array):
         return False
     if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":
         return True
     return not (on_host(value) and np.all(np.isfinite(value)))
 
 
-def scaled_rows(rows: jax.Array, factors: jax.Array) -> jax.Array:
+def scaled_rows(rows: Float[Array, "*n d"], factors: Float[Array, "*n"]) -> Float[Array, "*n d"]:
     """Multiply row ``i`` by ``f_i``; a factor 0 gives zeros even if the row is not finite."""
     factors = factors[..., None]
     return jnp.where(factors == 0.0, 0.0, jnp.where(factors == 1.0, rows, factors * rows))

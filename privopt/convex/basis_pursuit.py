@@ -11,6 +11,7 @@ from jax import Array
 from jax.custom_batching import sequential_vmap
 from jax.scipy.linalg import cho_solve, lu_factor, lu_solve
 from jax.typing import ArrayLike
+from jaxtyping import Float, Int
 
 from privopt.arguments import checked, described
 from privopt.convex.arrays import inner, norm, power_of_two
@@ -32,12 +33,12 @@ MIN_NUMBER = 1e-10  # relative to ||x||_1; smaller numbers may be rounded zeros
 class BasisPursuit(NamedTuple):
     """Solutions of ``A x = b`` with certificates; several have a leading axis of length ``k``."""
 
-    point: Array  # x, shape (d,) or (k, d), float64
-    gap: Array  # certified: |x|_1 - min <= gap, including round-off in A^T y
-    bound: Array  # <b, y> <= min
-    dual: Array  # y with |A^T y| <= 1 by coordinate, shape (m,) or (k, m)
-    residual: Array  # |A x - b|_2
-    steps: Array  # each factorises an m x m matrix
+    point: Float[Array, "*k d"]  # x, float64
+    gap: Float[Array, "*k"]  # certified: |x|_1 - min <= gap, including round-off in A^T y
+    bound: Float[Array, "*k"]  # <b, y> <= min
+    dual: Float[Array, "*k m"]  # y with |A^T y| <= 1 by coordinate
+    residual: Float[Array, "*k"]  # |A x - b|_2
+    steps: Int[Array, "*k"]  # each factorises an m x m matrix
 
 
 @checked

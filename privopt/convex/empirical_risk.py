@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
+from jaxtyping import Float, Int, Key
 
 from privopt.convex.arrays import node_classes, pytree_dataclass
 from privopt.convex.features import Features, as_features, floats, is_features
@@ -58,7 +59,7 @@ class EmpiricalRisk:
         Records along the leading axis; ``(features, labels)`` for a :class:`GeneralisedLinear`
         loss, with ``features`` an array or :class:`Features`.
     counts : Array or None
-        Multiplicities ``m_i``, shape ``(records,)``; ``None`` for ones.
+        Multiplicities ``m_i``; ``None`` for ones.
     origin : pytree of Array or None
         Public starting point of the shape of the parameter; ``None`` for the centre of the
         constraint set.
@@ -76,7 +77,7 @@ class EmpiricalRisk:
 
     loss: Loss
     data: Pytree = field(repr=False)
-    counts: Array | None = field(repr=False)
+    counts: Float[Array, " n"] | None = field(repr=False)
     constraint: ConstraintSet
     origin: Pytree = None
     public: PublicTerm | None = None
@@ -97,11 +98,11 @@ class EmpiricalRisk:
         """Cast every floating-point array to ``dtype``; Python numbers are unchanged."""
         return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, self)
 
-    def keys(self, key: Array) -> tuple[None, Array]:
+    def keys(self, key: Key[Array, ""]) -> tuple[None, Key[Array, ""]]:
         """Return no key for the records, which are not sampled, and ``key`` for the noise."""
         return None, key
 
-    def sample(self, key: Array | None) -> EmpiricalRisk:
+    def sample(self, key: Key[Array, ""] | None) -> EmpiricalRisk:
         """Return the risk itself, because a run uses all records."""
         del key
         return self
@@ -128,7 +129,7 @@ class EmpiricalRisk:
             return None
         return as_features(self.data)
 
-    def value(self, point: Array) -> Array:
+    def value(self, point: Float[Array, "*shape"]) -> Float[Array, ""]:
         """Compute ``F(point)``, a scalar."""
         value = self._mean_loss(point)
         return value if self.public is None else value + self.public(point)
@@ -142,7 +143,9 @@ class EmpiricalRisk:
             return losses.mean()
         return self.counts @ losses / self.counts.sum()
 
-    def losses(self, point: Pytree, rows: Array | None = None) -> Array:
+    def losses(
+        self, point: Pytree, rows: Int[Array, " rows"] | None = None
+    ) -> Float[Array, " records"]:
         """Compute ``loss(w; x_i)`` for every stored record, or for these rows."""
         if self.linear is not None:
             scalar, features, labels = self.linear
@@ -158,7 +161,9 @@ class EmpiricalRisk:
         """Compute the gradient of the public term ``r``; ``None`` without ``r``."""
         return None if self.public is None else jax.grad(self.public)(point)
 
-    def value_and_gradient(self, point: Array) -> tuple[Array, Array]:
+    def value_and_gradient(
+        self, point: Float[Array, "*shape"]
+    ) -> tuple[Float[Array, ""], Float[Array, "*shape"]]:
         """Compute ``F`` and a subgradient, without clipping and noise."""
         if self.linear is None:
             return jax.value_and_grad(self.value)(point)

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse
 from jax import Array
 from jax.typing import ArrayLike
+from jaxtyping import Float, Int
 
 from privopt.arguments import check_type, checked, described, shown
 from privopt.convex.arrays import norm, pytree_dataclass, scaled_rows
@@ -37,32 +38,34 @@ class Features(Protocol):
     def dtype(self) -> jnp.dtype:
         """Data type of the numbers."""
 
-    def matvec(self, point: Array) -> Array:
+    def matvec(self, point: Float[Array, "*k d"]) -> Float[Array, ...]:
         """Compute ``<x_i, w>``, shape ``(n,)``; ``(k, n)`` for points of shape ``(k, d)``."""
 
-    def paired(self, points: Array, index: Array) -> Array:
-        """Compute ``<x_i, w_k>`` with ``k = index_i``, shape ``(n,)``; points ``(k, d)``."""
+    def paired(self, points: Float[Array, "k d"], index: Int[Array, " n"]) -> Float[Array, " n"]:
+        """Compute ``<x_i, w_k>`` with ``k = index_i``."""
 
-    def rmatvec(self, weights: Array) -> Array:
-        """Compute ``sum_i s_i x_i``, shape ``(d,)``; ``(k, d)`` for weights of shape ``(k, n)``."""
+    def rmatvec(self, weights: Float[Array, "*k n"]) -> Float[Array, "*k d"]:
+        """Compute ``sum_i s_i x_i``."""
 
     def products(self) -> Products:
         """Return both products for single vectors, with shared work done in advance."""
 
-    def norms(self, order: float = 2.0) -> Array:
-        """Compute ``|x_i|`` of order 1, 2 or infinity, shape ``(n,)``; see ``convex.norm``."""
+    def norms(self, order: float = 2.0) -> Float[Array, "*n"]:
+        """Compute ``|x_i|`` of order 1, 2 or infinity; see ``convex.norm``."""
 
-    def take(self, rows: Array | slice) -> Features:
+    def take(self, rows: Int[Array, "*rows"] | slice) -> Features:
         """Return the rows with these indices, in this order."""
 
-    def scaled(self, factors: Array) -> Features:
+    def scaled(self, factors: Float[Array, "*n"]) -> Features:
         """Return ``f_i x_i``; factor 0 gives zeros for every row, factor 1 the same bits."""
 
-    def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> Features:
+    def mapped(
+        self, function: Callable[[Array, Array], Array], point: Float[Array, "*n d"]
+    ) -> Features:
         """Replace every nonzero ``x_ij`` by ``f(w_j, x_ij)``; ``f`` is elementwise."""
 
-    def block(self, start: ArrayLike, size: int) -> Array:
-        """Return ``size`` rows from row ``start`` on as an array, shape ``(size, d)``."""
+    def block(self, start: ArrayLike, size: int) -> Float[Array, "size d"]:
+        """Return ``size`` rows from row ``start`` on as an array."""
 
 
 FeaturesLike = Features | ArrayLike  # or a matrix of scipy.sparse, which has no type annotations
@@ -85,7 +88,7 @@ class DenseFeatures:
     ([5.0, 1.0], [3.0, 5.0])
     """
 
-    array: Array
+    array: Float[Array, "*n d"]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "array", floats(self.array))
@@ -101,7 +104,7 @@ class DenseFeatures:
     def dtype(self) -> jnp.dtype:
         return self.array.dtype
 
-    def matvec(self, point: Array) -> Array:
+    def matvec(self, point: Float[Array, "*k d"]) -> Float[Array, ...]:
         # a matrix-vector product is faster on a CPU than a matrix product with one row
         if point.ndim == 2 and point.shape[0] > 1:
             return jnp.matmul(point, self.array.T, precision=_PRECISION)
@@ -109,10 +112,10 @@ class DenseFeatures:
             *point.shape[:-1], *self.array.shape[:-1]
         )
 
-    def paired(self, points: Array, index: Array) -> Array:
+    def paired(self, points: Float[Array, "k d"], index: Int[Array, " n"]) -> Float[Array, " n"]:
         return jnp.sum(self.array * points[index], axis=-1)
 
-    def rmatvec(self, weights: Array) -> Array:
+    def rmatvec(self, weights: Float[Array, "*k n"]) -> Float[Array, "*k d"]:
         n, dim = self.array.shape  # on a CPU a long vector is faster in parts
         parts = next((parts for parts in _PART_COUNTS if n % parts == 0), 1)
         if weights.ndim == 1 or weights.shape[0] > 1 or parts == 1:
@@ -127,20 +130,22 @@ class DenseFeatures:
             lambda weights: jnp.einsum("n,dn->d", weights, columns, precision=_PRECISION),
         )
 
-    def norms(self, order: float = 2.0) -> Array:
+    def norms(self, order: float = 2.0) -> Float[Array, "*n"]:
         return norm(self.array, order)
 
-    def take(self, rows: Array | slice) -> DenseFeatures:
+    def take(self, rows: Int[Array, "*rows"] | slice) -> DenseFeatures:
         return DenseFeatures(self.array[rows])
 
-    def scaled(self, factors: Array) -> DenseFeatures:
+    def scaled(self, factors: Float[Array, "*n"]) -> DenseFeatures:
         return DenseFeatures(scaled_rows(self.array, factors))
 
-    def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> DenseFeatures:
+    def mapped(
+        self, function: Callable[[Array, Array], Array], point: Float[Array, "*n d"]
+    ) -> DenseFeatures:
         values = function(jnp.broadcast_to(point, self.array.shape), self.array)
         return DenseFeatures(jnp.where(self.array == 0.0, 0.0, values))
 
-    def block(self, start: ArrayLike, size: int) -> Array:
+    def block(self, start: ArrayLike, size: int) -> Float[Array, "size d"]:
         return jax.lax.dynamic_slice_in_dim(self.array, start, size)
 
 
@@ -165,8 +170,8 @@ class SparseFeatures:
     [5.0, 1.0]
     """
 
-    indices: Array
-    values: Array
+    indices: Int[Array, "*n s"]
+    values: Float[Array, "*n s"]
     dim: int = field(metadata={"static": True})
 
     def __post_init__(self) -> None:
@@ -237,15 +242,15 @@ class SparseFeatures:
     def dtype(self) -> jnp.dtype:
         return self.values.dtype
 
-    def matvec(self, point: Array) -> Array:
+    def matvec(self, point: Float[Array, "*k d"]) -> Float[Array, ...]:
         if point.ndim == 2:
             return jax.vmap(self.matvec)(point)
         return jnp.sum(self.values * point[self.indices], axis=-1)
 
-    def paired(self, points: Array, index: Array) -> Array:
+    def paired(self, points: Float[Array, "k d"], index: Int[Array, " n"]) -> Float[Array, " n"]:
         return jnp.sum(self.values * points[index[:, None], self.indices], axis=-1)
 
-    def rmatvec(self, weights: Array) -> Array:
+    def rmatvec(self, weights: Float[Array, "*k n"]) -> Float[Array, "*k d"]:
         if weights.ndim == 2:
             return jax.vmap(self.rmatvec)(weights)
         terms = weights[:, None] * self.values
@@ -271,20 +276,22 @@ class SparseFeatures:
     def products(self) -> Products:
         return self.matvec, self.rmatvec
 
-    def norms(self, order: float = 2.0) -> Array:
+    def norms(self, order: float = 2.0) -> Float[Array, "*n"]:
         return norm(self.values, order)
 
-    def take(self, rows: Array | slice) -> Self:
+    def take(self, rows: Int[Array, "*rows"] | slice) -> Self:
         return jax.tree.map(lambda leaf: leaf[rows], self)
 
-    def scaled(self, factors: Array) -> SparseFeatures:
+    def scaled(self, factors: Float[Array, "*n"]) -> SparseFeatures:
         return self._with(scaled_rows(self.values, factors))
 
-    def mapped(self, function: Callable[[Array, Array], Array], point: Array) -> SparseFeatures:
+    def mapped(
+        self, function: Callable[[Array, Array], Array], point: Float[Array, "*n d"]
+    ) -> SparseFeatures:
         values = function(point[self.indices], self.values)
         return self._with(jnp.where(self.values == 0.0, 0.0, values))
 
-    def block(self, start: ArrayLike, size: int) -> Array:
+    def block(self, start: ArrayLike, size: int) -> Float[Array, "size d"]:
         rows = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size), self)
         zeros = jnp.zeros((size, self.dim), self.dtype)
         return zeros.at[jnp.arange(size)[:, None], rows.indices].add(rows.values)

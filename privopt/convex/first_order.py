@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Bool, Int, Key
 
 from privopt.arguments import shown
 from privopt.convex.arrays import Number, norm, pytree_dataclass
@@ -73,7 +74,7 @@ class Oracle:
         del point
         return ()
 
-    def draw(self, k: Array) -> Pytree:
+    def draw(self, k: Int[Array, ""]) -> Pytree:
         """Return the batches of steps ``k block .. (k + 1) block - 1``, along a leading axis."""
         raise NotImplementedError
 
@@ -89,7 +90,7 @@ class Oracle:
         """Return the answer of step ``t`` at ``point`` on ``batch``, and the new state."""
         raise NotImplementedError
 
-    def is_over(self, state: Pytree) -> Array:
+    def is_over(self, state: Pytree) -> Bool[Array, ""]:
         """Return True if the run ends here; called only if ``stops``.
 
         The number of steps is released. The state must therefore be public: public randomness, or
@@ -125,7 +126,7 @@ class Observer(Protocol):
 class State(NamedTuple):
     """State between two steps. A run resumed from it gives the same bits."""
 
-    t: Array  # steps taken, int32
+    t: Int[Array, ""]  # steps taken, int32
     point: Pytree  # w_{t+1}, counted from w_1, the start
     optimiser: Pytree  # state of the update
     mean: Pytree  # v of the output rule
@@ -140,13 +141,13 @@ class Path(NamedTuple):
     Attributes
     ----------
     steps : Array
-        Shape ``(recorded,)``: 1 to ``T`` on a logarithmic scale, or every step.
+        1 to ``T`` on a logarithmic scale, or every step.
     points : pytree
         Outputs, with a leading axis of length ``recorded``. A random iterate is the start before
         the sampled step. After a stop, all rows are the output.
     """
 
-    steps: Array
+    steps: Int[Array, " recorded"]
     points: Pytree
 
 
@@ -156,7 +157,7 @@ class Iterates(NamedTuple):
     output: Pytree  # of the output rule
     last: Pytree  # w_{T+1}
     path: Path | None  # if points are recorded
-    steps: Array  # T, or fewer if the oracle stops
+    steps: Int[Array, ""]  # T, or fewer if the oracle stops
     observed: Pytree  # state of the observer; None without one
 
 
@@ -196,7 +197,7 @@ class FirstOrder:
         oracle: Oracle,
         constraint: ConstraintSet,
         start: Pytree,
-        key: Array,
+        key: Key[Array, ""],
         observer: Observer | None = None,
         losses: Pytree = None,
     ) -> Iteration:
@@ -243,10 +244,10 @@ class Iteration:
     oracle: Oracle
     constraint: ConstraintSet
     start: Pytree
-    steps: Array
+    steps: Int[Array, ""]
     update: optax.GradientTransformation
     weights: Callable[[Array], Array] | None
-    times: Array | None
+    times: Int[Array, " recorded"] | None
     gradient_mapping: bool
     observer: Observer | None
     losses: Pytree

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Bool, Float, Int
 
 from privopt.arguments import checked
 from privopt.convex.arrays import Number, broadcast, inner, norm
@@ -43,20 +44,20 @@ class RegularisedGLM(NamedTuple):
         Convex ``phi`` with ``slope(prediction, label)``, elementwise. Its parameters are scalars or
         have shape ``(n,)``.
     features : Features
-        ``x`` of shape ``(n, dim)``.
+        ``x`` of shape ``(n, d)``.
     labels, weights : Array
-        ``y`` and ``v >= 0`` of shape ``(n,)``.
+        ``y`` and ``v >= 0``.
     regularisation, linear_terms, centre : Array
-        ``lambda`` of shape ``(k,)``, ``b`` of shape ``(k, dim)``, ``c`` of shape ``(dim,)``.
+        ``lambda``, ``b`` and ``c``.
     """
 
     loss: ScalarSlope
     features: Features
-    labels: Array
-    weights: Array
-    regularisation: Array
-    linear_terms: Array
-    centre: Array
+    labels: Float[Array, " n"]
+    weights: Float[Array, " n"]
+    regularisation: Float[Array, " k"]
+    linear_terms: Float[Array, "k d"]
+    centre: Float[Array, " d"]
 
     def every(self, stride: int) -> RegularisedGLM:
         """Return the problem of every ``stride``-th record with weights times ``stride``."""
@@ -72,27 +73,35 @@ class RegularisedGLM(NamedTuple):
             weights=stride * self.weights[::stride],
         )
 
-    def predictions(self, points: Array) -> Array:
+    def predictions(self, points: Float[Array, "k d"]) -> Float[Array, "k n"]:
         """Compute ``<x_i, w_k>``."""
         return self.features.matvec(points)
 
-    def slopes(self, predictions: Array) -> Array:
+    def slopes(self, predictions: Float[Array, "k n"]) -> Float[Array, "k n"]:
         """Compute ``v_i phi'(z_ki, y_i)``."""
         return jax.vmap(lambda z: self.weights * self.loss.slope(z, self.labels))(predictions)
 
-    def gradients(self, points: Array, slopes: Array) -> Array:
+    def gradients(
+        self, points: Float[Array, "k d"], slopes: Float[Array, "k n"]
+    ) -> Float[Array, "k d"]:
         """Compute ``sum_i s_ki x_i + lambda_k (w_k - c) + b_k`` from the slopes ``s``."""
         offsets = points - self.centre[None]
         penalties = self.regularisation[:, None] * offsets
         return self.features.rmatvec(slopes) + penalties + self.linear_terms
 
-    def curvatures(self, points: Array, reach: Array, order: Array, number: Array) -> Array:
-        """Compute ``v_i (phi'(z_i + r) - phi'(z_i - r))/(2 r)``, shape ``(n,)``.
+    def curvatures(
+        self,
+        points: Float[Array, "k d"],
+        reach: Float[Array, " k"],
+        order: Int[Array, " k"],
+        number: Int[Array, ""],
+    ) -> Float[Array, " n"]:
+        """Compute ``v_i (phi'(z_i + r) - phi'(z_i - r))/(2 r)``.
 
         This is the mean curvature over a step of length ``r``. If the slope has kinks at a smaller
         distance, it is more informative than ``phi''``, its limit. For several problems, each
         record is evaluated at one of the first ``number`` of ``order`` in turn, so the cost is
-        independent of their number. ``points`` and ``reach`` have shapes ``(k, dim)`` and ``(k,)``.
+        independent of their number.
         """
         if points.shape[0] == 1:
             predictions, radius = self.predictions(points)[0], reach[0]
@@ -109,19 +118,19 @@ class GLMSolution(NamedTuple):
     On the whole space the residuals are ``|grad J_k|``.
     """
 
-    points: Array  # shape (k, dim), float64
-    residuals: Array  # shape (k,)
-    steps: Array  # of each problem; a step costs two products with the data
+    points: Float[Array, "k d"]  # float64
+    residuals: Float[Array, " k"]
+    steps: Int[Array, ""]  # of each problem; a step costs two products with the data
 
 
 @checked
 def newton_glm(
     glm: RegularisedGLM,
     constraint: ConstraintSet,
-    start: Array,
+    start: Float[Array, " d"],
     *,
-    smoothness: Array,
-    tolerance: Array,
+    smoothness: Float[Array, " k"],
+    tolerance: Float[Array, " k"],
 ) -> GLMSolution:
     """Compute ``argmin_{w in W} J_k(w)`` for all ``k`` at once, in bounded time.
 
@@ -135,8 +144,8 @@ def newton_glm(
     Convergence is not guaranteed. ``residuals`` reports the result, which is never worse than at
     the start, and the caller must compare it with its tolerance.
 
-    ``constraint`` is ``W`` and contains ``start``, shape ``(dim,)``. ``smoothness`` contains
-    ``beta_k`` of the whole ``J_k``, and ``tolerance`` refers to ``residuals``, shape ``(k,)``.
+    ``constraint`` is ``W`` and contains ``start``. ``smoothness`` contains
+    ``beta_k`` of the whole ``J_k``, and ``tolerance`` refers to ``residuals``.
     """
     problem = _Problem(glm, constraint, smoothness, tolerance)
     rounds = _rounds(problem)
@@ -160,11 +169,14 @@ def newton_glm(
 
 
 def projected_residuals(
-    constraint: ConstraintSet, points: Array, gradients: Array, smoothness: Array
-) -> Array:
+    constraint: ConstraintSet,
+    points: Float[Array, "k d"],
+    gradients: Float[Array, "k d"],
+    smoothness: Float[Array, " k"],
+) -> Float[Array, " k"]:
     """Compute ``beta |w - Proj_W(w - grad J(w)/beta)|``, at least ``lambda |w - argmin_W J|``.
 
-    ``points`` in ``W`` and ``gradients`` ``grad J_k`` have shape ``(k, dim)``. Proof:
+    ``points`` are in ``W``, and ``gradients`` are ``grad J_k``. Proof:
     :ref:`Solvers, Theorem 5 <theory-solvers-5>`.
     """
     targets = constraint.project(points - gradients / smoothness[:, None])
@@ -354,26 +366,26 @@ class _Mixing(NamedTuple):
 class SharedHessian(NamedTuple):
     """Approximate Hessian ``H = Q diag(h) Q^T + l (I - Q Q^T)``.
 
-    ``vectors`` is ``Q``, shape ``(dim, rank)``; its columns are orthonormal or zero.
+    ``vectors`` is ``Q``; its columns are orthonormal or zero.
     """
 
-    values: Array  # h, shape (rank,)
-    vectors: Array
-    level: Array  # l >= 0, the curvature in all other directions
-    flat: Array  # True if H = l I; products with Q are then omitted
+    values: Float[Array, " rank"]  # h
+    vectors: Float[Array, "d rank"]
+    level: Float[Array, ""]  # l >= 0, the curvature in all other directions
+    flat: Bool[Array, ""]  # True if H = l I; products with Q are then omitted
 
-    def coordinates(self, vectors: Array) -> Array:
-        """Compute ``v Q``, shape ``(k, rank)``."""
+    def coordinates(self, vectors: Float[Array, "k d"]) -> Float[Array, "k rank"]:
+        """Compute ``v Q``."""
         zeros = jnp.zeros((vectors.shape[0], self.values.size))
         return jax.lax.cond(self.flat, lambda: zeros, lambda: vectors @ self.vectors)
 
-    def combined(self, coordinates: Array) -> Array:
-        """Compute ``z Q^T``, shape ``(k, dim)``."""
+    def combined(self, coordinates: Float[Array, "k rank"]) -> Float[Array, "k d"]:
+        """Compute ``z Q^T``."""
         zeros = jnp.zeros((coordinates.shape[0], self.vectors.shape[0]))
         return jax.lax.cond(self.flat, lambda: zeros, lambda: coordinates @ self.vectors.T)
 
-    def squared_norms(self, vectors: Array) -> Array:
-        """Compute ``v^T H v``, shape ``(k,)``."""
+    def squared_norms(self, vectors: Float[Array, "k d"]) -> Float[Array, " k"]:
+        """Compute ``v^T H v``."""
         squares = jnp.square(self.coordinates(vectors))
         rest = self.level * jnp.sum(jnp.square(vectors), axis=-1)
         return rest + squares @ (self.values - self.level)
@@ -464,7 +476,7 @@ def _multiplier(curvatures: Array, level: Array, aims: Array, rest: Array, radiu
     return jax.lax.while_loop(outside, improve, first)[0]
 
 
-def explicit_hessian(features: Features, curvatures: Array) -> Array:
+def explicit_hessian(features: Features, curvatures: Float[Array, " n"]) -> Float[Array, "d d"]:
     """Compute ``X^T diag(h) X`` in blocks of rows; ``h X`` would be a second copy of the data."""
     rows, dim = features.shape
     size = min(rows, max(dim // 4, BLOCK // dim, 1))
@@ -480,7 +492,7 @@ def explicit_hessian(features: Features, curvatures: Array) -> Array:
     return jax.lax.fori_loop(0, -(-rows // size), add, jnp.zeros((dim, dim)))
 
 
-def gram(features: Features, curvatures: Array) -> Array:
+def gram(features: Features, curvatures: Float[Array, " n"]) -> Float[Array, "d d"]:
     """Compute the smaller of ``A^T A`` and ``A A^T`` for ``A = diag(h)^{1/2} X``."""
     rows, dim = features.shape
     if dim <= rows:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Bool, Float, Int, Key
 
 from privopt import random
 from privopt.arguments import checked
@@ -41,10 +42,12 @@ ACCEPTED_SHARE = {1: 0.45, 2: 0.26, 3: 0.13}  # lower bounds for slack 0, in uni
 class Draw(NamedTuple):
     """Sample with diagnostics."""
 
-    point: Array  # shape (dim,); the centre of the set if no proposal is accepted
-    proposals: Array  # number of proposals; depends on the density
-    log_acceptance: Array  # largest value; at most 0 for a convex potential, up to round-off
-    minimiser: Array  # evaluated point with the lowest potential
+    point: Float[Array, " d"]  # the centre of the set if no proposal is accepted
+    proposals: Int[Array, ""]  # number of proposals; depends on the density
+    log_acceptance: Float[
+        Array, ""
+    ]  # largest value; at most 0 for a convex potential, up to round-off
+    minimiser: Float[Array, " d"]  # evaluated point with the lowest potential
 
 
 class _Trial(NamedTuple):
@@ -76,14 +79,14 @@ def enough_proposals(dim: int, failure: float) -> int:
 
 @checked
 def sample_log_concave(
-    key: Array,
+    key: Key[Array, ""],
     potential: ValueAndGradient,
     constraint: ConstraintSet,
     *,
     dim: int,
-    radius: Array | float,
-    proposals: Array | int,
-    error: Array | float = 0.0,
+    radius: Float[Array, ""] | float,
+    proposals: Int[Array, ""] | int,
+    error: Float[Array, ""] | float = 0.0,
 ) -> Draw:
     """Sample exactly from the density proportional to ``exp(-phi(w))`` on ``W``, by rejection.
 
@@ -186,12 +189,12 @@ def _propose(
 class BoundingEllipsoid(NamedTuple):
     """Set ``E = {c + A z : |z| <= 1}``, a superset of ``{w in W : phi(w) <= phi(a) + height}``."""
 
-    centre: Array  # c, shape (dim,)
-    axes: Array  # A, shape (dim, dim)
-    anchor: Array  # a, the best evaluated point of W, inside E
-    value: Array  # phi(a)
-    slack: Array  # certified: phi(a) - min_W phi <= slack
-    proved: Array  # True if all statements of bound_low_part are proved
+    centre: Float[Array, " d"]  # c
+    axes: Float[Array, "d d"]  # A
+    anchor: Float[Array, " d"]  # a, the best evaluated point of W, inside E
+    value: Float[Array, ""]  # phi(a)
+    slack: Float[Array, ""]  # certified: phi(a) - min_W phi <= slack
+    proved: Bool[Array, ""]  # True if all statements of bound_low_part are proved
 
 
 class _Search(NamedTuple):
@@ -216,11 +219,11 @@ class _Evaluation(NamedTuple):
 def bound_low_part(
     value_and_gradient: ValueAndGradient,
     constraint: ConstraintSet,
-    start: Array,
+    start: Float[Array, " d"],
     *,
-    radius: Array | float,
-    height: Array | float,
-    error: Array | float = 0.0,
+    radius: Float[Array, ""] | float,
+    height: Float[Array, ""] | float,
+    error: Float[Array, ""] | float = 0.0,
 ) -> BoundingEllipsoid:
     """Compute an ellipsoid around ``{w in W : phi(w) <= phi(a) + height}``, and a bound of ``min
     phi``.
@@ -233,7 +236,7 @@ def bound_low_part(
     inclusion is guaranteed.
 
     ``value_and_gradient``, ``error`` and the set are as for :func:`sample_log_concave`; ``W`` is in
-    the ball of ``radius`` about ``start``, shape ``(dim,)``. ``dim`` is at most 3, because the
+    the ball of ``radius`` about ``start``. ``dim`` is at most 3, because the
     number of directions grows as ``2^dim``.
 
     Examples

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.custom_batching import custom_vmap
+from jaxtyping import Int
 
 from privopt.release import Pytree
 
@@ -45,7 +46,7 @@ def sequential_on_cpu(function: Callable[..., Pytree]) -> Callable[..., Pytree]:
     return sequential
 
 
-def repeat(step: Callable[[Pytree], Pytree], state: Pytree, count: Array | int) -> Pytree:
+def repeat(step: Callable[[Pytree], Pytree], state: Pytree, count: Int[Array, ""] | int) -> Pytree:
     """Apply ``step`` ``count`` times to ``state``.
 
     An accelerator reads the condition of a loop on the host unless its length is fixed. There, the

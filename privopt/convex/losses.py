@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Float
 
 from privopt.arguments import checked, described
 from privopt.convex.arrays import pytree_dataclass
@@ -44,7 +45,7 @@ class Loss(Protocol):
         Return True for a record for which the loss is declared. Used by ``problem.check()``.
     """
 
-    def __call__(self, point: Pytree, example: Pytree, /) -> Array:
+    def __call__(self, point: Pytree, example: Pytree, /) -> Float[Array, ""]:
         """Compute ``loss(w; x)``, a scalar."""
 
 
@@ -292,7 +293,9 @@ class GeneralisedLinear:
 
     scalar: ScalarLoss
 
-    def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
+    def __call__(
+        self, point: Float[Array, " d"], example: tuple[FeaturesLike, Array]
+    ) -> Float[Array, ""]:
         features, label = example
         value: Array = self.scalar.value(as_features(features).matvec(point), label)
         return value
@@ -345,7 +348,7 @@ class Distance(_Rounded):
     5.0
     """
 
-    def __call__(self, point: Array, example: Array) -> Array:
+    def __call__(self, point: Float[Array, " d"], example: Float[Array, " d"]) -> Float[Array, ""]:
         squared = jnp.sum((point - example) ** 2)
         norm = jnp.where(squared > 0.0, jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0)), 0.0)
         near = squared / (2.0 * _safe(self.width))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jaxtyping import Int
 
 from privopt.arguments import checked
 from privopt.convex.arrays import Number, cast, two_sum
@@ -17,7 +18,7 @@ from privopt.release import Pytree
 class AdamMoments(NamedTuple):
     """Number of steps and exponential means of the gradients and of their squares."""
 
-    steps: Array
+    steps: Int[Array, ""]
     first: Pytree
     second: Pytree
 
@@ -84,7 +85,7 @@ def corrected_adam(
 class LeaderState(NamedTuple):
     """State of :func:`projected_leader`: ``V_t = total + remainder``, from ``start``."""
 
-    steps: Array
+    steps: Int[Array, ""]
     start: Pytree
     velocity: Pytree
     total: Pytree

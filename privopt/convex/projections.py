@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
 
 from privopt.convex.loops import sequential_on_cpu
 
@@ -24,21 +26,21 @@ SAMPLE_STRIDE = 16
 MAX_NEWTON_ROUNDS = 60
 MAX_BRACKETED_ROUNDS = 128  # half of them halve the interval
 
-Threshold = Callable[..., jax.Array]
+Threshold = Callable[..., Array]
 
 
-def shift_maximum(x: jax.Array) -> jax.Array:
+def shift_maximum(x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
     """Return ``x - max_j x_j``, exact for ``x_j`` within a factor 2 of the maximum."""
     return x - jnp.max(x, axis=-1, keepdims=True)
 
 
-def range_factor(size: jax.Array) -> jax.Array:
+def range_factor(size: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return a power of two such that its product with ``size`` has finite inverse and sums."""
     factor = jnp.where(size > 2.0**64, 2.0**-64, jnp.where(size < 2.0**-64, 2.0**64, 1.0))
     return factor.astype(size.dtype)
 
 
-def project_simplex(x: jax.Array, total: jax.Array) -> jax.Array:
+def project_simplex(x: Float[Array, "*batch d"], total: Array) -> Float[Array, "*batch d"]:
     """Project onto ``{v >= 0, sum v = total}``.
 
     Examples
@@ -60,7 +62,7 @@ def _by_rows(threshold: Threshold) -> Threshold:
 
     @jax.jit
     @functools.wraps(threshold)
-    def of_rows(x: jax.Array, *numbers: jax.Array) -> jax.Array:
+    def of_rows(x: Array, *numbers: Array) -> Array:
         shape = (*x.shape[:-1], 1)
         numbers = tuple(jnp.broadcast_to(number, shape) for number in numbers)
         if x.shape[-1] < MIN_LONG:
@@ -74,7 +76,7 @@ def _by_rows(threshold: Threshold) -> Threshold:
 
 
 @_by_rows
-def l1_threshold(x: jax.Array, total: jax.Array) -> jax.Array:
+def l1_threshold(x: Float[Array, "*batch d"], total: Array) -> Float[Array, "*batch 1"]:
     """Solve ``sum_j (x_j - t)_+ = total`` for ``t``, with ``total >= 0``.
 
     Newton's method from the left is exact and finite, because the sum is piecewise linear (Michelot
@@ -86,7 +88,7 @@ def l1_threshold(x: jax.Array, total: jax.Array) -> jax.Array:
     total = total * factor
     x = jnp.maximum(x * factor, -total)
 
-    def step(threshold: jax.Array) -> jax.Array:
+    def step(threshold: Array) -> Array:
         larger = jnp.sum(x > threshold, axis=-1, keepdims=True)
         excess = jnp.sum(jnp.maximum(x - threshold, 0.0), axis=-1, keepdims=True) - total
         return jnp.maximum(threshold + excess / jnp.maximum(larger, 1).astype(x.dtype), -total)
@@ -101,13 +103,13 @@ def l1_threshold(x: jax.Array, total: jax.Array) -> jax.Array:
 
 
 @_by_rows
-def l2_threshold(x: jax.Array, radius: jax.Array) -> jax.Array:
+def l2_threshold(x: Float[Array, "*batch d"], radius: Array) -> Float[Array, "*batch 1"]:
     """Solve ``||(x - t)_+||_2 = radius`` for ``t``, with ``radius >= 0``."""
     factor = range_factor(radius)
     x, radius = x * factor, radius * factor
     unit = jnp.where(radius > 0.0, radius, 1.0)
 
-    def step(threshold: jax.Array) -> jax.Array:
+    def step(threshold: Array) -> Array:
         over = jnp.maximum(x - threshold, 0.0) / unit
         first = jnp.sum(over, axis=-1, keepdims=True)
         second = jnp.sqrt(jnp.sum(jnp.square(over), axis=-1, keepdims=True))
@@ -117,12 +119,12 @@ def l2_threshold(x: jax.Array, radius: jax.Array) -> jax.Array:
     return _ascend(step, -radius) / factor
 
 
-def _ascend(step: Callable[[jax.Array], jax.Array], start: jax.Array) -> jax.Array:
+def _ascend(step: Callable[[Array], Array], start: Array) -> Array:
     """Iterate ``step`` and return its first value that does not increase."""
 
-    Carry = tuple[jax.Array, jax.Array, jax.Array]
+    Carry = tuple[Array, Array, Array]
 
-    def unfinished(carry: Carry) -> jax.Array:
+    def unfinished(carry: Carry) -> Array:
         threshold, target, rounds = carry
         return jnp.any(target > threshold) & (rounds < MAX_NEWTON_ROUNDS)
 
@@ -137,8 +139,8 @@ def _ascend(step: Callable[[jax.Array], jax.Array], start: jax.Array) -> jax.Arr
 
 @_by_rows
 def ratio_threshold(
-    x: jax.Array, ratio: jax.Array, lowest: jax.Array, highest: jax.Array
-) -> jax.Array:
+    x: Float[Array, "*batch d"], ratio: Array, lowest: Array, highest: Array
+) -> Float[Array, "*batch 1"]:
     """Return the least ``t`` in an interval with ``||(x - t)_+||_1 <= ratio ||(x - t)_+||_2``.
 
     The interval is ``[lowest, highest]`` with ``highest < 0``. If there is no such ``t``, the
@@ -147,7 +149,7 @@ def ratio_threshold(
     the bounds.
     """
 
-    def evaluate(threshold: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def evaluate(threshold: Array) -> tuple[Array, Array, Array]:
         unit = jnp.maximum(-threshold, 4.0 * jnp.finfo(x.dtype).tiny)
         over = jnp.maximum(x - threshold, 0.0) / unit  # at most 1, so squares are in range
         larger = jnp.sum(over > 0.0, axis=-1, keepdims=True)
@@ -166,7 +168,7 @@ def ratio_threshold(
     low = jnp.where(high_meets, lowest, highest)
     high = jnp.where(low_meets, lowest, highest)
 
-    Bracket = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
+    Bracket = tuple[Array, Array, Array, Array, Array, Array]
 
     def round_(carry: Bracket) -> Bracket:
         low, high, at_low, at_high, guess, rounds = carry
@@ -178,7 +180,7 @@ def ratio_threshold(
         high, at_high = (jnp.where(meets, *pair) for pair in ((threshold, high), (larger, at_high)))
         return low, high, at_low, at_high, guess, rounds + 1
 
-    def unfinished(carry: Bracket) -> jax.Array:
+    def unfinished(carry: Bracket) -> Array:
         low, high, at_low, at_high, _, rounds = carry
         return jnp.any((low < high) & (at_low != at_high)) & (rounds < MAX_BRACKETED_ROUNDS)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Float
 
 from privopt.arguments import checked
 from privopt.convex.arrays import Number
@@ -23,12 +24,12 @@ FLATTEST = 1e-8  # smallest curvature used by descent, relative to the largest
 def accelerated_descent(
     gradient: Callable[[Array], Array],
     project: Callable[[Array], Array],
-    start: Array,
+    start: Float[Array, "*k d"],
     *,
     smoothness: Array | float,
     strong_convexity: Array | float,
     steps: Array | int,
-) -> Array:
+) -> Float[Array, "*k d"]:
     """Run ``T`` steps of accelerated projected gradient descent with constant momentum.
 
     With ``theta = sqrt(a/b)``, ``x_0 = v_0``: ``y_t = (x_t + theta v_t)/(1 + theta)``,
@@ -70,7 +71,7 @@ def accelerated_descent(
 
 
 @sequential_on_cpu
-def eigenbasis(matrix: Array) -> tuple[Array, Array]:
+def eigenbasis(matrix: Float[Array, "d d"]) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
     """Return the eigenvalues, ascending, and the eigenvectors of a symmetric matrix.
 
     Under ``jax.vmap`` the matrices are decomposed sequentially on a CPU. The batched call deadlocks
@@ -86,8 +87,12 @@ def eigenbasis(matrix: Array) -> tuple[Array, Array]:
 
 
 def minimise_quadratic(
-    eigenvalues: Array, vectors: Array, linear: Array, constraint: ConstraintSet, centre: Array
-) -> Array:
+    eigenvalues: Float[Array, " d"],
+    vectors: Float[Array, "d d"],
+    linear: Float[Array, " d"],
+    constraint: ConstraintSet,
+    centre: Float[Array, " d"],
+) -> Float[Array, " d"]:
     """Compute ``argmin_{w in W} v^T M v/2 - <b, v>``, ``v = w - c``, for ``M = Q diag(l) Q^T``.
 
     Over a Euclidean ball about ``c``, or the whole space, the result is exact: ``v = (M + t I)^{-1}

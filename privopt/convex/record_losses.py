@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Float
 
 from privopt.arguments import described
 from privopt.convex.arrays import pytree_dataclass
@@ -38,7 +39,7 @@ class SquaredDistance:
         prepared: FeaturesLike = floats(data)
         return prepared
 
-    def __call__(self, point: Array, example: FeaturesLike) -> Array:
+    def __call__(self, point: Float[Array, " d"], example: FeaturesLike) -> Float[Array, ""]:
         if not is_features(example):
             return 0.5 * self.modulus * jnp.sum((point - example) ** 2)  # type: ignore[operator]
         row = as_features(example)
@@ -60,11 +61,11 @@ class MeanAndSpread(NamedTuple):
     ([2.0, 0.0], 1.0)
     """
 
-    mean: Array
-    spread: Array
+    mean: Float[Array, " d"]
+    spread: Float[Array, ""]
 
     @classmethod
-    def of(cls, points: Features, counts: Array | None) -> MeanAndSpread:
+    def of(cls, points: Features, counts: Float[Array, " n"] | None) -> MeanAndSpread:
         """Compute the statistics of points with multiplicities; work of order the entries."""
         weights = jnp.ones(points.shape[0], points.dtype) if counts is None else counts
         total = weights.sum()
@@ -72,7 +73,7 @@ class MeanAndSpread(NamedTuple):
         spread = weights @ jnp.square(points.norms()) / total - mean @ mean
         return cls(mean, jnp.maximum(spread, 0.0))
 
-    def value(self, point: Array) -> Array:
+    def value(self, point: Float[Array, " d"]) -> Float[Array, ""]:
         """Return ``|w - mean|^2 + spread``."""
         return jnp.sum((point - self.mean) ** 2) + self.spread
 
@@ -129,14 +130,14 @@ class Separable:
         prepared: FeaturesLike = floats(data)
         return prepared
 
-    def __call__(self, point: Array, example: FeaturesLike) -> Array:
+    def __call__(self, point: Float[Array, " d"], example: FeaturesLike) -> Float[Array, ""]:
         return self.each(point, as_features(example))
 
-    def each(self, point: Array, records: Features) -> Array:
-        """Compute ``loss(w; x_i)``, shape ``(n,)``."""
+    def each(self, point: Float[Array, " d"], records: Features) -> Float[Array, "*n"]:
+        """Compute ``loss(w; x_i)``."""
         return records.mapped(self.scalar.value, point).matvec(jnp.ones_like(point))
 
-    def gradients(self, point: Array, records: Features) -> Features:
+    def gradients(self, point: Float[Array, " d"], records: Features) -> Features:
         """Compute ``grad loss(w; x_i)`` as rows."""
         return records.mapped(self.scalar.slope, point)
 
@@ -180,7 +181,7 @@ class FirstLayer:
         features, other = data
         return jax.tree.map(floats, features, is_leaf=is_features), other
 
-    def __call__(self, point: Pytree, record: Pytree) -> Array:
+    def __call__(self, point: Pytree, record: Pytree) -> Float[Array, ""]:
         (weights, rest), (row, other) = point, record
         return self.head(rest, products(weights, row), other)
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Protocol, Self
 
-import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.typing import DTypeLike
+from jaxtyping import Bool, Float
 
 from privopt.arguments import checked, positive_integer, positive_number, shown
 from privopt.convex.arrays import (
@@ -47,24 +48,23 @@ from privopt.convex.projections import (
 class ConstraintSet(Protocol):
     """A closed convex set ``W`` of vectors with ``dim`` coordinates.
 
-    ``x`` and ``g`` are floating-point arrays of shape ``(..., dim)``. Vectors are returned with
-    shape ``(..., dim)`` and numbers with shape ``(...)``, in the same dtype.
+    Results have the dtype of ``x`` and ``g``.
     """
 
-    def project(self, x: jax.Array) -> jax.Array:
+    def project(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         """Return ``argmin_{v in W} ||v - x||_2``; points of ``W`` are returned bit for bit."""
 
-    def support(self, g: jax.Array) -> jax.Array:
+    def support(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         """Compute the support function ``max_{v in W} <g, v>``."""
 
-    def extreme_point(self, g: jax.Array) -> jax.Array:
+    def extreme_point(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         """Return a maximiser of ``<g, v>`` over ``v in W`` (for ``-g`` the Frank-Wolfe oracle)."""
 
-    def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
+    def contains(self, x: Float[Array, "*batch d"], tolerance: Number) -> Bool[Array, "*batch"]:
         """Return True if ``x`` meets every constraint up to ``tolerance``, in units of ``x``."""
 
-    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
-        """Return the centre of ``W``, of shape ``(dim,)``."""
+    def centre_point(self, dim: int, dtype: DTypeLike) -> Float[Array, " d"]:
+        """Return the centre of ``W`` in ``R^dim``."""
 
     def radius_about_centre(self, dim: int) -> float:
         """Return the largest distance of a point of ``W`` from the centre (host)."""
@@ -76,7 +76,7 @@ class ConstraintSet(Protocol):
 class Ball:
     """Symmetric set: it contains ``c - v`` if it contains ``c + v``, for its centre ``c``."""
 
-    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
+    def centre_point(self, dim: int, dtype: DTypeLike) -> Float[Array, " d"]:
         return jnp.zeros((positive_integer("dim", dim),), dtype)
 
     def radius_about_centre(self, dim: int) -> float:
@@ -109,7 +109,7 @@ class L2Ball(Ball):
         require_positive("radius", self.radius)
         require_finite("centre", self.centre)
 
-    def project(self, x: jax.Array) -> jax.Array:
+    def project(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         centre, radius = broadcast(self.centre, x), cast(self.radius, x)
         offset = x - centre
         distance = norm(offset)[..., None]
@@ -117,18 +117,18 @@ class L2Ball(Ball):
         direction = offset / jnp.where(outside, distance, 1.0)
         return jnp.where(outside, centre + radius * direction, x)
 
-    def support(self, g: jax.Array) -> jax.Array:
+    def support(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         return jnp.sum(g * broadcast(self.centre, g), axis=-1) + cast(self.radius, g) * norm(g)
 
-    def extreme_point(self, g: jax.Array) -> jax.Array:
+    def extreme_point(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         length = norm(g)[..., None]
         direction = g / jnp.where(length > 0.0, length, 1.0)
         return broadcast(self.centre, g) + cast(self.radius, g) * direction
 
-    def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
+    def contains(self, x: Float[Array, "*batch d"], tolerance: Number) -> Bool[Array, "*batch"]:
         return norm(x - broadcast(self.centre, x)) <= cast(self.radius, x) + cast(tolerance, x)
 
-    def centre_point(self, dim: int, dtype: DTypeLike) -> jax.Array:
+    def centre_point(self, dim: int, dtype: DTypeLike) -> Float[Array, " d"]:
         return jnp.broadcast_to(jnp.asarray(self.centre, dtype), (positive_integer("dim", dim),))
 
     def radius_about_centre(self, dim: int) -> float:
@@ -153,19 +153,19 @@ class L1Ball(Ball):
     def __post_init__(self) -> None:
         require_positive("radius", self.radius)
 
-    def project(self, x: jax.Array) -> jax.Array:
+    def project(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         """Project by soft thresholding (Duchi et al. 2008, section 4)."""
         magnitude, radius = jnp.abs(x), cast(self.radius, x)
         inside = jnp.sum(magnitude, axis=-1, keepdims=True) <= radius
         return jnp.where(inside, x, jnp.sign(x) * project_simplex(magnitude, radius))
 
-    def support(self, g: jax.Array) -> jax.Array:
+    def support(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         return cast(self.radius, g) * jnp.max(jnp.abs(g), axis=-1)
 
-    def extreme_point(self, g: jax.Array) -> jax.Array:
+    def extreme_point(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         return one_hot(jnp.abs(g)) * jnp.where(g < 0.0, -1.0, 1.0) * cast(self.radius, g)
 
-    def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
+    def contains(self, x: Float[Array, "*batch d"], tolerance: Number) -> Bool[Array, "*batch"]:
         return jnp.sum(jnp.abs(x), axis=-1) <= cast(self.radius, x) + cast(tolerance, x)
 
     def radius_about_centre(self, dim: int) -> float:
@@ -206,7 +206,7 @@ class L1L2Ball(Ball):
         lipschitz = positive_number("lipschitz", lipschitz)
         return cls(lipschitz * math.sqrt(positive_integer("sparsity", sparsity)), lipschitz)
 
-    def project(self, x: jax.Array) -> jax.Array:
+    def project(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         """Return ``S_t(x) min(1, l2_radius / ||S_t(x)||_2)``; points of the set are unchanged.
 
         ``S_t`` is soft thresholding, and ``t >= 0`` is the least threshold with an l1 norm of at
@@ -221,11 +221,11 @@ class L1L2Ball(Ball):
         fitted = jnp.minimum(unit, _longest(shrunk, l1, l2))
         return jnp.where(inside[..., None], x, jnp.sign(x) * (shrunk * fitted))
 
-    def support(self, g: jax.Array) -> jax.Array:
+    def support(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         """Compute ``min_{t >= 0} {l2_radius ||S_t(g)||_2 + t l1_radius}``."""
         return inner(g, self.extreme_point(g))
 
-    def extreme_point(self, g: jax.Array) -> jax.Array:
+    def extreme_point(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         """Return ``S_t(g)`` at the ``t`` of :meth:`support`, scaled to the boundary; 0 for 0.
 
         Coordinates with equal largest ``|g_j|`` get equal parts of ``l1_radius``.
@@ -237,7 +237,7 @@ class L1L2Ball(Ball):
         )
         return jnp.sign(g) * (shrunk * _longest(shrunk, l1, l2))
 
-    def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
+    def contains(self, x: Float[Array, "*batch d"], tolerance: Number) -> Bool[Array, "*batch"]:
         l1, l2 = self._radii(x)
         slack = cast(tolerance, x)
         return (jnp.sum(jnp.abs(x), axis=-1) <= l1 + slack) & (norm(x) <= l2 + slack)
@@ -248,10 +248,10 @@ class L1L2Ball(Ball):
         require_shape("l2_radius", self.l2_radius, ())
         return float(min(self.l1_radius, self.l2_radius))
 
-    def _radii(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _radii(self, x: Array) -> tuple[Array, Array]:
         return cast(self.l1_radius, x), cast(self.l2_radius, x)
 
-    def _shrink(self, scaled: jax.Array, highest: jax.Array) -> jax.Array:
+    def _shrink(self, scaled: Array, highest: Array) -> Array:
         l1, l2 = self._radii(scaled)
         threshold = ratio_threshold(scaled, l1 / l2, jnp.full_like(highest, -1.0), highest)
         return jnp.maximum(scaled - threshold, 0.0)
@@ -268,23 +268,23 @@ class WholeSpace(Ball):
     ([3.0, 4.0], inf)
     """
 
-    def project(self, x: jax.Array) -> jax.Array:
+    def project(self, x: Array) -> Array:
         return x
 
-    def support(self, g: jax.Array) -> jax.Array:
+    def support(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         return jnp.where(jnp.all(g == 0.0, axis=-1), 0.0, jnp.inf).astype(g.dtype)
 
-    def extreme_point(self, g: jax.Array) -> jax.Array:
+    def extreme_point(self, g: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         raise NotImplementedError("WholeSpace has no extreme point: a linear function is unbounded")
 
-    def contains(self, x: jax.Array, tolerance: Number) -> jax.Array:
+    def contains(self, x: Float[Array, "*batch d"], tolerance: Number) -> Bool[Array, "*batch"]:
         return jnp.all(jnp.isfinite(x), axis=-1)
 
     def radius_about_centre(self, dim: int) -> float:
         return math.inf
 
 
-def _scale(magnitude: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _scale(magnitude: Array, radius: Array) -> tuple[Array, Array, Array]:
     """Return ``magnitude/unit - 1``, the unit (largest coordinate), and ``radius/unit``."""
     unit = _divisor(jnp.max(magnitude, axis=-1, keepdims=True))
     factor = range_factor(unit)
@@ -292,19 +292,21 @@ def _scale(magnitude: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Arra
     return scaled, unit, radius * factor / (unit * factor)
 
 
-def _longest(v: jax.Array, l1: jax.Array, l2: jax.Array) -> jax.Array:
+def _longest(v: Array, l1: Array, l2: Array) -> Array:
     """Return the largest factor for ``v >= 0`` with norms at most ``l1`` and ``l2``."""
     first = jnp.sum(v, axis=-1, keepdims=True)
     return jnp.minimum(l1 / _divisor(first), l2 / _divisor(norm(v)[..., None]))
 
 
-def _divisor(number: jax.Array) -> jax.Array:
+def _divisor(number: Array) -> Array:
     return jnp.where(number > 0.0, number, 1.0)
 
 
 @checked
 @singledispatch
-def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:
+def linf_projection(
+    constraint: ConstraintSet, x: Float[Array, "*batch d"]
+) -> Float[Array, "*batch d"]:
     """Return a point of ``W`` nearest to ``x`` in the maximum norm; points of ``W`` are unchanged.
 
     For a ball about ``c`` the point is ``c + S_t(x - c)`` with the least threshold ``t`` for which
@@ -322,12 +324,12 @@ def linf_projection(constraint: ConstraintSet, x: jax.Array) -> jax.Array:
 
 
 @linf_projection.register
-def _(constraint: L1Ball | WholeSpace, x: jax.Array) -> jax.Array:
+def _(constraint: L1Ball | WholeSpace, x: Array) -> Array:
     return constraint.project(x)
 
 
 @linf_projection.register
-def _(constraint: L2Ball, x: jax.Array) -> jax.Array:
+def _(constraint: L2Ball, x: Array) -> Array:
     centre, radius = broadcast(constraint.centre, x), cast(constraint.radius, x)
     offset = x - centre
     inside = (norm(offset) <= radius)[..., None]
@@ -337,7 +339,7 @@ def _(constraint: L2Ball, x: jax.Array) -> jax.Array:
 
 
 @linf_projection.register
-def _(constraint: L1L2Ball, x: jax.Array) -> jax.Array:
+def _(constraint: L1L2Ball, x: Array) -> Array:
     l1, l2 = cast(constraint.l1_radius, x), cast(constraint.l2_radius, x)
     magnitude = shift_maximum(jnp.abs(x))
     threshold = jnp.maximum(l1_threshold(magnitude, l1), l2_threshold(magnitude, l2))

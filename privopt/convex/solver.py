@@ -24,6 +24,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
 
 from privopt.arguments import checked, positive_integer, positive_number, shown
 from privopt.convex.arrays import norm
@@ -33,7 +35,7 @@ from privopt.release import Pytree
 ROUND_OFF = 64.0 * 2.0**-52
 MIN_CURVATURE = 1e-100  # its inverse as a step size leaves every set; smaller ones overflow
 
-ValueAndGradient = Callable[..., tuple[jax.Array, jax.Array]]
+ValueAndGradient = Callable[..., tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Solution:
     for its size.
     """
 
-    point: jax.Array
+    point: Float[Array, " d"]
     value: float
     gap: float
     steps: int
@@ -56,7 +58,7 @@ class Solution:
 def minimise(
     value_and_gradient: ValueAndGradient,
     constraint: ConstraintSet,
-    start: jax.Array,
+    start: Float[Array, " d"],
     *,
     arguments: tuple[Pytree, ...] = (),
     tolerance: float,
@@ -74,8 +76,8 @@ def minimise(
     constraint : ConstraintSet
         ``W``. On an unbounded set a certificate requires ``strong_convexity`` or a gradient of
         exactly zero.
-    start : jax.Array
-        Shape ``(dim,)``, float64; projected first.
+    start : Array
+        In float64; projected first.
     tolerance : float
         Positive, in units of F. The round-off allowance exceeds values below about ``1e-13 |F|``.
     max_steps : int
@@ -105,9 +107,9 @@ def minimise(
 @checked
 def minimise_nonsmooth(
     smoothed_value_and_gradient: ValueAndGradient,
-    value: Callable[..., jax.Array],
+    value: Callable[..., Array],
     constraint: ConstraintSet,
-    start: jax.Array,
+    start: Float[Array, " d"],
     *,
     arguments: tuple[Pytree, ...] = (),
     tolerance: float,
@@ -161,7 +163,7 @@ def minimise_nonsmooth(
 def certify(
     value_and_gradient: ValueAndGradient,
     constraint: ConstraintSet,
-    point: jax.Array,
+    point: Float[Array, " d"],
     *,
     arguments: tuple[Pytree, ...] = (),
     strong_convexity: float = 0.0,
@@ -170,7 +172,7 @@ def certify(
 
     ``value_and_gradient`` is ``(w, *arguments) -> (F(w), subgradient)``, static. On a kink it must
     return the subgradient that certifies, 0 at an unconstrained minimiser. ``point`` is ``w``, a
-    point of ``constraint`` of shape ``(dim,)`` in float64.
+    point of ``constraint`` in float64.
 
     Examples
     --------
@@ -195,10 +197,10 @@ class _Certifier(NamedTuple):
     """Assumptions of a certificate; the ``diameter`` of ``W`` may be infinite."""
 
     constraint: ConstraintSet
-    diameter: jax.Array
-    strong_convexity: jax.Array
+    diameter: Array
+    strong_convexity: Array
 
-    def decrease(self, point: jax.Array, gradient: jax.Array, scale: jax.Array) -> jax.Array:
+    def decrease(self, point: Array, gradient: Array, scale: Array) -> Array:
         """Bound ``F(w) - min_W F`` by ``max_{v in W} {<g, w - v> - (mu/2) ||v - w||^2}``.
 
         ``scale`` is the largest gradient norm so far. On an unbounded set the first form is finite
@@ -221,9 +223,9 @@ class _Certifier(NamedTuple):
 def _certify(
     value_and_gradient: ValueAndGradient,
     certifier: _Certifier,
-    point: jax.Array,
+    point: Array,
     arguments: tuple[Pytree, ...],
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[Array, Array]:
     value, gradient = value_and_gradient(point, *arguments)
     decrease = certifier.decrease(point, gradient, norm(gradient))
     return value, jnp.maximum(decrease, 0.0) + ROUND_OFF * jnp.abs(value)
@@ -232,37 +234,37 @@ def _certify(
 class _Evaluation(NamedTuple):
     """Values of ``F`` and ``F_h`` at a point, and the derivatives of ``F_h`` in ``w`` and ``h``."""
 
-    objective: jax.Array
-    value: jax.Array
-    gradient: jax.Array
-    slope: jax.Array
+    objective: Array
+    value: Array
+    gradient: Array
+    slope: Array
 
 
-_Evaluate = Callable[[jax.Array, jax.Array], _Evaluation]
+_Evaluate = Callable[[Array, Array], _Evaluation]
 
 
 class _State(NamedTuple):
     """Iterate, momentum, inverse step size and width, with the best point and lower bound."""
 
-    point: jax.Array
-    extrapolation: jax.Array
-    momentum: jax.Array
-    curvature: jax.Array
-    width: jax.Array
-    best_point: jax.Array
-    best_value: jax.Array
-    lower_bound: jax.Array
-    gradient_scale: jax.Array
-    steps: jax.Array
+    point: Array
+    extrapolation: Array
+    momentum: Array
+    curvature: Array
+    width: Array
+    best_point: Array
+    best_value: Array
+    lower_bound: Array
+    gradient_scale: Array
+    steps: Array
 
     @property
-    def gap(self) -> jax.Array:
+    def gap(self) -> Array:
         """Best value minus lower bound, plus the round-off of the value."""
         certified = jnp.maximum(self.best_value - self.lower_bound, 0.0)
         return certified + ROUND_OFF * jnp.abs(self.best_value)
 
 
-def _init(start: jax.Array, width: jax.Array, evaluate: _Evaluate, certifier: _Certifier) -> _State:
+def _init(start: Array, width: Array, evaluate: _Evaluate, certifier: _Certifier) -> _State:
     """Return the state at the projection of ``start``, with a first step as long as the set."""
     point = certifier.constraint.project(start)
     here = evaluate(point, width)
@@ -293,7 +295,7 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
 
     # A step is accepted if the measured curvature, the change of the gradient beyond its round-off,
     # is at most the inverse step size. Differences of values have too much round-off for this test.
-    def attempt(curvature: jax.Array) -> tuple[jax.Array, jax.Array, _Evaluation, jax.Array]:
+    def attempt(curvature: Array) -> tuple[Array, Array, _Evaluation, Array]:
         point = project(lead - gradient / curvature)
         at_point = evaluate(point, state.width)
         move = point - lead
@@ -335,18 +337,18 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
 
 @partial(jax.jit, static_argnums=0)
 def _descend(
-    functions: tuple[ValueAndGradient, Callable[..., jax.Array] | None],
+    functions: tuple[ValueAndGradient, Callable[..., Array] | None],
     certifier: _Certifier,
-    start: jax.Array,
+    start: Array,
     arguments: tuple[Pytree, ...],
-    tolerance: jax.Array,
-    max_steps: jax.Array,
-    width: jax.Array,
-) -> tuple[_State, jax.Array]:
+    tolerance: Array,
+    max_steps: Array,
+    width: Array,
+) -> tuple[_State, Array]:
     value_and_gradient, objective = functions
     one = jnp.ones((), start.dtype)
 
-    def evaluate(w: jax.Array, h: jax.Array) -> _Evaluation:
+    def evaluate(w: Array, h: Array) -> _Evaluation:
         if objective is None:
             value, gradient = value_and_gradient(w, *arguments)
             return _Evaluation(value, value, gradient, 0.0 * one)
@@ -355,7 +357,7 @@ def _descend(
         )
         return _Evaluation(objective(w, *arguments), value, gradient, slope)
 
-    def unfinished(state: _State) -> jax.Array:
+    def unfinished(state: _State) -> Array:
         more = (state.gap > tolerance) & (state.steps < max_steps)
         return more & jnp.isfinite(state.gradient_scale)
 
@@ -365,9 +367,9 @@ def _descend(
 
 
 def _solve(
-    functions: tuple[ValueAndGradient, Callable[..., jax.Array] | None],
+    functions: tuple[ValueAndGradient, Callable[..., Array] | None],
     constraint: ConstraintSet,
-    start: jax.Array,
+    start: Array,
     arguments: tuple[Pytree, ...],
     tolerance: float,
     max_steps: int,
@@ -404,7 +406,7 @@ def _solve(
     )
 
 
-def _require_float64(name: str, vector: jax.Array) -> None:
+def _require_float64(name: str, vector: Array) -> None:
     if not jax.enable_x64.value:
         raise ValueError("x64 must be on, got it off: wrap the call in `jax.enable_x64(True)`")
     if getattr(vector, "dtype", None) != jnp.float64 or vector.ndim != 1:

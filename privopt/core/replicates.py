@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 from jax.typing import ArrayLike
+from jaxtyping import Key
 
 from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
@@ -27,23 +28,23 @@ MOST_BYTES = 2**30  # largest array of a program for many keys, unless a chunk i
 class ReplicateKeys(NamedTuple):
     """Keys of one replicate: of its records (None unless they are sampled) and of its noise."""
 
-    records: Array | None
-    noise: Array
+    records: Key[Array, ""] | None
+    noise: Key[Array, ""]
 
 
-def replicate_keys(source: Source, key: Array, number: ArrayLike) -> ReplicateKeys:
+def replicate_keys(source: Source, key: Key[Array, ""], number: ArrayLike) -> ReplicateKeys:
     """Return the keys of the replicate of ``key`` in stream ``number``."""
     records, rest = source.keys(key)
     return ReplicateKeys(records, key_of_stream(rest, number))
 
 
-def public_key(key: Array, number: ArrayLike) -> Array:
+def public_key(key: Key[Array, ""], number: ArrayLike) -> Key[Array, ""]:
     """Return the key of the public randomness of a group; ``key`` is the first key of the group."""
     # The clone is for the checker of key reuse: noise and public randomness are different streams.
     return key_of_stream(jax.random.clone(key), number)
 
 
-def key_of_stream(key: Array, number: ArrayLike) -> Array:
+def key_of_stream(key: Key[Array, ""], number: ArrayLike) -> Key[Array, ""]:
     """Return ``key`` for stream 0, and a separate grandchild of it for any other stream."""
     return jnp.where(number == 0, key, jax.random.fold_in(stream(key, "runs"), number))
 
@@ -54,7 +55,7 @@ def run_arguments(
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
-    key: Array,
+    key: Key[Array, ""],
 ) -> tuple[Any, ...]:
     """Return the arguments of ``Algorithm.run`` and ``Algorithm.steps`` for one replicate.
 
@@ -101,9 +102,9 @@ def run_chunks(
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
-    groups: Array,
+    groups: Key[Array, "groups group"],
 ) -> Run:
-    """Run every plan with every key of ``groups``, shape ``(groups, group)``, chunk by chunk.
+    """Run every plan with every key of ``groups``, chunk by chunk.
 
     All chunks run the same program: the last chunk is padded with keys of the first chunk.
     """
@@ -210,7 +211,7 @@ def run_all(
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
-    groups: Array,
+    groups: Key[Array, "groups group"],
     mesh: Mesh,
 ) -> Run:
     """Run every plan with every key of ``groups``; leaves have leading axes ``(plans, keys)``."""

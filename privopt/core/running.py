@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 from jax import Array
+from jaxtyping import Key
 from numpy.typing import NDArray
 
 from privopt.arguments import count, described, instance, shown
@@ -94,7 +95,7 @@ def check_problem(plan: Plan, problem: RunnableProblem, facts: ProblemClass | No
 def run(
     plan: Plan,
     problem: RunnableProblem,
-    key: Array,
+    key: Key[Array, ""],
     *,
     stream: int = 0,
     execution: Execution = Execution(),  # noqa: B008
@@ -160,7 +161,7 @@ def run(
 def run_many(
     plans: Sequence[Plan],
     problem: RunnableProblem,
-    keys: Array,
+    keys: Key[Array, " keys"],
     *,
     common_random_numbers: bool = False,
     group: int = 1,
@@ -173,7 +174,7 @@ def run_many(
     plans : sequence of Plan
         Plans of one algorithm with equal ``static``; their numbers are stacked.
     keys : Array
-        Typed keys of shape ``(keys,)``, distributed over all of ``jax.devices()``.
+        Typed keys, distributed over all of ``jax.devices()``.
     common_random_numbers : bool
         If True, all plans use the same noise for a key. Differences of plans then vary less, but
         the plans are no longer private together, see :func:`run`.

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
+from jaxtyping import Key
 
 from privopt.arguments import checked, count, member, shown
 from privopt.convex import EmpiricalRisk, Observer, Path
@@ -29,10 +30,10 @@ class Source(Protocol):
     def astype(self, dtype: DTypeLike) -> Source:
         """Return a copy with every floating-point number cast to ``dtype``."""
 
-    def keys(self, key: Array) -> tuple[Array | None, Array]:
+    def keys(self, key: Key[Array, ""]) -> tuple[Key[Array, ""] | None, Key[Array, ""]]:
         """Return the key of the records, None if they are not sampled, and the key of the noise."""
 
-    def sample(self, key: Array | None) -> EmpiricalRisk:
+    def sample(self, key: Key[Array, ""] | None) -> EmpiricalRisk:
         """Return the records of a run; ``key`` is the first result of ``keys``."""
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from jaxtyping import Bool, Int, Int32, Key, UInt32
 from numpy.typing import NDArray
 
 from privopt.arguments import described, instance, shown
@@ -52,7 +53,7 @@ class RunState:
         State of the algorithm, with the number of steps ``t``.
     """
 
-    words: Array
+    words: UInt32[Array, " 2"]
     digest: NDArray[np.uint32] | Array
     inner: Any
 
@@ -60,12 +61,12 @@ class RunState:
         return "<RunState: secret>"  # neither the key nor an iterate before its noise
 
     @property
-    def t(self) -> Array:
+    def t(self) -> Int[Array, ""]:
         """Number of steps taken."""
         return self.inner.t
 
     @property
-    def key(self) -> Array:
+    def key(self) -> Key[Array, ""]:
         """Key of the run."""
         return jax.random.wrap_key_data(self.words, impl="threefry2x32")
 
@@ -87,7 +88,7 @@ class Stepper:
         """``T``: number of planned steps, all of which the guarantee covers."""
         return count_steps(self.plan)
 
-    def init(self, key: Array) -> RunState:
+    def init(self, key: Key[Array, ""]) -> RunState:
         """Return the state before the first step of the run with this typed key."""
         key = as_key(key)
         with precision(self.plan):
@@ -107,8 +108,8 @@ class Stepper:
             inner = self._call(_advance, state.key, state.inner, fits, source=source)
         return replace(state, inner=inner)
 
-    def rows(self, state: RunState) -> tuple[Array, Array]:
-        """Return ``(indices, mask)`` of the batch of the next step, each of shape ``(places,)``.
+    def rows(self, state: RunState) -> tuple[Int[Array, " places"], Bool[Array, " places"]]:
+        """Return ``(indices, mask)`` of the batch of the next step.
 
         They serve to read records and must not be published: amplification by sampling relies on
         the secrecy of the sample.
@@ -251,7 +252,9 @@ def check_steps(plan: Plan) -> None:
         raise ValueError(f"plan must be of a run in steps, got one of {algorithm.name}")
 
 
-def planned_rows(plan: Plan, key: Array, t: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+def planned_rows(
+    plan: Plan, key: Key[Array, ""], t: int, n: int
+) -> tuple[Int32[np.ndarray, " places"], Bool[np.ndarray, " places"]]:
     """Return :meth:`Stepper.rows` after ``t`` steps, for ``n`` records that are not in memory."""
     _check_rows(plan)
     with precision(plan):

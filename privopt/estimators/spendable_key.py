@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Key
 
 from privopt.core import Plan
 from privopt.privacy import Guarantee
@@ -56,7 +57,7 @@ class SpendableKey:
         self._plans: list[Plan] = []
         self._process = os.getpid()
 
-    def take(self, plan: Plan) -> Array:
+    def take(self, plan: Plan) -> Key[Array, ""]:
         """Return the key of one fit of ``plan``, and warn if it is not the first fit."""
         with self._lock:
             self._leave_parent()

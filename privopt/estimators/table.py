@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from jax import Array
+from jaxtyping import Key
 
 from privopt.arguments import (
     count,
@@ -264,7 +265,7 @@ def approximate_bounds(
     frame: Any,
     names: Sequence[str],
     budget: Budget,
-    key: Array,
+    key: Key[Array, ""],
     *,
     share: float = 0.1,
     smallest: float = 1.0,

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent
 from jax import Array
+from jaxtyping import Bool, Float, Key
 
 from privopt import random
 from privopt.arguments import count
@@ -156,13 +157,15 @@ class BestOfRuns:
         noise = GaussianDpEvent(noise_multiplier(self.scale, sensitivity))
         return select_best(ComposedDpEvent((self.run.event(relation), noise)), self.repetitions)
 
-    def scored(self, terms: tuple[Array, Array], key: Array) -> Array:
+    def scored(
+        self, terms: tuple[Float[Array, ""], Float[Array, ""]], key: Key[Array, ""]
+    ) -> Float[Array, ""]:
         """Return the noisy score, with noise from child 0 of the key, plus the public term."""
         value, public_term = terms
         noise = random.normal(jax.random.fold_in(key, 0), (1,), value.dtype)[0]
         return release("answer", value + release("noise", self.scale * noise)) + public_term
 
-    def is_last(self, key: Array) -> Array:
+    def is_last(self, key: Key[Array, ""]) -> Bool[Array, ""]:
         """Return True if no further run is made, by a random bit from child 1 of the key."""
         word = jax.random.bits(jax.random.fold_in(key, 1), (), jnp.uint32) >> 2
         return word < jnp.asarray(self.odds).astype(jnp.uint32)

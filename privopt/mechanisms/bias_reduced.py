@@ -24,6 +24,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from jax import Array
+from jaxtyping import Bool, Float, Int, Key
 
 from privopt.arguments import count, shown
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
@@ -79,7 +80,7 @@ class LevelLaw:
         words = 2 ** (self.highest + 1) - 1
         return tuple(2 ** (self.highest - level) / words for level in range(self.highest + 1))
 
-    def draw(self, key: Array) -> Array:
+    def draw(self, key: Key[Array, ""]) -> Int[Array, ""]:
         """Sample one level, int32, by rejection of words that are all zeros."""
         spare = 31 - self.highest
 
@@ -93,7 +94,7 @@ class LevelLaw:
         _, accepted = jax.lax.while_loop(lambda state: state[1] == 0, retry, first)
         return jax.lax.clz(accepted).astype(jnp.int32) - spare
 
-    def weight(self, level: Array, dtype: jnp.dtype) -> Array:
+    def weight(self, level: Int[Array, ""], dtype: jnp.dtype) -> Float[Array, ""]:
         """Return ``1/P(N = level)``, the weight of an increment."""
         words = 2.0 ** (self.highest + 1) - 1.0
         return jnp.ldexp(jnp.asarray(words, dtype), level - self.highest)
@@ -139,11 +140,11 @@ class PublishedStop:
         """Return the initial cost, zero."""
         return jnp.zeros(jnp.shape(self.limits), jnp.int32)
 
-    def spend(self, cost: Array, level: Array) -> Array:
+    def spend(self, cost: Array, level: Int[Array, ""]) -> Array:
         """Return the cost after a step of this level."""
         return cost + jnp.asarray(self.costs)[level]
 
-    def is_over(self, cost: Array) -> Array:
+    def is_over(self, cost: Array) -> Bool[Array, ""]:
         """Return True if the run ends."""
         return jnp.any(cost > jnp.asarray(self.limits))
 
@@ -322,7 +323,11 @@ class BiasReducedGradient:
         return SampledWithoutReplacementDpEvent(self.n, batch, GaussianDpEvent(noise))
 
     def oracle(
-        self, losses: EmpiricalRisk, key: Array, public_key: Array, microbatch: int = MICROBATCH
+        self,
+        losses: EmpiricalRisk,
+        key: Key[Array, ""],
+        public_key: Key[Array, ""],
+        microbatch: int = MICROBATCH,
     ) -> BiasReducedAnswers:
         """Return the oracle of a run; runs with the same ``public_key`` share levels."""
         return BiasReducedAnswers(
@@ -346,9 +351,9 @@ class BiasReducedAnswers(Oracle):
 
     mechanism: BiasReducedGradient
     losses: EmpiricalRisk
-    public_key: Array
-    batches_key: Array
-    noise_key: Array
+    public_key: Key[Array, ""]
+    batches_key: Key[Array, ""]
+    noise_key: Key[Array, ""]
     clipped_sum: BatchSum
 
     @property
@@ -363,7 +368,7 @@ class BiasReducedAnswers(Oracle):
         stop = self.mechanism.stop
         return () if stop is None else stop.init()
 
-    def is_over(self, state: Pytree) -> Array:
+    def is_over(self, state: Pytree) -> Bool[Array, ""]:
         assert self.mechanism.stop is not None
         return self.mechanism.stop.is_over(state)
 
@@ -439,7 +444,7 @@ class BiasReducedAnswers(Oracle):
         return jax.tree.map(combined, means)
 
 
-def ordered_subset(key: Array, size: int, n: int) -> Array:
+def ordered_subset(key: Key[Array, ""], size: int, n: int) -> Int[Array, " size"]:
     """Sample ``size`` distinct numbers below ``n``, int32, uniform among ordered lists.
 
     The first half of the list is then a random half of the set. ``1 <= size <= n`` are static. Up

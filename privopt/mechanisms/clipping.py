@@ -26,6 +26,7 @@ from typing import NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Bool, Float, Int
 
 from privopt.arguments import checked
 from privopt.convex import (
@@ -48,7 +49,7 @@ from privopt.spec import Norm
 MICROBATCH = 512  # gradients of a general loss that are in memory at once
 
 
-def is_exact(size: Array, factor: Number) -> Array:
+def is_exact(size: Float[Array, "*n"], factor: Number) -> Bool[Array, "*n"]:
     """Return True if a norm and its clipping factor have full relative precision.
 
     A subnormal factor has not, and a record of this size counts as not finite.
@@ -56,7 +57,9 @@ def is_exact(size: Array, factor: Number) -> Array:
     return jnp.isfinite(size) & (factor >= jnp.finfo(size.dtype).smallest_normal)
 
 
-def clipping_factors(sizes: Array, clip_norm: Number, gamma: Number | None) -> Array:
+def clipping_factors(
+    sizes: Float[Array, "*n"], clip_norm: Number, gamma: Number | None
+) -> Float[Array, "*n"]:
     """Return the factors of gradients with these norms: 0 if a factor is not exact."""
     factors = clip_norm / sizes if gamma is None else clip_norm / (sizes + gamma)
     exact = is_exact(sizes, factors) & (sizes > 0.0)
@@ -69,7 +72,13 @@ class BatchSum(Protocol):
     With ``anchor``, the sum of the differences ``clip(g_k(w) - g_k(anchor))``.
     """
 
-    def __call__(self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None) -> Pytree:
+    def __call__(
+        self,
+        point: Pytree,
+        rows: Int[Array, " places"],
+        weights: Float[Array, " places"],
+        anchor: Pytree = None,
+    ) -> Pytree:
         """Return the sum, of the shape of ``point``."""
 
 
@@ -86,7 +95,7 @@ class ClippedSlope(NamedTuple):
     """Loss with its slope clipped to a ``bound`` for every record; 0 if not finite."""
 
     loss: ScalarLoss
-    bound: Array
+    bound: Float[Array, ""]
 
     def slope(self, prediction: Array, label: Array) -> Array:
         """Return ``clip(phi'(z_i, y_i), -b_i, b_i)``."""
@@ -133,7 +142,7 @@ class SlopeSums(NamedTuple):
 
     records: BoundedRecords
     slope: Callable[[Array, Array], Array]
-    counts: Array | None
+    counts: Float[Array, " n"] | None
     gamma: Number | None
 
     def gradient_sum(self) -> Callable[[Array], Array]:
@@ -156,7 +165,7 @@ class SlopeSums(NamedTuple):
             slopes -= self.slope(batch.matvec(anchor), targets)
         return batch.rmatvec(weights * self._clipped(slopes, bound[rows], norms[rows]))
 
-    def usable(self, point: Array) -> Array:
+    def usable(self, point: Float[Array, " d"]) -> Bool[Array, " n"]:
         del point
         return self.records.bound > 0.0
 
@@ -184,11 +193,15 @@ class CoordinateSums(NamedTuple):
         return lambda point: self._sum(self._gradients(point), self.risk.counts)
 
     def batch_sum(
-        self, point: Array, rows: Array, weights: Array, anchor: Array | None = None
-    ) -> Array:
+        self,
+        point: Float[Array, " d"],
+        rows: Int[Array, " places"],
+        weights: Float[Array, " places"],
+        anchor: Float[Array, " d"] | None = None,
+    ) -> Float[Array, " d"]:
         return self._sum(self._gradients(point, rows, anchor), weights)
 
-    def usable(self, point: Array) -> Array:
+    def usable(self, point: Float[Array, " d"]) -> Bool[Array, " n"]:
         sizes = self._gradients(point).norms(self.measure.order)
         return is_exact(sizes, self.clip_norm / sizes)
 
@@ -220,9 +233,9 @@ class DistanceSums(NamedTuple):
     """
 
     points: Features  # zero for records that are not finite
-    finite: Array
-    modulus: Array
-    counts: Array | None
+    finite: Float[Array, " n"]
+    modulus: Float[Array, ""]
+    counts: Float[Array, " n"] | None
     clip_norm: Number
     gamma: Number | None
 
@@ -239,15 +252,19 @@ class DistanceSums(NamedTuple):
         return lambda point: self._sum(self.points, weights, point)
 
     def batch_sum(
-        self, point: Array, rows: Array, weights: Array, anchor: Array | None = None
-    ) -> Array:
+        self,
+        point: Float[Array, " d"],
+        rows: Int[Array, " places"],
+        weights: Float[Array, " places"],
+        anchor: Float[Array, " d"] | None = None,
+    ) -> Float[Array, " d"]:
         weights = weights * self.finite[rows]
         if anchor is None:
             return self._sum(self.points.take(rows), weights, point)
         change = self.modulus * (point - anchor)
         return weights.sum() * clipping_factors(norm(change), self.clip_norm, self.gamma) * change
 
-    def usable(self, point: Array) -> Array:
+    def usable(self, point: Float[Array, " d"]) -> Bool[Array, " n"]:
         sizes = self.modulus * _distances(self.points, point)
         return (self.finite > 0.0) & is_exact(sizes, self.clip_norm / sizes)
 
@@ -281,7 +298,7 @@ class GeneralSums(NamedTuple):
 
     loss: Callable[[Pytree, Pytree], Array]
     data: Pytree
-    counts: Array | None
+    counts: Float[Array, " n"] | None
     clip_norm: Number
     gamma: Number | None
     microbatch: int
@@ -300,7 +317,11 @@ class GeneralSums(NamedTuple):
         return whole_sum
 
     def batch_sum(
-        self, point: Pytree, rows: Array, weights: Array, anchor: Pytree = None
+        self,
+        point: Pytree,
+        rows: Int[Array, " places"],
+        weights: Float[Array, " places"],
+        anchor: Pytree = None,
     ) -> Pytree:
 
         def part_sum(part: tuple[Array, Array]) -> Pytree:
@@ -315,7 +336,7 @@ class GeneralSums(NamedTuple):
             jnp.max(jnp.where(weights != 0.0, places, 0)),
         )
 
-    def usable(self, point: Pytree) -> Array:
+    def usable(self, point: Pytree) -> Bool[Array, " n"]:
 
         def is_usable(example: Pytree) -> Array:
             size = self._size(self._gradient(point, example), example)
@@ -470,7 +491,9 @@ def clipped_batch_sum(
     return batch_sum
 
 
-def without_null_records(risk: EmpiricalRisk, clip_norm: Number, point: Array) -> EmpiricalRisk:
+def without_null_records(
+    risk: EmpiricalRisk, clip_norm: Number, point: Float[Array, " d"]
+) -> EmpiricalRisk:
     """Return the risk without records of non-finite gradient at ``point``."""
     counts = _sums(risk, clip_norm, None, MICROBATCH, Norm.L2).usable(point).astype(risk.dtype)
     return replace(risk, counts=counts if risk.counts is None else risk.counts * counts)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 from jax import Array
+from jaxtyping import Float, Key
 
 from privopt.arguments import instance, positive_number, shown
 from privopt.convex import (
@@ -35,7 +36,11 @@ _ROUND_OFF = 16.0  # of a loss, in units of its last place
 
 
 def loss_difference_sum(
-    risk: EmpiricalRisk, clip_norm: Number, centre: Array, radius: Number, resolution: Number
+    risk: EmpiricalRisk,
+    clip_norm: Number,
+    centre: Float[Array, " d"],
+    radius: Number,
+    resolution: Number,
 ) -> ValueAndGradient:
     """Return ``w -> (sum_i m_i (loss(w; x_i) - loss(c; x_i)), its gradient)``, clipped at ``C``.
 
@@ -198,7 +203,7 @@ class ClippedRisk(NamedTuple):
         )
 
     def risk_of(
-        self, objective: EmpiricalRisk, centre: Array, resolution: Number
+        self, objective: EmpiricalRisk, centre: Float[Array, " d"], resolution: Number
     ) -> ValueAndGradient:
         """Return ``w -> (F(w) - F(c), gradient)``; losses are convex up to ``resolution``."""
         clip_norm, size = self.gradient.clip_norm, self.gradient.size
@@ -303,7 +308,7 @@ class GibbsMechanism(NamedTuple):
         assumed = (failure,) if self.regularisation == 0.0 else ()
         return self.query.assumptions(relation) & Assumptions(besides=assumed)
 
-    def draw(self, key: Array, objective: EmpiricalRisk, *, dim: int) -> Draw:
+    def draw(self, key: Key[Array, ""], objective: EmpiricalRisk, *, dim: int) -> Draw:
         """Return an exact sample with its diagnostics; ``dim`` is at most 3."""
         constraint = objective.constraint
         centre = constraint.centre_point(dim, objective.dtype)
@@ -320,7 +325,7 @@ class GibbsMechanism(NamedTuple):
         )
         return sample._replace(point=release("answer", sample.point))
 
-    def potential(self, objective: EmpiricalRisk, centre: Array) -> ValueAndGradient:
+    def potential(self, objective: EmpiricalRisk, centre: Float[Array, " d"]) -> ValueAndGradient:
         """Return ``w -> k (F(w) - F(c) + (m/2) |w - c|^2)`` and its gradient."""
         risk = self.query.risk_of(objective, centre, LOSS_RESOLUTION * self.temperature)
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from jax import Array
-from numpy.typing import NDArray
+from jaxtyping import Float, Float64, Key
 
 from privopt import random
 from privopt.arguments import count, instance, member, positive_number, shown
@@ -126,15 +126,15 @@ class ClippedMean(NamedTuple):
         clips = self.l2_clip < declared or self.l1_clip < spread * self.l2_clip * (1.0 - _ROUND_OFF)
         return clips or self.size != problem_class.n
 
-    def mean_of(self, objective: EmpiricalRisk) -> Array:
-        """Return the mean, shape ``(dim,)``, on the device."""
+    def mean_of(self, objective: EmpiricalRisk) -> Float[Array, " d"]:
+        """Return the mean on the device."""
         points = _points(objective)
         factors = self._factors(points)
         finite = points.scaled((factors > 0.0).astype(points.dtype))
         weights = factors if objective.counts is None else objective.counts * factors
         return finite.rmatvec(weights) / self.size
 
-    def clipped(self, objective: EmpiricalRisk) -> Array:
+    def clipped(self, objective: EmpiricalRisk) -> Float[Array, ""]:
         """Return the secret number of changed records. If positive, no risk bound holds."""
         points = _points(objective)
         changed = (self._factors(points) < _CLIPPED).astype(points.dtype)
@@ -248,7 +248,7 @@ class ProjectedMean(NamedTuple):
         """Return the event of one release."""
         return self.noisy.event(relation)
 
-    def release(self, key: Array, mean: Array) -> Array:
+    def release(self, key: Key[Array, ""], mean: Float[Array, " d"]) -> Float[Array, " d"]:
         """Return the projected noisy mean; ``mean`` is the answer of ``query``."""
         return self.body.project(self.noisy.add_noise(key, mean))
 
@@ -310,7 +310,7 @@ class CompressedMean:
 
     query: ClippedMean
     scale: float
-    matrix: NDArray[np.float64] | None = None
+    matrix: Float64[np.ndarray, "m d"] | None = None
     measurements: int = field(metadata={"static": True})
 
     @classmethod
@@ -321,7 +321,7 @@ class CompressedMean:
         *,
         measurements: int,
         calibration: str = "mixture",
-        matrix: NDArray[np.float64] | None = None,
+        matrix: Float64[np.ndarray, "m d"] | None = None,
     ) -> CompressedMean:
         """Return the mechanism with noise within ``budget``, by one of four proofs.
 
@@ -356,26 +356,30 @@ class CompressedMean:
             return GaussianDpEvent(noise) if noise < math.inf else NoOpDpEvent()
         return CompressedGaussianDpEvent(noise, count("measurements", self.measurements))
 
-    def draw(self, key: Array, dim: int) -> Array:
+    def draw(self, key: Key[Array, ""], dim: int) -> Float[Array, "m d"]:
         """Return ``A`` of a run, ``d = dim``: sampled, or given."""
         if self.matrix is not None:
             return jnp.asarray(self.matrix)
         sample = random.normal(key, (self.measurements, dim), jnp.float64)
         return sample / math.sqrt(self.measurements)
 
-    def measure(self, key: Array, matrix: Array, mean: Array) -> Array:
-        """Return ``A zbar`` with noise, shape ``(m,)``; ``mean`` is the answer of ``query``."""
+    def measure(
+        self, key: Key[Array, ""], matrix: Float[Array, "m d"], mean: Float[Array, " d"]
+    ) -> Float[Array, " m"]:
+        """Return ``A zbar`` with noise; ``mean`` is the answer of ``query``."""
         measured = jnp.matmul(matrix, mean, precision="highest")
         return GaussianMechanism(self.query, self.scale).add_noise(key, measured)
 
-    def recover(self, matrix: Array, measured: Array) -> Array:
+    def recover(
+        self, matrix: Float[Array, "m d"], measured: Float[Array, " m"]
+    ) -> Float[Array, " d"]:
         """Return the projected mean of least l1 norm; 0 if the recovery fails."""
         recovered = basis_pursuit(matrix, measured).point
         recovered = jnp.where(jnp.isfinite(recovered).all(), recovered, 0.0)
         return L1L2Ball(self.query.l1_clip, self.query.l2_clip).project(recovered)
 
 
-def largest_gain(matrix: NDArray[np.float64], sparsity: float) -> float:
+def largest_gain(matrix: Float64[np.ndarray, "m d"], sparsity: float) -> float:
     """Return a certified bound on ``|A v|_2`` over ``|v|_2 <= 1``, ``|v|_1 <= sqrt(s)``.
 
     The smaller of two bounds, with a margin for round-off: the operator norm, and ``kappa^2 <=

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.tree_util import PyTreeDef
+from jaxtyping import Float, Int
 
 from privopt.arguments import instance, positive_number, shown
 from privopt.convex import EmpiricalRisk, Oracle, accelerated_descent, newton_glm
@@ -48,9 +49,9 @@ class InexactMinimiser(NamedTuple):
     accelerated projected descent runs from ``Proj_W(c - t/lambda)`` for ``steps``.
     """
 
-    regularisation: float | Array
-    strong_convexity: float | Array
-    smoothness: float | Array
+    regularisation: float | Float[Array, ""]
+    strong_convexity: float | Float[Array, ""]
+    smoothness: float | Float[Array, ""]
     error: float
     steps: int
 
@@ -58,10 +59,10 @@ class InexactMinimiser(NamedTuple):
         self,
         gradient: ClippedGradient,
         objective: EmpiricalRisk,
-        centre: Array,
-        linear_term: Array | None,
-    ) -> Array:
-        """Return the minimiser, shape ``(dim,)``; ``gradient`` is the query of ``F``.
+        centre: Float[Array, " d"],
+        linear_term: Float[Array, " d"] | None,
+    ) -> Float[Array, " d"]:
+        """Return the minimiser; ``gradient`` is the query of ``F``.
 
         ``linear_term`` is ``t``, by default 0. Under ``jax.vmap`` over linear terms alone, all
         minimisers are computed together, by products of matrices; over other arguments,
@@ -420,7 +421,7 @@ class OnePass(NamedTuple):
             lipschitz=self.gradient.clip_norm,
         )
 
-    def oracle(self, losses: EmpiricalRisk, order: Array) -> OnePassAnswers:
+    def oracle(self, losses: EmpiricalRisk, order: Int[Array, " n"]) -> OnePassAnswers:
         """Return the oracle of the gradients of the records ``order``, numbers from ``0..n-1``.
 
         They are not private: only the average of a pass, with noise, is released.
@@ -436,7 +437,7 @@ class OnePassAnswers(Oracle):
     """
 
     losses: EmpiricalRisk
-    order: Array
+    order: Int[Array, " n"]
     clipped_sum: BatchSum
     first: Number | int = 0
     steps: Number | int = 0

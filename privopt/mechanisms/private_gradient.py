@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 from jax import Array
+from jaxtyping import Int, Key
 
 from privopt.arguments import answering, count, positive_number, shown
 from privopt.convex import ConstraintSet, EmpiricalRisk, Oracle, pytree_dataclass
@@ -138,7 +139,7 @@ class PrivateGradient:
         return self.noise.event(self.batches, noise, self.steps, relation)
 
     def oracle(
-        self, losses: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
+        self, losses: EmpiricalRisk, key: Key[Array, ""], microbatch: int = MICROBATCH
     ) -> PrivateAnswers:
         """Return the gradient oracle of a run on the device.
 
@@ -160,7 +161,7 @@ class PrivateGradient:
             clipped_sum=clipped_sum(losses, microbatch),
         )
 
-    def draws_of(self, key: Array, records: Array | int) -> Draw:
+    def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
         """Return the batch sampler for this key."""
         return self.batches.draws_of(stream(key, "batches"), records)
 
@@ -171,7 +172,7 @@ class PrivateAnswers(Oracle):
 
     mechanism: PrivateGradient
     losses: EmpiricalRisk
-    noise_key: Array
+    noise_key: Key[Array, ""]
     batches: Draw | None
     clipped_sum: Callable[..., Pytree]
 
@@ -187,7 +188,7 @@ class PrivateAnswers(Oracle):
         noise = self.mechanism.noise
         return () if noise is None else noise.init(point)
 
-    def draw(self, k: Array) -> _Batch:
+    def draw(self, k: Int[Array, ""]) -> _Batch:
         assert self.batches is not None
         return self.batches(k)
 

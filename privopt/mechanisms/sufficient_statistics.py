@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Float
 from numpy.typing import NDArray
 
 from privopt.arguments import instance, positive_number, shown
@@ -116,7 +117,9 @@ class ClippedMoments(NamedTuple):
         clips = self.feature_clip < features or self.label_clip < labels
         return clips or self.size != problem_class.n
 
-    def answer(self, objective: EmpiricalRisk, centre: Array) -> tuple[Array, Array]:
+    def answer(
+        self, objective: EmpiricalRisk, centre: Float[Array, " d"]
+    ) -> tuple[Float[Array, " moments"], Float[Array, ""]]:
         """Return the vector, shape ``(d (d + 3)/2,)``, and the secret number of changed records."""
         records = objective.linear
         assert records is not None
@@ -137,7 +140,9 @@ class ClippedMoments(NamedTuple):
         unchanged = (factors >= _CLIPPED) & (jnp.abs(raw) * _CLIPPED <= self.label_clip)
         return jnp.concatenate(vector), counts @ jnp.where(unchanged, 0.0, 1.0)
 
-    def parts(self, vector: Array, dim: int) -> tuple[Array, Array]:
+    def parts(
+        self, vector: Float[Array, " moments"], dim: int
+    ) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
         """Return the symmetric matrix and the moments with residuals of a vector."""
         upper, scales = triangle(dim)
         half = jnp.zeros((dim, dim), vector.dtype).at[upper].set(vector[:-dim] / scales)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from dp_accounting import ComposedDpEvent, DpEvent
 from jax import Array
+from jaxtyping import Int, Key
 
 from privopt.arguments import count
 from privopt.convex import EmpiricalRisk, Oracle, pytree_dataclass
@@ -121,7 +122,7 @@ class VarianceReducedGradient:
         return ComposedDpEvent((full, self.differences.event(relation)))
 
     def oracles(
-        self, losses: EmpiricalRisk, key: Array, microbatch: int = MICROBATCH
+        self, losses: EmpiricalRisk, key: Key[Array, ""], microbatch: int = MICROBATCH
     ) -> tuple[AnchorAnswers, ChangeAnswers]:
         """Return the oracles of a run at anchors and in between.
 
@@ -162,7 +163,7 @@ class ChangeAnswers(Oracle):
     def block(self) -> int:  # type: ignore[override]
         return self.inner.block
 
-    def draw(self, k: Array) -> Pytree:
+    def draw(self, k: Int[Array, ""]) -> Pytree:
         return self.inner.draw(k)
 
     def update(

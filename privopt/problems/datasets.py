@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
+from jaxtyping import Float64
 
 from privopt.arguments import Catalogue, member, positive_number, shown
 from privopt.problems.sources import MAX_WORDS, SOURCES, DataSource, FloatArray, Table
@@ -65,13 +66,13 @@ class Dataset:
     """
 
     name: str
-    features: FloatArray | scipy.sparse.csr_array = field(repr=False)
-    labels: FloatArray = field(repr=False)
+    features: Float64[np.ndarray, "n d"] | scipy.sparse.csr_array = field(repr=False)
+    labels: Float64[np.ndarray, " n"] = field(repr=False)
     source: str
     notes: str
     row_norm_bound: float = 1.0
     sparsity: int | None = None
-    classes: FloatArray | None = field(default=None, repr=False)
+    classes: Float64[np.ndarray, " n"] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if scipy.sparse.issparse(self.features):

@@ -19,6 +19,7 @@ import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Float64
 from numpy.typing import NDArray
 
 from privopt.arguments import described, shown
@@ -38,7 +39,7 @@ from privopt.spec import ProblemClass
 _SET_METHODS = ("project", "centre_point", "radius_about_centre", "diameter")
 
 
-def class_places(labels: ArrayLike, classes: Sequence[Hashable]) -> NDArray[np.float64]:
+def class_places(labels: ArrayLike, classes: Sequence[Hashable]) -> Float64[np.ndarray, " n"]:
     """Return the index of each label in the public ``classes``; -1 for any other label.
 
     Examples
@@ -58,7 +59,7 @@ def require_countable(n: int, dtype: DTypeLike) -> None:
         raise ValueError(f"n must be at most {limit} if records are counted in {dtype}, got {n}")
 
 
-def multiplicities(counts: ArrayLike, records: int) -> NDArray[np.float64]:
+def multiplicities(counts: ArrayLike, records: int) -> Float64[np.ndarray, " n"]:
     """Round ``counts`` to integers; negative and non-finite values become 0."""
     values = np.asarray(as_array(counts, "counts"), np.float64)
     if values.shape != (records,):
@@ -67,7 +68,7 @@ def multiplicities(counts: ArrayLike, records: int) -> NDArray[np.float64]:
     return np.where(np.isfinite(whole), whole, 0.0)
 
 
-def distribution(probabilities: ArrayLike, records: int) -> NDArray[np.float64]:
+def distribution(probabilities: ArrayLike, records: int) -> Float64[np.ndarray, " n"]:
     """Normalise declared ``probabilities``, which must be non-negative with a sum near 1."""
     shares = np.asarray(as_array(probabilities, "probabilities"), np.float64)
     if shares.shape != (records,):
@@ -186,7 +187,7 @@ def check_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
 
 def array_rows(
     points: ArrayLike, shape: tuple[int, ...]
-) -> tuple[tuple[int, ...], NDArray[np.float64]]:
+) -> tuple[tuple[int, ...], Float64[np.ndarray, " points *shape"]]:
     """Return the leading axes of parameters of this ``shape``, and the parameters as rows."""
     expected = f"dim = {shape[0]}" if len(shape) == 1 else ", ".join(map(str, shape))
     points = _numbers(points)

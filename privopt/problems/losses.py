@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from jaxtyping import Bool, Float
 
 from privopt.arguments import positive_integer
 from privopt.convex import (
@@ -43,7 +44,7 @@ class RegularisedDistance:
     modulus: Array | float
     width: Array | float = 0.0
 
-    def __call__(self, point: Array, example: Array) -> Array:
+    def __call__(self, point: Float[Array, " d"], example: Float[Array, " d"]) -> Float[Array, ""]:
         """Return the loss of one record."""
         scale = 1.0 + self.modulus * self.width
         rounded = Distance(self.width / scale)
@@ -67,7 +68,7 @@ class TwoKinks:
     slope: Array | float
     width: Array | float = 0.0
 
-    def __call__(self, point: Array, example: Array) -> Array:
+    def __call__(self, point: Float[Array, " d"], example: Float[Array, " d"]) -> Float[Array, ""]:
         """Return the loss of one record."""
         along, across = self.slope, jnp.sqrt(1.0 - jnp.square(self.slope))
         first = along * Distance(along * self.width)(point[:1], example[:1])
@@ -103,7 +104,9 @@ class Multinomial:
 
     curvature: ClassVar[float] = 0.5
 
-    def __call__(self, point: Array, example: tuple[FeaturesLike, Array]) -> Array:
+    def __call__(
+        self, point: Float[Array, "classes d"], example: tuple[FeaturesLike, Array]
+    ) -> Float[Array, ""]:
         """Return the loss of one record."""
         features, label = example
         scores = as_features(features).matvec(point)
@@ -115,7 +118,7 @@ class Multinomial:
         """Rule for the labels, for error messages."""
         return f"labels must be places of the classes, from 0 to {self.classes - 1}"
 
-    def admits(self, example: tuple[FeaturesLike, Array]) -> Array:
+    def admits(self, example: tuple[FeaturesLike, Array]) -> Bool[Array, ""]:
         """Return True if the label is a class."""
         label = example[1]
         return jnp.any(label == jnp.arange(self.classes).astype(label.dtype))
@@ -134,7 +137,7 @@ class Multinomial:
 class HalfSquare:
     """Public term ``r(w) = |w|_2^2 / 2``, independent of the records."""
 
-    def __call__(self, point: Array) -> Array:
+    def __call__(self, point: Float[Array, " d"]) -> Float[Array, ""]:
         """Return ``|w|^2 / 2``."""
         return 0.5 * jnp.sum(jnp.square(point))
 
@@ -144,11 +147,11 @@ class Users(NamedTuple):
 
     The neighbouring relation of a budget, clipping, batches and events then refer to users.
     ``records`` has leaves of shape ``(users, most, ...)``, padded with zeros. The mask ``present``
-    of shape ``(users, most)`` is True for records and False for padding.
+    is True for records and False for padding.
     """
 
     records: Pytree
-    present: Array
+    present: Bool[Array, "*users most"]
 
     def __repr__(self) -> str:
         return f"<Users: {self.present.shape[0]} users of {self.present.shape[1]} records>"
@@ -223,7 +226,7 @@ class UserLoss:
     loss: Loss
     mean: Array | bool = False
 
-    def __call__(self, point: Pytree, user: Users) -> Array:
+    def __call__(self, point: Pytree, user: Users) -> Float[Array, ""]:
         each = jax.vmap(lambda record: self.loss(point, record))(user.records)
         divisor = jnp.where(self.mean, jnp.maximum(user.present.sum(), 1), user.present.size)
         return jnp.where(user.present, each, 0.0).sum() / divisor.astype(each.dtype)

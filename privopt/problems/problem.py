@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 from jax.typing import ArrayLike, DTypeLike
-from numpy.typing import NDArray
+from jaxtyping import Float64, Key
 
 from privopt.arguments import WrongTypeError, described, instance, shown
 from privopt.convex import (
@@ -90,12 +90,12 @@ class Population:
         """Cast every floating-point array to ``dtype``."""
         return Population(self.risk.astype(dtype), self.n)
 
-    def keys(self, key: Array) -> tuple[Array, Array]:
+    def keys(self, key: Key[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
         """Return the key of the records and the key of the noise."""
         records, noise = jax.random.split(key)
         return records, noise
 
-    def sample(self, key: Array | None) -> EmpiricalRisk:
+    def sample(self, key: Key[Array, ""] | None) -> EmpiricalRisk:
         """Return the empirical risk of ``n`` sampled records, with their multiplicities.
 
         The records are independent samples only if they are processed in random order.
@@ -331,7 +331,7 @@ class Problem:
             return math.isinf(loss.scalar.curvature)
         return self.problem_class.smoothness is None
 
-    def risk(self, point: Pytree) -> NDArray[np.float64] | float:
+    def risk(self, point: Pytree) -> Float64[np.ndarray, "*points"] | float:
         """Compute ``F(point)`` in float64 on the host; shape ``(..., dim)`` gives shape ``(...)``.
 
         If the problem has a ``shape``, it replaces ``dim``. A pytree has the same leading axes on
@@ -348,7 +348,7 @@ class Problem:
             values = risks(risk, rows, math.prod(axes), self.problem_class.dim)
         return values.reshape(axes) if axes else float(values[0])
 
-    def excess_risk(self, point: Pytree) -> NDArray[np.float64] | float:
+    def excess_risk(self, point: Pytree) -> Float64[np.ndarray, "*points"] | float:
         """Compute ``F(point) - reference.value`` in float64; shapes as for :meth:`risk`.
 
         The true excess over ``min_W F`` is at least the result and at most the result plus

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
-from numpy.typing import NDArray
+from jaxtyping import Float64
 
 from privopt.convex import (
     ConstraintSet,
@@ -44,7 +44,7 @@ class Reference:
     [1. 0.] 0.3133 True
     """
 
-    minimiser: NDArray[np.float64]
+    minimiser: Float64[np.ndarray, "*shape"]
     value: float
     gap: float
 
@@ -132,7 +132,9 @@ def _smoothed_value_and_gradient(
     return risk.smoothed(width).value_and_gradient(point)
 
 
-def risks(risk: EmpiricalRisk, rows: Pytree, count: int, dim: int) -> NDArray[np.float64]:
+def risks(
+    risk: EmpiricalRisk, rows: Pytree, count: int, dim: int
+) -> Float64[np.ndarray, " points"]:
     """Compute ``F`` for ``count`` points of ``dim`` numbers, stacked along the leading axis."""
     if count == 0:
         return np.zeros(0)
@@ -146,8 +148,8 @@ def risks(risk: EmpiricalRisk, rows: Pytree, count: int, dim: int) -> NDArray[np
 
 
 def distance_rise(
-    risk: EmpiricalRisk, optimum: NDArray[np.float64], rows: NDArray[np.float64]
-) -> NDArray[np.float64]:
+    risk: EmpiricalRisk, optimum: Float64[np.ndarray, " d"], rows: Float64[np.ndarray, "points d"]
+) -> Float64[np.ndarray, " points"]:
     """Compute ``F(w) - F(optimum)`` of squared distances for each row ``w``, on the host.
 
     The formula ``(m/2) |w - o|^2 + m <w - o, o - mean>`` avoids the cancellation in a difference of

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int64
 from numpy.typing import NDArray
 
 from privopt.arguments import positive_integer
@@ -35,7 +36,7 @@ class SparseRecords(NamedTuple):
     """Distinct records of norm at most 1 and their multiplicities (None: all 1)."""
 
     rows: SparseFeatures
-    counts: NDArray[np.int64] | None
+    counts: Int64[np.ndarray, " n"] | None
 
 
 def copies(

@@ -16,6 +16,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from jax import Array
+from jaxtyping import Bool, Int
 
 from privopt.arguments import positive_integer, real, shown
 from privopt.convex import pytree_dataclass
@@ -138,7 +139,9 @@ def place_count(places: int, batch_size: int, n: int) -> int:
     return int(min(float(n), max(real("places", places), padded_size(size))))
 
 
-def present(rows: Array, records: Array | int) -> tuple[Array, Array]:
+def present(
+    rows: Int[Array, "*places"], records: Int[Array, ""] | int
+) -> tuple[Int[Array, "*places"], Bool[Array, "*places"]]:
     """Return ``(rows, mask)``: a number outside ``0 .. records - 1`` is masked, and becomes row 0.
 
     JAX would gather the last record for it.

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from jaxtyping import Float, Key
 from scipy.linalg import solve_triangular
 
 from privopt.arguments import answering, checked, count, described, member, shown
@@ -72,10 +73,12 @@ class SeriesNoise(CorrelatedNoise):
                 raise ValueError(f"{name} must begin with 1, got {series[0]}")
             object.__setattr__(self, name, series)
 
-    def init(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Float[Array, "rows d"]:
         return zero_rows(max(np.size(self.numerator), np.size(self.denominator)), point)
 
-    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(
+        self, state: Float[Array, "rows d"], t: Array, key: Key[Array, ""], like: Pytree
+    ) -> tuple[Pytree, Array]:
         t, places, noise = jnp.asarray(t), state.shape[0], sample_normal(key, t, like)
         lags = jnp.mod(t - jnp.arange(places, dtype=t.dtype), places)
 
@@ -126,10 +129,12 @@ class BufferedNoise(CorrelatedNoise):
             object.__setattr__(self, name, _coefficients(name, getattr(self, name), 1))
         self.factorisation(1)
 
-    def init(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Float[Array, "rows d"]:
         return zero_rows(np.size(self.omega), point)
 
-    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(
+        self, state: Float[Array, "rows d"], t: Array, key: Key[Array, ""], like: Pytree
+    ) -> tuple[Pytree, Array]:
         fresh = sample_normal(key, t, like)
         noise = fresh - weighted(jnp.asarray(self.omega, fresh.dtype), state)
         state = jnp.asarray(self.theta, fresh.dtype)[:, None] * state + noise[None]
@@ -170,10 +175,12 @@ class DenseNoise(CorrelatedNoise):
         _require_streamable("inverse", inverse / np.diag(inverse)[:, None], len(inverse))
         object.__setattr__(self, "inverse", inverse)
 
-    def init(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Float[Array, "rows d"]:
         return zero_rows(np.shape(self.inverse)[0], point)
 
-    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(
+        self, state: Float[Array, "rows d"], t: Array, key: Key[Array, ""], like: Pytree
+    ) -> tuple[Pytree, Array]:
         fresh = sample_normal(key, t, like)
         state = jax.lax.dynamic_update_index_in_dim(state, fresh, t, 0)
         row = jnp.asarray(self.inverse, fresh.dtype)[t]
@@ -247,7 +254,9 @@ class RestartedNoise(CorrelatedNoise):
     def init(self, point: Pytree) -> Pytree:
         return self.noise.init(point)
 
-    def update(self, state: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+    def update(
+        self, state: Pytree, t: Array, key: Key[Array, ""], like: Pytree
+    ) -> tuple[Pytree, Pytree]:
         t = jnp.asarray(t)
         epoch, place = jnp.divmod(t, jnp.asarray(self.period).astype(t.dtype))
         # A loop of at most one iteration: a conditional would copy the state in every step.

@@ -14,6 +14,7 @@ import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Float, Key
 
 from privopt import random
 from privopt.convex import pytree_dataclass
@@ -51,7 +52,9 @@ class Noise(Protocol):
     def init(self, point: Pytree) -> Pytree:
         """Return the initial state, a pytree, for a ``point`` like the parameter."""
 
-    def update(self, state: Pytree, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Pytree]:
+    def update(
+        self, state: Pytree, t: Array, key: Key[Array, ""], like: Pytree
+    ) -> tuple[Pytree, Pytree]:
         """Return ``(z_t, state)``, ``z_t`` a pytree like the gradient ``like``; ``t = 0, 1, ..``.
 
         ``key`` is the key of the run: step ``t`` uses ``fold_in(key, t)``.
@@ -71,19 +74,19 @@ class Noise(Protocol):
         """
 
 
-def sample_normal(key: Array, t: Array, like: Pytree) -> Array:
+def sample_normal(key: Key[Array, ""], t: Array, like: Pytree) -> Float[Array, " d"]:
     """Sample ``N(0, I)`` from ``fold_in(key, t)``, one number for each number of ``like``."""
     vector, _ = ravel_pytree(like)
     return random.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
 
 
-def unravel_like(vector: Array, like: Pytree) -> Pytree:
+def unravel_like(vector: Float[Array, " d"], like: Pytree) -> Pytree:
     """Return ``vector`` as a pytree like ``like``."""
     _, unravel = ravel_pytree(like)
     return unravel(vector)
 
 
-def zero_rows(count: int, point: Pytree) -> Array:
+def zero_rows(count: int, point: Pytree) -> Float[Array, "rows d"]:
     """Return ``count`` vectors of zeros, each as long as ``point``."""
     vector, _ = ravel_pytree(point)
     return jnp.zeros((count, vector.size), vector.dtype)
@@ -224,7 +227,7 @@ class IndependentNoise:
         return ()
 
     def update(
-        self, state: tuple[()], t: Array, key: Array, like: Pytree
+        self, state: tuple[()], t: Array, key: Key[Array, ""], like: Pytree
     ) -> tuple[Pytree, tuple[()]]:
         return unravel_like(sample_normal(key, t, like), like), state
 

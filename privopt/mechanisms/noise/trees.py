@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Float, Key
 
 from privopt.arguments import count, shown
 from privopt.convex import pytree_dataclass
@@ -66,10 +67,12 @@ class TreeNoise(CorrelatedNoise):
                 f"remembered must be an integer from 0 to {MAX_LEVELS}, got {shown(remembered)}"
             )
 
-    def init(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Float[Array, "rows d"]:
         return zero_rows(self.remembered + 1 if self.remembered else 0, point)
 
-    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(
+        self, state: Float[Array, "rows d"], t: Array, key: Key[Array, ""], like: Pytree
+    ) -> tuple[Pytree, Array]:
         t = jnp.asarray(t)
         length = (t + 1) & ~t
         height = jax.lax.population_count(length - 1)
@@ -135,10 +138,12 @@ class HonakerNoise(CorrelatedNoise):
         """Return the smallest tree with at least ``steps`` steps."""
         return cls(tree_height(count("steps", steps)))
 
-    def init(self, point: Pytree) -> Array:
+    def init(self, point: Pytree) -> Float[Array, "rows d"]:
         return zero_rows(self.height, point)
 
-    def update(self, state: Array, t: Array, key: Array, like: Pytree) -> tuple[Pytree, Array]:
+    def update(
+        self, state: Float[Array, "rows d"], t: Array, key: Key[Array, ""], like: Pytree
+    ) -> tuple[Pytree, Array]:
         t, fresh = jnp.asarray(t), sample_normal(key, t, like)
         level = jax.lax.population_count(t & ~(t + 1))
         halves, deviations = (jnp.asarray(table, fresh.dtype) for table in _weights(self.height))

@@ -1,0 +1,26 @@
+"""Shapes of public arrays hold when every algorithm runs once."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+
+def python(*arguments):
+    """Return the output of a new interpreter."""
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_declared_shapes_hold():
+    """See ``shapes.py``, which also plants a wrong shape."""
+    output = python(Path(__file__).with_name("shapes.py"))
+    assert int(re.fullmatch(r"(\d+) functions with checked shapes\n", output)[1]) > 200
+
+
+def test_the_package_does_not_import_beartype():
+    output = python("-c", "import sys, privopt.algorithms; print('beartype' in sys.modules)")
+    assert output == "False\n"
