@@ -5,7 +5,8 @@
 Both libraries receive the same float64 arrays, features of norm 1 (``data_norm=1``), no intercept,
 and run in turn on one thread of one core. diffprivlib supports pure differential privacy only. It
 runs at epsilon 1 with its default ``C = 1`` and with ``C = 1/(n lambda)`` for each lambda that the
-theory of privopt sets. No argument is tuned on the data. The solver of diffprivlib stops at its
+theory of privopt sets. At d = 10 and 30 the times of pure objective and output perturbation are
+compared as well, with its default only. No argument is tuned on the data. The solver of diffprivlib stops at its
 default tolerance, a gradient of 1e-4; the solver of privopt stops within a distance that is part of
 its privacy analysis. Excess risk is relative to the non-private optimum in the ball of radius 10,
 of the logistic risk alone and with the regulariser of each lambda. Points of diffprivlib may be
@@ -30,21 +31,26 @@ import numpy as np
 import workload
 from timing import ratio, seconds
 
-from privopt import Budget, Plan, objective_perturbation, run, run_many
+from privopt import Budget, Plan, objective_perturbation, output_perturbation, run, run_many
 from privopt.convex import L2Ball, minimise
 from privopt.problems import Problem
 
 jax.config.update("jax_enable_x64", True)
 
 SEEDS = 100
+DIMS = (10, 30)  # of the shorter comparison
 BUDGETS = {"pure epsilon 1": (1.0, 0.0), "(1, 1e-6)": (1.0, 1e-6)}
 PEER = Path(__file__).parent / "peers" / "diffprivlib_fits.py"
 
 
 class Peer:
-    """Process of diffprivlib, on the core of this process and with one thread."""
+    """Process of diffprivlib with the data of a problem, on the core of this process."""
 
-    def __init__(self, python: str, file: str) -> None:
+    def __init__(self, python: str, problem: Problem) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        file = str(Path(self.folder.name) / "data.npz")
+        features, labels = (np.asarray(each) for each in problem.data)
+        np.savez(file, features=features, labels=labels)
         self.process = subprocess.Popen(
             [python, "-P", str(PEER), file],
             stdin=subprocess.PIPE,
@@ -52,6 +58,14 @@ class Peer:
             text=True,
             env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         )
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+        self.folder.cleanup()
 
     def fits(self, C: float, seeds: range) -> dict:
         """Return seconds and coefficients of the fits, one per seed."""
@@ -74,14 +88,15 @@ def regularisation_of(plan: Plan) -> float:
     return plan.params.mechanism.tilt.query.regularisation
 
 
-def times(problem: Problem, planned: dict[str, Plan], peer: Peer, repeats: int) -> dict:
+def times(
+    problem: Problem, planned: dict[str, Plan], settings: dict[str, float], peer: Peer, repeats: int
+) -> dict:
     """Return times in rounds. The peer has several fits per round, timed in its process."""
     keys = workload.keys(SEEDS)
     calls: dict[str, Callable[[], object]] = {}
     for name, plan in planned.items():
         calls[f"privopt, {name}, one fit"] = lambda plan=plan: run(plan, problem, keys[0])
         calls[f"privopt, {name}, 100 fits"] = lambda plan=plan: run_many([plan], problem, keys)
-    settings = inverse_regularisations(problem, planned)
     for call in calls.values():
         jax.block_until_ready(call())
     result: dict[str, list[float]] = {name: [] for name in (*calls, *settings)}
@@ -154,18 +169,27 @@ def regularised_value_and_gradient(point, risk, penalty):
     return value + 0.5 * penalty * (point @ point), gradient + penalty * point
 
 
+def small(python: str, dim: int, repeats: int) -> dict:
+    """Return the ratios to the default of the peer, per algorithm and number of fits."""
+    problem = workload.problem(dim=dim)
+    budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    planned = {
+        "objective perturbation": objective_perturbation(problem.problem_class, budget),
+        "output perturbation": output_perturbation(problem.problem_class, budget),
+    }
+    with Peer(python, problem) as peer:
+        result = times(problem, planned, {"diffprivlib": 1.0}, peer, repeats)
+    theirs = result.pop("diffprivlib")
+    return {name: ratio(theirs, values) for name, values in result.items()}
+
+
 def measure(python: str, repeats: int) -> dict:
     problem = workload.problem()
     planned = plans(problem)
-    features, labels = (np.asarray(each) for each in problem.data)
-    with tempfile.TemporaryDirectory() as folder:
-        file = str(Path(folder) / "data.npz")
-        np.savez(file, features=features, labels=labels)
-        peer = Peer(python, file)
-        result = times(problem, planned, peer, repeats)
+    with Peer(python, problem) as peer:
+        settings = inverse_regularisations(problem, planned)
+        result = times(problem, planned, settings, peer, repeats)
         excess = risks(problem, planned, peer)
-        peer.process.stdin.close()
-        peer.process.wait()
     ours = {name: values for name, values in result.items() if name.startswith("privopt")}
     theirs = {name: values for name, values in result.items() if name not in ours}
     return {
@@ -174,6 +198,7 @@ def measure(python: str, repeats: int) -> dict:
             name: {other: ratio(slower, values) for other, slower in theirs.items()}
             for name, values in ours.items()
         },
+        "small": {dim: small(python, dim, repeats) for dim in DIMS},
         "all_seconds": result,
         "excess_risk": excess,
         "reference_gap": problem.reference.gap,

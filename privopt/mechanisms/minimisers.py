@@ -30,7 +30,7 @@ from privopt.release import Pytree
 from privopt.spec import Assumptions, Norm, ProblemClass, Relation
 
 MAX_DIM = 1024  # largest dimension at which an eigenbasis saves time
-MIN_DATA_NUMBERS = 2**18  # numbers in the data; with fewer, descent is faster than compiling
+MIN_DATA_NUMBERS = 2**16  # numbers in the data; with fewer, descent is faster than compiling
 REACHABLE_RESIDUAL = 4e-13  # relative to the Lipschitz constant: the resolution of float64
 _MAX_STEPS = 2.0**31 - 1.0  # int32 loop counter
 _MAX_ERROR = 1e30  # a thousand times as much noise exceeds float32
