@@ -439,8 +439,7 @@ def rows(
         if not isinstance(records, int):
             raise ValueError("counts must be None for the rows of all records, got multiplicities")
         return jnp.arange(records), jnp.ones(records, bool)
-    rows, mask = params.mechanism.draws_of(key, records)(t // batches.block)
-    return rows[t % batches.block], mask[t % batches.block]
+    return params.mechanism.batch_of(key, records)(t)
 
 
 def step_count(static: Static, params: DescentParams) -> int:

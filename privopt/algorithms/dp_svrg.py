@@ -220,9 +220,10 @@ def steps(
     )
     period = jnp.asarray(mechanism.period)
 
-    def until(state: State, last: Array) -> State:
+    def until(state: State, last: Array, in_blocks: bool = True) -> State:
         def rest(state: State) -> State:  # the rest of a period
-            return changes.until(state, jnp.minimum(last, -(-state.t // period) * period))
+            end = jnp.minimum(last, -(-state.t // period) * period)
+            return changes.until(state, end, in_blocks)
 
         def one_period(state: State) -> State:
             return rest(anchor.step(state))

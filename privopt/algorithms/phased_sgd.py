@@ -171,7 +171,9 @@ def steps(
         first = phase(jnp.asarray(0), start).init()
         return PhasedState(jnp.zeros_like(firsts[0]), start, start, first)
 
-    def until(state: PhasedState, last: Array) -> PhasedState:
+    def until(state: PhasedState, last: Array, in_blocks: bool = True) -> PhasedState:
+        del in_blocks  # the batch of a step is one record
+
         def one_phase(state: PhasedState) -> PhasedState:
             i = jnp.searchsorted(firsts, state.t, side="right") - 1
             end = jnp.minimum(lengths[i], last - firsts[i])

@@ -150,9 +150,15 @@ def pytree_dataclass(cls: type[_T]) -> type[_T]:
     dynamic = [f.name for f in fields(cls) if not f.metadata.get("static")]  # type: ignore[arg-type]
     static = [f.name for f in fields(cls) if f.metadata.get("static")]  # type: ignore[arg-type]
 
+    keys = [jax.tree_util.GetAttrKey(name) for name in dynamic]
+
+    def flatten(node: _T) -> tuple[list[Pytree], tuple[Hashable, ...]]:
+        values = vars(node)
+        return [values[name] for name in dynamic], tuple([values[name] for name in static])
+
     def flatten_with_keys(node: _T) -> tuple[list[tuple[object, Pytree]], tuple[Hashable, ...]]:
-        children = [(jax.tree_util.GetAttrKey(name), getattr(node, name)) for name in dynamic]
-        return children, tuple(getattr(node, name) for name in static)
+        children, structure = flatten(node)
+        return list(zip(keys, children, strict=True)), structure
 
     def unflatten(structure: tuple[Hashable, ...], children: Iterable[Pytree]) -> _T:
         node = object.__new__(cls)
@@ -161,7 +167,7 @@ def pytree_dataclass(cls: type[_T]) -> type[_T]:
                 object.__setattr__(node, name, value)
         return node
 
-    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return cls
 
 

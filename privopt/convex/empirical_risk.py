@@ -26,11 +26,13 @@ class LinearRecords(NamedTuple):
     """Scalar loss and records of a generalised linear model ``phi(<x_i, w>, y_i)``.
 
     ``features`` are ``x``, shape ``(records, dim)``, and ``labels`` ``y``, shape ``(records,)``.
+    ``norms`` are those of :class:`EmpiricalRisk`.
     """
 
     scalar: ScalarLoss
     features: Features
     labels: Array
+    norms: Array | None = None
 
     def __repr__(self) -> str:
         return f"<LinearRecords: {type(self.scalar).__name__}, {self.features}>"
@@ -63,6 +65,9 @@ class EmpiricalRisk:
     origin : pytree of Array or None
         Public starting point of the shape of the parameter; ``None`` for the centre of the
         constraint set.
+    norms : Array or None
+        Euclidean norms ``|x_i|`` of the features, shape ``(records,)``. A record that is not finite
+        has the norm NaN and is stored as zeros. ``None`` if not computed, see :meth:`with_norms`.
     classes : tuple
         Classes of the nodes of ``loss`` and ``constraint``. They distinguish the programs of
         user-defined classes with pytree structures that compare equal.
@@ -81,6 +86,7 @@ class EmpiricalRisk:
     constraint: ConstraintSet
     origin: Pytree = None
     public: PublicTerm | None = None
+    norms: Array | None = field(default=None, repr=False)
     classes: tuple[object, ...] | None = field(default=None, repr=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
@@ -95,8 +101,30 @@ class EmpiricalRisk:
         return next(leaf.dtype for leaf in jax.tree.leaves(self.data) if _is_floating(leaf))
 
     def astype(self, dtype: DTypeLike) -> EmpiricalRisk:
-        """Cast every floating-point array to ``dtype``; Python numbers are unchanged."""
-        return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, self)
+        """Cast every floating-point array to ``dtype``; Python numbers are unchanged.
+
+        Norms of another type are dropped, because they are not accurate in ``dtype``.
+        """
+        risk = self if self.dtype == dtype else replace(self, norms=None)
+        return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, risk)
+
+    def with_norms(self) -> EmpiricalRisk:
+        """Return the risk with its ``norms``, which runs then need not compute.
+
+        Records that are not finite become zeros, as in a run. The arrays are shared if all records
+        are finite. Inside a compiled function, and for losses without features, the result is the
+        risk itself.
+        """
+        rows = self.points if self.linear is None else self.linear.features
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self))
+        if rows is None or traced or (self.linear is None and not is_features(self.data)):
+            return self
+        labels = None if self.linear is None else self.linear.labels
+        norms = _norms(rows, labels)
+        if not bool(jnp.isnan(norms).any()):
+            return replace(self, norms=norms)
+        rows, labels = _without_invalid(rows, labels, norms)
+        return replace(self, data=rows if labels is None else (rows, labels), norms=norms)
 
     def keys(self, key: Key[Array, ""]) -> tuple[None, Key[Array, ""]]:
         """Return no key for the records, which are not sampled, and ``key`` for the noise."""
@@ -113,7 +141,7 @@ class EmpiricalRisk:
         if not isinstance(self.loss, GeneralisedLinear):
             return None
         features, labels = self.data
-        return LinearRecords(self.loss.scalar, as_features(features), floats(labels))
+        return LinearRecords(self.loss.scalar, as_features(features), floats(labels), self.norms)
 
     @property
     def separable(self) -> SeparableRecords | None:
@@ -148,7 +176,7 @@ class EmpiricalRisk:
     ) -> Float[Array, " records"]:
         """Compute ``loss(w; x_i)`` for every stored record, or for these rows."""
         if self.linear is not None:
-            scalar, features, labels = self.linear
+            scalar, features, labels, _ = self.linear
             if rows is not None:
                 features, labels = features.take(rows), labels[rows]
             return scalar.value(features.matvec(point), labels)
@@ -167,7 +195,7 @@ class EmpiricalRisk:
         """Compute ``F`` and a subgradient, without clipping and noise."""
         if self.linear is None:
             return jax.value_and_grad(self.value)(point)
-        scalar, features, labels = self.linear
+        scalar, features, labels, _ = self.linear
         predictions = features.matvec(point)
         losses, slopes = scalar.value(predictions, labels), scalar.slope(predictions, labels)
         if self.counts is None:
@@ -252,6 +280,28 @@ class BatchRisk(EmpiricalRisk):
     def rows_by_number(self) -> Callable[[Array], tuple[Array, Array]]:
         """Return the map from positions in the batch to stored rows, all valid."""
         return lambda numbers: (jnp.arange(numbers.shape[0]), jnp.ones(numbers.shape, bool))
+
+
+@jax.jit
+def _norms(rows: Features, labels: Array | None) -> Array:
+    """Compute ``|x_i|``; NaN for a record that is not finite.
+
+    The squared norms of records without labels are finite as well, because distances use them.
+    """
+    norms = rows.norms()
+    if labels is None:
+        return jnp.where(jnp.isfinite(jnp.square(norms)), norms, jnp.nan)
+    return jnp.where(jnp.isfinite(norms) & jnp.isfinite(labels), norms, jnp.nan)
+
+
+@jax.jit
+def _without_invalid(
+    rows: Features, labels: Array | None, norms: Array
+) -> tuple[Features, Array | None]:
+    """Return the records with zeros where the norm is NaN."""
+    valid = ~jnp.isnan(norms)
+    labels = None if labels is None else jnp.where(valid, labels, 0.0)
+    return rows.scaled(valid.astype(rows.dtype)), labels
 
 
 def _is_floating(leaf: object) -> bool:

@@ -308,13 +308,16 @@ class Iteration:
             gradient, target, self.constraint.project(target),
         )  # fmt: skip
 
-    def until(self, state: State, last: Array) -> State:
+    def until(self, state: State, last: Array, in_blocks: bool = True) -> State:
         """Return the state after step ``last``, or at the stop of the oracle.
 
-        Batches are sampled in blocks. An accelerator reads the condition of a loop on the host
-        unless its length is fixed. There, whole blocks are loops of fixed length, followed by the
-        remaining steps as on a CPU.
+        Batches are sampled in blocks, or one by one if not ``in_blocks``, which is faster for a
+        single step. An accelerator reads the condition of a loop on the host unless its length is
+        fixed. There, whole blocks are loops of fixed length, followed by the remaining steps as on
+        a CPU.
         """
+        if not in_blocks:
+            return self._while(state, last, self.step)
         block = self.oracle.block or BLOCK
 
         def step_of_block(k: Array) -> Callable[[State], State]:

@@ -113,15 +113,15 @@ class Steps(NamedTuple):
     init : callable
         ``() -> state``, a pytree with a field ``t``, the number of steps taken.
     until : callable
-        ``(state, last) -> state`` after step ``last``: a loop, so that one step and all steps are
-        the same program with the same bits.
+        ``(state, last, in_blocks=True) -> state`` after step ``last``. Batches are sampled in
+        blocks, or one by one for a single step. The bits are the same.
     ends : callable
         ``state -> Run``: the result of a run that ends in this state.
     """
 
     planned: Number | int
     init: Callable[[], Pytree]
-    until: Callable[[Pytree, Array], Pytree]
+    until: Callable[..., Pytree]
     ends: Callable[[Pytree], Run]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +57,16 @@ class RunState:
     digest: NDArray[np.uint32] | Array
     inner: Any
 
+    # Largest possible t, if a stepper constructed the state. It is no part of the pytree. Without
+    # it, every step would wait for the number of steps on the device.
+    _most_steps: ClassVar[int | None] = None
+
+    def _after(self, most: ArrayLike) -> RunState:
+        """Record that at most ``most + 1`` steps are taken; inside a compiled function do nothing."""
+        if not isinstance(most, jax.core.Tracer):
+            object.__setattr__(self, "_most_steps", int(most) + 1)
+        return self
+
     def __repr__(self) -> str:
         return "<RunState: secret>"  # neither the key nor an iterate before its noise
 
@@ -68,7 +78,7 @@ class RunState:
     @property
     def key(self) -> Key[Array, ""]:
         """Key of the run."""
-        return jax.random.wrap_key_data(self.words, impl="threefry2x32")
+        return _key(self.words)
 
 
 @dataclass(frozen=True)
@@ -92,7 +102,9 @@ class Stepper:
         """Return the state before the first step of the run with this typed key."""
         key = as_key(key)
         with precision(self.plan):
-            return RunState(jax.random.key_data(key), self.digest, self._call(_init, key))
+            words = jax.random.key_data(key)
+            state = RunState(words, self.digest, self._call(_init, words))
+        return state._after(-1)
 
     def step(self, state: RunState, batch: Pytree = None) -> RunState:
         """Return the state after one more step; pure: JAX may compile and map it.
@@ -102,11 +114,13 @@ class Stepper:
         shape. By default the records are those of the problem. ``ValueError`` is raised for the
         state of another plan and after the last step; a compiled step then returns its input.
         """
-        fits = check_state(state, self.digest, self.steps, before_last=True)
+        most = instance("state", state, RunState)._most_steps
+        known = most is not None and most < self.steps
+        fits = check_state(state, self.digest, self.steps, before_last=True, count_known=known)
         source = self.source if batch is None else self._batch_risk(state, batch)
         with precision(self.plan):
-            inner = self._call(_advance, state.key, state.inner, fits, source=source)
-        return replace(state, inner=inner)
+            inner = self._call(_advance, state.words, state.inner, fits, source=source)
+        return replace(state, inner=inner)._after(most if known else state.t)
 
     def rows(self, state: RunState) -> tuple[Int[Array, " places"], Bool[Array, " places"]]:
         """Return ``(indices, mask)`` of the batch of the next step.
@@ -117,7 +131,7 @@ class Stepper:
         _check_rows(self.plan)
         check_state(state, self.digest, self.steps)
         with precision(self.plan):
-            return self._call(_rows, state.key, state.inner)
+            return self._call(_rows, state.words, state.inner)
 
     def released(self, state: RunState) -> Pytree:
         """Return the release; after ``steps`` steps it agrees with ``privopt.run`` up to rounding.
@@ -130,7 +144,7 @@ class Stepper:
         """Return the release, the path and the secret diagnostics, as :func:`privopt.run`."""
         fits = check_state(state, self.digest, self.steps)
         with precision(self.plan):
-            run = self._call(_ends, state.key, state.inner, fits)
+            run = self._call(_ends, state.words, state.inner, fits)
         return in_shape(run, self.shape)
 
     def _batch_risk(self, state: RunState, batch: Pytree) -> Source:
@@ -156,12 +170,15 @@ class Stepper:
         return risk
 
     def _call(self, part: Any, *inputs: Pytree, source: Source | None = None) -> Any:
-        plan = self.plan
+        fixed = self.plan.algorithm, self.plan.static, self.execution
         source = self.source if source is None else source
-        params = device_numbers(plan.params, precision_dtype(plan, source.dtype))
-        numbers = params, np.uint32(self.stream)
-        fixed = plan.algorithm, plan.static, self.execution
-        return _program(part, *fixed, numbers, source, *inputs)
+        return _program(part, *fixed, self._numbers, source, *inputs)
+
+    @cached_property
+    def _numbers(self) -> tuple[Parameters, ArrayLike]:
+        """Numbers of the plan and the stream on the device, converted once for all steps."""
+        params = device_numbers(self.plan.params, precision_dtype(self.plan, self.source.dtype))
+        return jax.tree.map(jnp.asarray, (params, np.uint32(self.stream)))
 
 
 def stepper(
@@ -217,18 +234,24 @@ def stepper(
 
 
 def check_state(
-    state: RunState, digest: NDArray[np.uint32], steps: int, *, before_last: bool = False
+    state: RunState,
+    digest: NDArray[np.uint32],
+    steps: int,
+    *,
+    before_last: bool = False,
+    count_known: bool = False,
 ) -> ArrayLike:
     """Check that a state belongs to the plan with this digest, after 0 to ``steps`` steps.
 
-    With ``before_last``, the state must permit another step. Return True if the digests are equal.
+    With ``before_last``, the state must permit another step. With ``count_known``, the number of
+    steps is known to be valid and is not read. Return True if the digests are equal.
     Inside a compiled function, which cannot raise, the result is a Boolean array.
     """
     instance("state", state, RunState)
     traced = [isinstance(each, jax.core.Tracer) for each in (state.digest, state.t)]
     if not traced[0] and not np.array_equal(state.digest, digest):
         raise ValueError("state must be of a run of this plan in this stream, got one of another")
-    if not traced[1] and not 0 <= int(state.t) <= steps - before_last:
+    if not (count_known or traced[1]) and not 0 <= int(state.t) <= steps - before_last:
         rule = "before the last" if before_last else "after at most all"
         raise ValueError(
             f"state must be {rule} of the {steps} planned steps, which the guarantee covers, got "
@@ -287,13 +310,17 @@ def _program(
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
-    key: Array,
+    words: Array,
     *inputs: Any,
 ) -> Any:
-    """Evaluate one part of the run."""
-    arguments = run_arguments(algorithm, static, execution, numbers, source, key)
+    """Evaluate one part of the run of the key with these ``words``."""
+    arguments = run_arguments(algorithm, static, execution, numbers, source, _key(words))
     result = part(algorithm, arguments, *inputs)
     return cast_back(algorithm, source, result) if isinstance(result, Run) else result
+
+
+def _key(words: Array) -> Array:
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
 
 
 def _init(algorithm: Algorithm, arguments: Any) -> Pytree:
@@ -304,7 +331,7 @@ def _advance(algorithm: Algorithm, arguments: Any, inner: Any, fits: Array) -> P
     """Take one step, or none from a state that does not fit the plan."""
     steps = _steps(algorithm, arguments)
     last = jnp.minimum(inner.t + 1, jnp.asarray(steps.planned))
-    return steps.until(inner, jnp.where(fits & (inner.t >= 0), last, inner.t))
+    return steps.until(inner, jnp.where(fits & (inner.t >= 0), last, inner.t), in_blocks=False)
 
 
 def _ends(algorithm: Algorithm, arguments: Any, inner: Any, fits: Array) -> Run:

@@ -83,12 +83,24 @@ class BatchSum(Protocol):
 
 
 class BoundedRecords(NamedTuple):
-    """Records with the bounds of their slopes; the bound of an invalid record is zero."""
+    """Records with the norms of their features; an invalid record has the norm NaN."""
 
     features: Features
     labels: Array
-    bound: Array  # C/|x|
     norms: Array
+    clip_norm: Number
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds ``C/|x|`` of the slopes; zero for an invalid record."""
+        bounds = self.clip_norm / self.norms
+        return jnp.where(is_exact(self.norms, bounds), bounds, 0.0)
+
+    def take(self, rows: Array) -> BoundedRecords:
+        """Return the records of these rows."""
+        return BoundedRecords(
+            self.features.take(rows), self.labels[rows], self.norms[rows], self.clip_norm
+        )
 
 
 class ClippedSlope(NamedTuple):
@@ -107,14 +119,16 @@ def bounded_records(
     records: LinearRecords, clip_norm: Number, measure: Norm = Norm.L2
 ) -> BoundedRecords:
     """Return records with bounds ``C/|x_i|``; ``vmap`` over clips shares the features."""
-    _, features, labels = records
+    _, features, labels, norms = records
+    if norms is not None and measure is Norm.L2:
+        return BoundedRecords(features, labels, norms, clip_norm)
     norms = features.norms(measure.order)
     finite = jnp.isfinite(norms) & jnp.isfinite(labels)
     return BoundedRecords(
         features.scaled(finite.astype(features.dtype)),
         jnp.where(finite, labels, 0.0),
-        jnp.where(finite & is_exact(norms, clip_norm / norms), clip_norm / norms, 0.0),
-        jnp.where(finite, norms, 0.0),
+        jnp.where(finite, norms, jnp.nan),
+        clip_norm,
     )
 
 
@@ -127,10 +141,11 @@ def clipped_linear_model(
     """
     if risk.linear is None:
         return None
-    features, labels, bound, _ = bounded_records(risk.linear, clip_norm, measure)
+    records = bounded_records(risk.linear, clip_norm, measure)
+    features, labels = records.features, records.labels
     weights = (jnp.ones_like(labels) if risk.counts is None else risk.counts) / size
     none = jnp.zeros((0, features.shape[1]), features.dtype)
-    loss = ClippedSlope(risk.linear.scalar, bound)
+    loss = ClippedSlope(risk.linear.scalar, records.bounds)
     return RegularisedGLM(loss, features, labels, weights, none[:, 0], none, none)
 
 
@@ -146,11 +161,11 @@ class SlopeSums(NamedTuple):
     gamma: Number | None
 
     def gradient_sum(self) -> Callable[[Array], Array]:
-        features, labels, bound, norms = self.records
-        matvec, rmatvec = features.products()
+        matvec, rmatvec = self.records.features.products()
+        labels, norms, bounds = self.records.labels, self.records.norms, self.records.bounds
 
         def whole_sum(point: Array) -> Array:
-            slopes = self._clipped(self.slope(matvec(point), labels), bound, norms)
+            slopes = self._clipped(self.slope(matvec(point), labels), bounds, norms)
             return rmatvec(slopes if self.counts is None else self.counts * slopes)
 
         return whole_sum
@@ -158,22 +173,21 @@ class SlopeSums(NamedTuple):
     def batch_sum(
         self, point: Array, rows: Array, weights: Array, anchor: Array | None = None
     ) -> Array:
-        features, labels, bound, norms = self.records
-        batch, targets = features.take(rows), labels[rows]
-        slopes = self.slope(batch.matvec(point), targets)
+        batch = self.records.take(rows)
+        slopes = self.slope(batch.features.matvec(point), batch.labels)
         if anchor is not None:
-            slopes -= self.slope(batch.matvec(anchor), targets)
-        return batch.rmatvec(weights * self._clipped(slopes, bound[rows], norms[rows]))
+            slopes -= self.slope(batch.features.matvec(anchor), batch.labels)
+        return batch.features.rmatvec(weights * self._clipped(slopes, batch.bounds, batch.norms))
 
     def usable(self, point: Float[Array, " d"]) -> Bool[Array, " n"]:
         del point
-        return self.records.bound > 0.0
+        return self.records.bounds > 0.0
 
-    def _clipped(self, slopes: Array, bound: Array, norms: Array) -> Array:
+    def _clipped(self, slopes: Array, bounds: Array, norms: Array) -> Array:
         if self.gamma is None:
-            clipped = jnp.clip(slopes, -bound, bound)
+            clipped = jnp.clip(slopes, -bounds, bounds)
         else:
-            clipped = slopes * (bound * norms / (jnp.abs(slopes) * norms + self.gamma))
+            clipped = slopes * (bounds * norms / (jnp.abs(slopes) * norms + self.gamma))
         return jnp.where(jnp.isfinite(slopes) & jnp.isfinite(clipped), clipped, 0.0)
 
 
@@ -243,9 +257,11 @@ class DistanceSums(NamedTuple):
     def of(cls, risk: EmpiricalRisk, clip_norm: Number, gamma: Number | None) -> DistanceSums:
         """Return the sums for a risk with ``points`` as features."""
         assert risk.points is not None
-        finite = jnp.isfinite(jnp.square(risk.points.norms())).astype(risk.points.dtype)
         modulus: Array = risk.loss.modulus  # type: ignore[attr-defined]
-        return cls(risk.points.scaled(finite), finite, modulus, risk.counts, clip_norm, gamma)
+        norms = risk.points.norms() if risk.norms is None else risk.norms
+        finite = jnp.isfinite(jnp.square(norms)).astype(risk.points.dtype)
+        points = risk.points.scaled(finite) if risk.norms is None else risk.points
+        return cls(points, finite, modulus, risk.counts, clip_norm, gamma)
 
     def gradient_sum(self) -> Callable[[Array], Array]:
         weights = self.finite if self.counts is None else self.finite * self.counts

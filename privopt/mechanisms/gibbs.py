@@ -60,7 +60,9 @@ def loss_difference_sum(
     if risk.linear is None:
         return _general(risk, clip_norm, centre, resolution)
     loss = risk.linear.scalar
-    features, labels, bound, norms = bounded_records(risk.linear, clip_norm)
+    records = bounded_records(risk.linear, clip_norm)
+    features, labels, bound = records.features, records.labels, records.bounds
+    norms = jnp.nan_to_num(records.norms, nan=0.0)
     matvec, rmatvec = features.products()
     origin = matvec(centre)
 

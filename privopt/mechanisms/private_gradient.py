@@ -158,12 +158,26 @@ class PrivateGradient:
             losses=losses,
             noise_key=stream(key, "noise"),
             batches=self.draws_of(key, losses.records) if batched else None,
+            single=self.batch_of(key, losses.records) if batched else None,
             clipped_sum=clipped_sum(losses, microbatch),
         )
 
     def draws_of(self, key: Key[Array, ""], records: Int[Array, ""] | int) -> Draw:
         """Return the batch sampler for this key."""
         return self.batches.draws_of(stream(key, "batches"), records)
+
+    def batch_of(self, key: Array, records: Array | int) -> Draw:
+        """Return the sampler ``t -> (rows, mask)`` of single batches for this key."""
+        if hasattr(self.batches, "batch_of"):
+            batch: Draw = self.batches.batch_of(stream(key, "batches"), records)
+            return batch
+        draw, block = self.draws_of(key, records), self.batches.block
+
+        def batch_of_block(t: Array) -> tuple[Array, Array]:
+            rows, mask = draw(t // block)
+            return rows[t % block], mask[t % block]
+
+        return batch_of_block
 
 
 @dataclass(frozen=True)
@@ -174,6 +188,7 @@ class PrivateAnswers(Oracle):
     losses: EmpiricalRisk
     noise_key: Key[Array, ""]
     batches: Draw | None
+    single: Draw | None
     clipped_sum: Callable[..., Pytree]
 
     @property
@@ -191,6 +206,9 @@ class PrivateAnswers(Oracle):
     def draw(self, k: Int[Array, ""]) -> _Batch:
         assert self.batches is not None
         return self.batches(k)
+
+    def batch(self, t: Array) -> _Batch | None:
+        return None if self.single is None else self.single(t)
 
     def update(
         self,

@@ -103,7 +103,7 @@ def _examine_linear(
     A convex scalar loss is steepest at an end of the interval of predictions over ``W``.
     """
     assert risk.linear is not None
-    scalar, features, _ = risk.linear
+    scalar, features, *_ = risk.linear
     steepest = np.asarray(_steepest(risk.linear, risk.constraint))
     norms, nonzeros = map(np.asarray, _sizes(features))  # the l2 norm is first
     with np.errstate(invalid="ignore"):
@@ -177,7 +177,7 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray)
 @jax.jit
 def _steepest(records: LinearRecords, constraint: ConstraintSet) -> Array:
     """Compute the largest ``|phi'|`` of each record over ``W``, shape ``(n,)``."""
-    scalar, features, labels = records
+    scalar, features, labels, _ = records
     lowest, highest = _predictions(constraint, features)
     ends = jnp.maximum(
         jnp.abs(scalar.slope(highest, labels)), jnp.abs(scalar.slope(lowest, labels))

@@ -183,7 +183,6 @@ class Problem:
     minimiser: ArrayLike | None = None
     name: str = "problem"
     objective: EmpiricalRisk = field(init=False, repr=False)
-    source: EmpiricalRisk | Population = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         instance("problem_class", self.problem_class, ProblemClass)
@@ -214,9 +213,13 @@ class Problem:
         self._check_functions(risk)
         object.__setattr__(self, "constraint", constraint)
         object.__setattr__(self, "objective", risk)
+
+    @cached_property
+    def source(self) -> EmpiricalRisk | Population:
+        """Records of a run, with the norms of their features."""
+        risk = self.objective.with_norms()
         sampled = self.probabilities is not None
-        source = Population(risk, self.problem_class.n) if sampled else risk
-        object.__setattr__(self, "source", source)
+        return Population(risk, self.problem_class.n) if sampled else risk
 
     def _check_functions(self, risk: EmpiricalRisk) -> None:
         """Check the signatures of ``loss`` and ``public`` on shapes, without reading records."""

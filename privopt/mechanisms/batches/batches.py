@@ -71,6 +71,8 @@ class Batches(Protocol):
         It changes speed and no bit.
         """
 
+    # Batches with a method ``batch_of(key, records)``, the sampler ``t -> (rows, taken)`` of single
+    # steps, need no other steps of the block for one step at a time, as in a stepper.
     # Batches with the attributes ``places`` and ``padded(places)`` share programs with batches of
     # other sizes: padding adds empty places and changes no other number.
 
@@ -158,10 +160,25 @@ def require_numbered(name: str, count: int) -> None:
         )
 
 
+def in_blocks(batch: Draw, block: int) -> Draw:
+    """Return the sampler of ``block`` steps at once, from the sampler ``t -> batch`` of one."""
+
+    def draw(number: Array) -> tuple[Array, Array]:
+        steps = number * block + jnp.arange(block, dtype=number.dtype)
+        return jax.vmap(batch)(steps)
+
+    return draw
+
+
 class FreshBatches:
     """Batches that are sampled independently in every step, with the same law for all records."""
 
     by_number = False
+    batch_of: Callable[[Array, Array | int], Draw]
+    block: int
+
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
+        return in_blocks(self.batch_of(key, records), self.block)
 
     def participation(self, steps: int, relation: Relation) -> NoReturn:
         raise ValueError(
@@ -242,16 +259,16 @@ class FixedSizeBatches(FreshBatches):
         del size
         return self.batch_size
 
-    def draws_of(self, key: Array, records: Array | int) -> Draw:
+    def batch_of(self, key: Array, records: Array | int) -> Draw:
 
-        def draw(step: Array) -> tuple[Array, Array]:
+        def batch(step: Array) -> tuple[Array, Array]:
             order = jax.random.permutation(jax.random.fold_in(key, step), self.n)
             filled = jnp.arange(self.places, dtype=jnp.int32) < jnp.asarray(
                 self.batch_size, jnp.int32
             )
-            return present(jnp.where(filled, order[: self.places], -1)[None], records)
+            return present(jnp.where(filled, order[: self.places], -1), records)
 
-        return draw
+        return batch
 
     def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         require_public_size(relation, "batches of fixed size")

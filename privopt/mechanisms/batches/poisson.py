@@ -24,6 +24,7 @@ from privopt.mechanisms.batches.batches import (
     Draw,
     FreshBatches,
     batch_size_of,
+    in_blocks,
     padded_size,
     present,
     require_numbered,
@@ -128,14 +129,9 @@ class PoissonBatches(FreshBatches):
         del size
         return self.batch_size
 
-    def draws_of(self, key: Array, records: Array | int) -> Draw:
+    def batch_of(self, key: Array, records: Array | int) -> Draw:
         sample = poisson_sampler(self.rate, self.capacity, self.most)
-
-        def draw(number: Array) -> tuple[Array, Array]:
-            steps = number * self.block + jnp.arange(self.block, dtype=number.dtype)
-            return jax.vmap(lambda t: sample(jax.random.fold_in(key, t), records))(steps)
-
-        return draw
+        return lambda t: sample(jax.random.fold_in(key, t), records)
 
     def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         del relation
@@ -346,7 +342,7 @@ class CyclicPoissonBatches:
     def divisor(self, size: float) -> float:
         return self.sample.divisor(size)
 
-    def draws_of(self, key: Array, records: Array | int) -> Draw:
+    def batch_of(self, key: Array, records: Array | int) -> Draw:
         sample = poisson_sampler(self.sample.rate, self.sample.capacity, self.sample.most)
         all_records = jnp.minimum(records, self.n)
 
@@ -356,11 +352,10 @@ class CyclicPoissonBatches:
             places, mask = sample(jax.random.fold_in(key, t), of_block)
             return present(jnp.where(mask, places * self.cycle + residue, -1), all_records)
 
-        def draw(number: Array) -> tuple[Array, Array]:
-            steps = number * self.block + jnp.arange(self.block, dtype=number.dtype)
-            return jax.vmap(batch)(steps)
+        return batch
 
-        return draw
+    def draws_of(self, key: Array, records: Array | int) -> Draw:
+        return in_blocks(self.batch_of(key, records), self.block)
 
     def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         return self.banded(noise_multiplier, 1, steps, relation)
