@@ -6,12 +6,13 @@ Both libraries receive the same float64 arrays, features of norm 1 (``data_norm=
 and run in turn on one thread of one core. diffprivlib supports pure differential privacy only. It
 runs at epsilon 1 with its default ``C = 1`` and with ``C = 1/(n lambda)`` for each lambda that the
 theory of privopt sets. At d = 10 and 30 the times of pure objective and output perturbation are
-compared as well, with its default only. No argument is tuned on the data. The solver of diffprivlib stops at its
-default tolerance, a gradient of 1e-4; the solver of privopt stops within a distance that is part of
-its privacy analysis. Excess risk is relative to the non-private optimum in the ball of radius 10,
-of the logistic risk alone and with the regulariser of each lambda. Points of diffprivlib may be
-outside of this ball, where the risk may be below that optimum. They are evaluated unchanged and
-after a projection onto the ball, which has no privacy cost and gives both libraries the same set.
+compared as well, with its default only. No argument is tuned on the data. The solver of diffprivlib
+stops at its default tolerance, a gradient of 1e-4; the solver of privopt stops within a distance
+that is part of its privacy analysis. Excess risk is relative to the non-private optimum in the ball
+of radius 10, of the logistic risk alone and with the regulariser of each lambda. Points of
+diffprivlib may be outside of this ball, where the risk may be below that optimum. They are
+evaluated unchanged and after a projection onto the ball, which has no privacy cost and gives both
+libraries the same set.
 """
 
 from __future__ import annotations

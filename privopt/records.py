@@ -224,6 +224,8 @@ def as_floats(values: Any, name: str, *, ndim: int) -> Any:
 def _silently(array: Any) -> Array:
     """Return ``jnp.asarray(array)`` without NumPy's warning about one large number."""
     with np.errstate(all="ignore"):
+        if isinstance(array, np.ndarray):  # ``jnp.asarray`` copies twice
+            return jax.device_put(array, may_alias=False)
         return jnp.asarray(array)
 
 

@@ -381,7 +381,7 @@ def shortened(features: FeaturesLike, curvature: float, smoothness: float | None
 
     ``curvature`` is ``c``; the loss of a record is ``c |x|^2``-smooth. The bound holds for the
     returned numbers, with an allowance for the round-off of their norms. Features are unchanged if
-    ``H`` is not declared or if ``c`` is 0 or infinite. Arrays stay arrays.
+    ``H`` is not declared, if ``c`` is 0 or infinite, and if no row is too long. Arrays stay arrays.
 
     Examples
     --------
@@ -391,11 +391,14 @@ def shortened(features: FeaturesLike, curvature: float, smoothness: float | None
     """
     if smoothness is None or not 0.0 < curvature < math.inf:
         return features
-    return _shorten(features, math.sqrt(smoothness / curvature))
+    factors = _shortening_factors(features, math.sqrt(smoothness / curvature))
+    if not isinstance(factors, jax.core.Tracer) and bool((factors == 1.0).all()):
+        return features  # without a copy
+    return _shorten(features, factors)
 
 
 @jax.jit
-def _shorten(features: FeaturesLike, max_norm: float) -> FeaturesLike:
+def _shortening_factors(features: FeaturesLike, max_norm: float) -> Array:
     rows = as_features(features)
     terms = max(leaf.shape[1] for leaf in jax.tree.leaves(rows))
     limits, norms = jnp.finfo(rows.dtype), rows.norms()
@@ -403,7 +406,12 @@ def _shorten(features: FeaturesLike, max_norm: float) -> FeaturesLike:
     long = (norms > bound) & jnp.isfinite(norms)
     factor = bound / jnp.where(long, norms, bound)
     factor = jnp.where(factor >= limits.smallest_normal, factor, 0.0)
-    shorter = rows.scaled(jnp.where(long, factor, 1.0))
+    return jnp.where(long, factor, 1.0)
+
+
+@jax.jit
+def _shorten(features: FeaturesLike, factors: Array) -> FeaturesLike:
+    shorter = as_features(features).scaled(factors)
     return shorter.array if isinstance(features, Array) else shorter  # type: ignore[attr-defined]
 
 

@@ -61,8 +61,8 @@ class RunState:
     # it, every step would wait for the number of steps on the device.
     _most_steps: ClassVar[int | None] = None
 
-    def _after(self, most: ArrayLike) -> RunState:
-        """Record that at most ``most + 1`` steps are taken; inside a compiled function do nothing."""
+    def _after(self, most: int | Array) -> RunState:
+        """Record that at most ``most + 1`` steps are taken, outside of compiled functions."""
         if not isinstance(most, jax.core.Tracer):
             object.__setattr__(self, "_most_steps", int(most) + 1)
         return self
@@ -115,12 +115,12 @@ class Stepper:
         state of another plan and after the last step; a compiled step then returns its input.
         """
         most = instance("state", state, RunState)._most_steps
-        known = most is not None and most < self.steps
+        known = most is not None and most < self.steps  # otherwise it is read from the state
         fits = check_state(state, self.digest, self.steps, before_last=True, count_known=known)
         source = self.source if batch is None else self._batch_risk(state, batch)
         with precision(self.plan):
             inner = self._call(_advance, state.words, state.inner, fits, source=source)
-        return replace(state, inner=inner)._after(most if known else state.t)
+        return replace(state, inner=inner)._after(state.t if most is None else most)
 
     def rows(self, state: RunState) -> tuple[Int[Array, " places"], Bool[Array, " places"]]:
         """Return ``(indices, mask)`` of the batch of the next step.

@@ -175,7 +175,10 @@ class FreshBatches:
 
     by_number = False
     batch_of: Callable[[Array, Array | int], Draw]
-    block: int
+
+    @property
+    def block(self) -> int:
+        return 1
 
     def draws_of(self, key: Array, records: Array | int) -> Draw:
         return in_blocks(self.batch_of(key, records), self.block)
@@ -252,8 +255,6 @@ class FixedSizeBatches(FreshBatches):
     def padded(self, places: int) -> FixedSizeBatches:
         """Return the batches with more empty places."""
         return replace(self, places=places)
-
-    block = 1  # every batch needs a permutation of all records
 
     def divisor(self, size: float) -> float:
         del size
