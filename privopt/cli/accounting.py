@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from enum import StrEnum
 from fractions import Fraction
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -54,6 +57,32 @@ Neighbours = Annotated[
     Relation | None,
     typer.Option(show_default=False, help="Neighbouring relation. Default: all of them."),
 ]
+
+
+def load_events() -> None:
+    """Import the events of dp_accounting without its accountants.
+
+    The commands do not use these accountants, and their import takes most of a second. The first
+    use of any other name imports the whole package.
+    """
+    if "dp_accounting" in sys.modules:
+        return
+    spec = find_spec("dp_accounting")
+    assert spec is not None and spec.loader is not None
+    package: Any = module_from_spec(spec)
+    sys.modules["dp_accounting"] = package
+    for name in ("dp_event", "privacy_accountant"):
+        public = vars(import_module(f"dp_accounting.{name}")).items()
+        vars(package).update((key, value) for key, value in public if key[0].isupper())
+
+    def whole(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        del package.__getattr__
+        spec.loader.exec_module(package)
+        return getattr(package, name)
+
+    package.__getattr__ = whole
 
 
 @dataclass(frozen=True)
@@ -188,6 +217,7 @@ def epsilon(
     **privopt epsilon --noise 4 --rate 100/5000 --steps 500 --delta 1e-6
     --sampler without_replacement --relation replace_one**
     """
+    load_events()
     with plain_errors(context, ValueError):
         z, batches = number("noise", noise), Steps.parse(steps, rate, sampler)
         if delta is None and at is None:
@@ -291,6 +321,7 @@ def noise(
     **privopt noise --epsilon 2 --delta 1e-5 --rate 0.01 --steps 1000
     --relation add_or_remove_one**
     """
+    load_events()
     with plain_errors(context, ValueError):
         batches = Steps.parse(steps, rate, sampler)
         e, d = number("epsilon", epsilon), number("delta", delta)
