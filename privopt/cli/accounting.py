@@ -68,7 +68,8 @@ def load_events() -> None:
     if "dp_accounting" in sys.modules:
         return
     spec = find_spec("dp_accounting")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    loader: Any = spec.loader
     package: Any = module_from_spec(spec)
     sys.modules["dp_accounting"] = package
     for name in ("dp_event", "privacy_accountant"):
@@ -79,7 +80,7 @@ def load_events() -> None:
         if name.startswith("__"):
             raise AttributeError(name)
         del package.__getattr__
-        spec.loader.exec_module(package)
+        loader.exec_module(package)
         return getattr(package, name)
 
     package.__getattr__ = whole

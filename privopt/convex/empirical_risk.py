@@ -120,8 +120,8 @@ class EmpiricalRisk:
         if rows is None or traced or (self.linear is None and not is_features(self.data)):
             return self
         labels = None if self.linear is None else self.linear.labels
-        norms = _norms(rows, labels)
-        if not bool(jnp.isnan(norms).any()):
+        norms, valid = _norms(rows, labels)
+        if valid:
             return replace(self, norms=norms)
         rows, labels = _without_invalid(rows, labels, norms)
         return replace(self, data=rows if labels is None else (rows, labels), norms=norms)
@@ -283,15 +283,15 @@ class BatchRisk(EmpiricalRisk):
 
 
 @jax.jit
-def _norms(rows: Features, labels: Array | None) -> Array:
-    """Compute ``|x_i|``; NaN for a record that is not finite.
+def _norms(rows: Features, labels: Array | None) -> tuple[Array, Array]:
+    """Compute ``|x_i|``, NaN for a record that is not finite, and True if all are finite.
 
     The squared norms of records without labels are finite as well, because distances use them.
     """
     norms = rows.norms()
-    if labels is None:
-        return jnp.where(jnp.isfinite(jnp.square(norms)), norms, jnp.nan)
-    return jnp.where(jnp.isfinite(norms) & jnp.isfinite(labels), norms, jnp.nan)
+    square = jnp.isfinite(jnp.square(norms))
+    valid = square if labels is None else jnp.isfinite(norms) & jnp.isfinite(labels)
+    return jnp.where(valid, norms, jnp.nan), valid.all()
 
 
 @jax.jit

@@ -391,14 +391,15 @@ def shortened(features: FeaturesLike, curvature: float, smoothness: float | None
     """
     if smoothness is None or not 0.0 < curvature < math.inf:
         return features
-    factors = _shortening_factors(features, math.sqrt(smoothness / curvature))
-    if not isinstance(factors, jax.core.Tracer) and bool((factors == 1.0).all()):
+    factors, short = _shortening_factors(features, math.sqrt(smoothness / curvature))
+    if not isinstance(short, jax.core.Tracer) and short:
         return features  # without a copy
     return _shorten(features, factors)
 
 
 @jax.jit
-def _shortening_factors(features: FeaturesLike, max_norm: float) -> Array:
+def _shortening_factors(features: FeaturesLike, max_norm: float) -> tuple[Array, Array]:
+    """Return the factors of the rows, and True if all are 1."""
     rows = as_features(features)
     terms = max(leaf.shape[1] for leaf in jax.tree.leaves(rows))
     limits, norms = jnp.finfo(rows.dtype), rows.norms()
@@ -406,7 +407,7 @@ def _shortening_factors(features: FeaturesLike, max_norm: float) -> Array:
     long = (norms > bound) & jnp.isfinite(norms)
     factor = bound / jnp.where(long, norms, bound)
     factor = jnp.where(factor >= limits.smallest_normal, factor, 0.0)
-    return jnp.where(long, factor, 1.0)
+    return jnp.where(long, factor, 1.0), ~long.any()
 
 
 @jax.jit

@@ -241,6 +241,9 @@ def run_all(
 
         if algorithm.public_randomness is None:
             keys = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1), keys)
+            if np.size(streams) == 1:  # without an axis of plans the numbers have no batch axis
+                result = members(*jax.tree.map(lambda leaf: leaf[0], (params, keys)))
+                return jax.tree.map(lambda leaf: leaf[None], result)
             return over(members)(params, keys)
 
         derive = jax.vmap(jax.vmap(public_key, in_axes=(0, None)), in_axes=(None, 0))

@@ -158,7 +158,7 @@ class PrivateGradient:
             losses=losses,
             noise_key=stream(key, "noise"),
             batches=self.draws_of(key, losses.records) if batched else None,
-            single=self.batch_of(key, losses.records) if batched else None,
+            single=self.batch_of(key, losses.records) if self._samples_single else None,
             clipped_sum=clipped_sum(losses, microbatch),
         )
 
@@ -168,8 +168,8 @@ class PrivateGradient:
 
     def batch_of(self, key: Array, records: Array | int) -> Draw:
         """Return the sampler ``t -> (rows, mask)`` of single batches for this key."""
-        if hasattr(self.batches, "batch_of"):
-            batch: Draw = self.batches.batch_of(stream(key, "batches"), records)
+        if self._samples_single:
+            batch: Draw = self.batches.batch_of(stream(key, "batches"), records)  # type: ignore[attr-defined]
             return batch
         draw, block = self.draws_of(key, records), self.batches.block
 
@@ -178,6 +178,10 @@ class PrivateGradient:
             return rows[t % block], mask[t % block]
 
         return batch_of_block
+
+    @property
+    def _samples_single(self) -> bool:
+        return hasattr(self.batches, "batch_of")
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,7 @@ class PrivateAnswers(Oracle):
         return self.batches(k)
 
     def batch(self, t: Array) -> _Batch | None:
-        return None if self.single is None else self.single(t)
+        return super().batch(t) if self.single is None else self.single(t)
 
     def update(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 import dp_accounting as dp
 import numpy as np
@@ -120,6 +120,7 @@ def calibrate(
 
 
 @checked
+@lru_cache(maxsize=4096, typed=True)  # plans often differ in numbers other than the budget
 def gaussian_noise_multiplier(budget: Budget, compositions: int = 1) -> float:
     """Return the smallest noise for which ``compositions`` Gaussian releases meet ``budget``.
 

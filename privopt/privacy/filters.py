@@ -21,7 +21,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -110,14 +109,17 @@ class GaussianFilter:
                 "spent of "
                 "others"
             )
-        _noise(self.budget)  # raises if delta = 0
+        gaussian_noise_multiplier(self.budget)  # raises if delta = 0
         object.__setattr__(self, "spent", self._check_spent(self.spent, 0))
         object.__setattr__(self, "opened", shares_of)
 
     @property
     def limit(self) -> Fraction:
         """``B^2``, the largest sum of costs."""
-        return (Fraction(self.budget.relation.multiple) / Fraction(_noise(self.budget))) ** 2
+        return (
+            Fraction(self.budget.relation.multiple)
+            / Fraction(gaussian_noise_multiplier(self.budget))
+        ) ** 2
 
     # --- in a compiled loop ---
 
@@ -184,7 +186,7 @@ class GaussianFilter:
         ``budget.epsilon``.
         """
         assumption = "every release passed the privacy filter before it was run"
-        event = dp.GaussianDpEvent(_noise(self.budget))
+        event = dp.GaussianDpEvent(gaussian_noise_multiplier(self.budget))
         return Guarantee(event, self.budget.relation, (assumption,))
 
     def _check_spent(self, spent: Count, before: int) -> int:
@@ -202,9 +204,6 @@ class GaussianFilter:
     def _rejection(self, spent: Count, cost: Count) -> Count:
         """Return 0 if the release is admitted, otherwise -1 (all bits set)."""
         return (spent | cost | (self.units - (spent + cost))) >> 31
-
-
-_noise = lru_cache(maxsize=256)(gaussian_noise_multiplier)
 
 
 def _clip_count(name: str, count: Count, most: int) -> Count:

@@ -88,6 +88,7 @@ def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
 
 
 @checked
+@lru_cache(maxsize=4096, typed=True)  # plans with the same noise ask for the same epsilon
 def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     """Return the smallest ``epsilon >= 0`` with ``delta(epsilon; mu) <= delta``.
 
@@ -124,6 +125,7 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
 
 
 @checked
+@lru_cache(maxsize=4096, typed=True)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest ``mu`` whose certified ``delta(epsilon; mu)`` does not exceed ``delta``.
 
