@@ -23,6 +23,7 @@ os.environ["XLA_FLAGS"] = " ".join(
 import jax
 import numpy as np
 import pytest
+import selection
 from hypothesis import settings
 from scipy.special import betaincinv
 from skips import summary
@@ -36,6 +37,34 @@ settings.register_profile(
     "privopt", derandomize=True, max_examples=30, deadline=None, database=None
 )
 settings.load_profile("privopt")
+
+
+# Tracing makes many objects and few cycles: the default threshold collects 13 % of the time.
+gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_addoption(parser):
+    """Add ``--all``."""
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="run every case of a contract, and the tests with the mark thorough",
+    )
+
+
+def pytest_configure(config):
+    """Hand ``--all`` to ``selection`` before any test is imported."""
+    selection.ALL = config.getoption("--all")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deselect the tests with the mark ``thorough``, except with ``--all``."""
+    if selection.ALL:
+        return
+    thorough = [item for item in items if item.get_closest_marker("thorough")]
+    if thorough:
+        config.hook.pytest_deselected(items=thorough)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 def pytest_ignore_collect(collection_path, config):

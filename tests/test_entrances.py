@@ -5,6 +5,7 @@ the largest number of the type. The absolute value of the smallest integer is no
 in short floats have rounding errors of many times their sensitivity.
 """
 
+import functools
 import math
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from ml_dtypes import finfo
+from selection import few
 
 import privopt
 from privopt import convex, estimators, problems, statistics
@@ -36,7 +38,15 @@ OF_JAX = [
     if isinstance(getattr(ml_dtypes, name), type)
     and issubclass(getattr(ml_dtypes, name), np.generic)
 ]
-DTYPES = list(dict.fromkeys(NUMPY + OF_JAX))
+# A type of each family: the rule for records depends on the family, and the widths of a family
+# differ in their extreme entries only. Those of 1 and 8 bytes have the most extreme ones.
+FAMILIES = (
+    *("bool", "int8", "uint64", "float16", "float32", "float64", "complex64"),
+    *("<U4", "datetime64[s]", "object", "bfloat16", "int4", "float8_e4m3fn"),
+)
+DTYPES = [
+    np.dtype(name) for name in few([str(each) for each in dict.fromkeys(NUMPY + OF_JAX)], FAMILIES)
+]
 FLOATS = ("float32", "float64")
 
 
@@ -76,6 +86,7 @@ SIGNS = np.where(np.arange(N) % 2, 1.0, -1.0)
 UNIT = np.eye(DIM)[np.arange(N) % DIM]
 
 
+@functools.cache
 def a_step(facts=CLASS):
     """Return a plan of one step without noise, and the sensitivity of its release."""
     plan = privopt.dp_gd(facts, BUDGET, steps=1, step_size=1.0, output="last")
@@ -113,15 +124,28 @@ def points(array):
     return fitted(convex.Distance(), array)
 
 
+def product(w, x):
+    return (w * x).sum()
+
+
+def layer_above(v, hidden, y):
+    return ((hidden - y).sum() + v).sum()
+
+
+# Functions of the module: a function that is defined for each array is a program for each array.
+FIRST_LAYER = convex.FirstLayer(layer_above)
+
+
 def own_loss(array):
-    return fitted(lambda w, x: (w * x).sum(), array)
+    return fitted(product, array)
 
 
 def first_layer(array):
     facts = replace(CLASS, dim=DIM + 1, radius=math.inf)
-    loss = convex.FirstLayer(lambda v, hidden, y: ((hidden - y).sum() + v).sum())
     start = np.zeros((DIM, 1), floating(array)), np.zeros(1, floating(array))
-    released, moved = fitted(loss, (array, SIGNS.astype(floating(array))), facts, start=start)
+    released, moved = fitted(
+        FIRST_LAYER, (array, SIGNS.astype(floating(array))), facts, start=start
+    )
     return jnp.concatenate([leaf.ravel() for leaf in released]), moved
 
 
@@ -249,10 +273,10 @@ REFUSALS = (
 )
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", ENTRANCES)
-def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name, dtype):
-    assert faults(name, ENTRANCES[name], dtype) == []
+def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name):
+    for dtype in DTYPES:
+        assert faults(name, ENTRANCES[name], dtype) == []
 
 
 @pytest.mark.parametrize("name", ENTRANCES)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import pytest
-from builders import ALIKE, CHOICES, DIM, N, operations
+from builders import ALIKE, CHOICES, DIM, N, one_scale_passes, operations
 from scipy import stats
+from selection import few
 
 import privopt
 from privopt import problems
@@ -112,6 +113,15 @@ LINEAR = [  # whose release after one step, or one solve, moves by the noise of 
     and privopt.ALGORITHMS[name].public_randomness is None
     and "b1" not in privopt.ALGORITHMS[name].choices
 ]
+# Algorithms that differ in kind: sampled steps, correlated noise in one pass, noise in the objective
+# with a solver, and one noisy answer. Tests that compile programs run on these four. The others are
+# made of the same parts, and run with ``--all``.
+KINDS_OF_RUNS = ("dp_sgd", "dp_ftrl", "objective_perturbation", "projection_mechanism")
+
+
+def of_each_kind(names, *more):
+    """Parametrise ``name`` by the representatives, and by those of ``more``."""
+    return pytest.mark.parametrize("name", few(names, (*KINDS_OF_RUNS, *more)))
 
 
 @pytest.fixture(params=sorted(privopt.ALGORITHMS))
@@ -129,8 +139,8 @@ def plan(name, budget=BUDGETS[0], problem_class=None, **choices):
 
 
 def short(name):
-    """A plan of four steps, which are as good as thirty where nothing is compiled."""
-    return plan(name, **({"steps": 4} if name in ITERATIVE else {}))
+    """Return a plan of two steps: runs that are not compiled take seconds for more."""
+    return plan(name, **({"steps": 2} if name in ITERATIVE else {}))
 
 
 def records(name, seed=0, n=N):
@@ -167,19 +177,20 @@ def eager(name, factor=1.0):
         return tape, privopt.run(planned, problem(name), jax.random.key(1))
 
 
-@pytest.mark.parametrize("name", NOISY)
+@of_each_kind(NOISY)
 def test_jit_equals_eager(name):
     compiled = privopt.run(short(name), problem(name), jax.random.key(1))
     leaves_equal(compiled, eager(name)[1], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@of_each_kind(PRIVATE)
 def test_data_enter_a_release_through_its_noisy_answers_alone(name):
     """Given them, a run on other data with the same key releases the same bits."""
     pair = Pair(short(name), problem(name), problem(name, 1))
     assert replay(pair, key=jax.random.key(1)) == ()
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_no_key_is_consumed_twice(name):
     """The checker of JAX reads the programs, which are not compiled."""
     plans, where = [plan(name), plan(name, BUDGETS[1])], problem(name)
@@ -211,6 +222,7 @@ def shape(static, params):
 NEW = {"step_size": (0.11, 0.37), "clip_norm": (0.61, 0.87), "regularisation": (0.31, 0.77)}
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_new_hyperparameters_need_no_new_program(name):
     """A new epsilon, delta, step size, clip norm or regularisation changes traced numbers only."""
     one = plan(name)
@@ -225,6 +237,7 @@ def test_new_hyperparameters_need_no_new_program(name):
         assert shape(other.static, other.params) == shape(one.static, one.params)
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_default_plans_of_several_budgets_share_a_program(name):
     facts = dataclasses.replace(class_of(name), n=500, sparsity=2)
     budgets = [dataclasses.replace(BUDGETS[0], epsilon=e) for e in (0.25, 0.5, 1.0, 2.0, 4.0)]
@@ -238,6 +251,7 @@ def test_default_plans_of_several_budgets_share_a_program(name):
         assert getattr(padded, "places", 0) >= getattr(batches, "places", 0)
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_many_equals_loop_over_seeds_and_numbers(name):
     """And the loop is one program for all numbers, budgets, data and seeds."""
     plans = [
@@ -256,6 +270,7 @@ def test_many_equals_loop_over_seeds_and_numbers(name):
         leaves_equal(entry, runs[i][j], rtol=1e-9, atol=1e-12)
 
 
+@of_each_kind(privopt.ALGORITHMS)
 @pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
 def test_dtype_and_shape_follow_the_data(name, dtype):
     """Of the program, which is traced and not run."""
@@ -265,6 +280,7 @@ def test_dtype_and_shape_follow_the_data(name, dtype):
     assert found.released.shape == (DIM,)
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_release_is_a_member(name):
     """At a budget so small that the noise alone leaves the set."""
     tiny = privopt.Budget(epsilon=1e-3, delta=1e-5, relation="replace_one")
@@ -272,6 +288,7 @@ def test_release_is_a_member(name):
     assert np.all(np.linalg.norm(many.released, axis=-1) <= class_of(name).radius * (1 + 1e-12))
 
 
+@of_each_kind(privopt.ALGORITHMS, "output_perturbation")  # whose minimiser is compared, too
 @pytest.mark.parametrize("size", [1e3, 1e12, 1e200, math.inf, math.nan])
 def test_a_record_beyond_the_declared_bound_moves_no_further_than_a_member(name, size):
     """Clipped, or null if not finite: the release stays in the set, and nothing is raised."""
@@ -286,7 +303,7 @@ def test_a_record_beyond_the_declared_bound_moves_no_further_than_a_member(name,
         assert np.linalg.norm(moved) <= allowed
 
 
-@pytest.mark.parametrize("name", sorted(set(privopt.ALGORITHMS) - {"bias_reduced_sgd"}))
+@of_each_kind(sorted(set(privopt.ALGORITHMS) - {"bias_reduced_sgd"}))
 def test_one_record_is_a_data_set(name):
     """Noise enough for it; every number of the plan is finite, and so is the release.
 
@@ -368,6 +385,7 @@ def test_more_records_than_a_guarantee_covers_are_refused(name):
             privopt.run(planned, problem(name, n=N + 1), jax.random.key(0))
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_a_control_runs_the_program_of_its_plan(name):
     """Its noise enters by argument, so nothing is compiled; at a factor of 1 no bit differs."""
     planned, where, key = plan(name), problem(name), jax.random.key(3)
@@ -381,7 +399,7 @@ def test_a_control_runs_the_program_of_its_plan(name):
     assert same == [planned.algorithm.noise is None] * len(same)
 
 
-@pytest.mark.parametrize("name", NOISY)
+@of_each_kind(NOISY)
 def test_a_control_adds_that_much_noise(name):
     """Draw by draw and to the bit; and of its factor a run sees the noise alone."""
     (drawn, _), (less, found) = eager(name), eager(name, 0.25)
@@ -455,23 +473,21 @@ def test_zero_noise_equals_the_minimiser(name):
     assert np.linalg.norm(gradient) <= 1e-2 / N
 
 
-@pytest.mark.parametrize("name", LINEAR)
-@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.8, False), (1.25, False)])
-def test_noise_has_the_planned_scale(name, factor, accepted):
+@of_each_kind(LINEAR, "output_perturbation")
+def test_noise_has_the_planned_scale(name):
     """Kolmogorov-Smirnov at level 1e-6 on 12,000 normals; 0.8 and 1.25 are rejected surely."""
     iterative = name in ITERATIVE
     choices = {"steps": 1, "step_size": 1.0} if iterative else {"regularisation": 0.5}
     if name in SAMPLED:
-        choices["batch_size"] = N  # all of them: what moves is the noise alone
+        choices["batch_size"] = N  # every record, so that the difference is noise alone
     wide = dataclasses.replace(class_of(name), radius=1e6)
     planned = plan(name, problem_class=wide, **choices)
     where = problems.logistic(*records(name), problem_class=wide)
-    noisy = many_runs(2 * [planned.with_noise(factor)], where, 6, 2000)
-    still = privopt.run(planned.with_noise(0.0), where, jax.random.key(6))
-    ends = [run.secret.last if iterative else run.released for run in (noisy, still)]
-    moved = np.subtract(*ends)
-    sample = np.asarray(moved).ravel() / planned.params.mechanism.scale
-    assert bool(stats.kstest(sample, "norm").pvalue > 1e-6) is accepted
+    plans = [planned, planned.with_noise(0.0)]
+    runs = many_runs(plans, where, 6, 4000, common_random_numbers=True)
+    noisy, exact = np.asarray(runs.secret.last if iterative else runs.released)
+    sample = (noisy - exact).ravel() / planned.params.mechanism.scale
+    one_scale_passes(lambda scale: stats.kstest(sample / scale, "norm").pvalue, 0.8, 1.25)
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -550,7 +566,7 @@ def test_bad_arguments_are_refused(name):
         privopt.run(plan(name), problem(name, n=N + 1), jax.random.key(0))
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@of_each_kind(PRIVATE)
 def test_upper_bound_holds_on_a_benign_problem(name):
     """The bound of a mean is attained, so five standard errors are allowed for: level 3e-7.
 
@@ -568,7 +584,7 @@ def test_upper_bound_holds_on_a_benign_problem(name):
     assert max(lower, default=0.0) < planned.rate.upper
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@of_each_kind(PRIVATE)
 def test_accuracy_follows_epsilon(name):
     """At the same random numbers."""
     where = problem(name)
