@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from builders import CHOICES, DIM, N, classification, operations
+from selection import few
 
 import privopt
 from privopt import problems, random
@@ -64,6 +65,13 @@ CASES = [
     *(("dp_gd", kind, ()) for kind in ("separable", "distances", "own")),
     *(("dp_ftrl", "linear", (("noise", noise),)) for noise in FACTORISATIONS),
 ]
+# Programs that differ in kind: sampled steps on each kind of data, correlated noise, and two solvers.
+ALIKE = {"dp_svrg", "noisy_adam", "phased_sgd", "approximate_minima_perturbation", "l1_recovery"}
+SOME = [
+    case
+    for case in CASES
+    if case[0] not in ALIKE and case[2] in ((), (("noise", "tree"),), (("noise", "buffered"),))
+]
 TOGETHER = Execution(replicates="together")
 KEYS = jax.random.split(jax.random.key(0), 4)
 HOST = re.compile(r"infeed|outfeed|stablehlo\.(?:send|recv)|callback|python")
@@ -85,7 +93,7 @@ def traced(name, kind, choices=(), runs=1):
     return jax.jit(many).trace(KEYS)
 
 
-@pytest.mark.parametrize(("name", "kind", "choices"), CASES)
+@pytest.mark.parametrize(("name", "kind", "choices"), few(CASES, SOME))
 def test_products_of_float32_keep_all_bits_of_their_factors(name, kind, choices):
     """Check the precision of products.
 
@@ -103,8 +111,8 @@ def test_products_of_float32_keep_all_bits_of_their_factors(name, kind, choices)
     assert products or privopt.ALGORITHMS[name].float64 or kind in ("sparse", "separable")
 
 
-@pytest.mark.parametrize("platform", ["cuda", "tpu"])
-@pytest.mark.parametrize(("name", "kind", "choices"), CASES)
+@pytest.mark.parametrize("platform", few(["cuda", "tpu"], ["cuda"]))
+@pytest.mark.parametrize(("name", "kind", "choices"), few(CASES, SOME))
 def test_no_program_asks_the_host(name, kind, choices, platform):
     lowered = traced(name, kind, choices).lower(lowering_platforms=(platform,)).as_text()
     assert not HOST.search(lowered)
@@ -117,7 +125,7 @@ def test_a_callback_is_not_even_lowered():
         asking.lower(lowering_platforms=("cuda",))
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("name", few(PRIVATE, set(PRIVATE) - ALIKE))
 def test_replicates_together_run_no_branch_more(name):
     """Check that a branch per replicate does not become a selection among all branches."""
 
@@ -193,7 +201,7 @@ BLOCKS = {  # steps in each, and two runs of unlike length
 }
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", few(BLOCKS, ["dp_sgd", "dp_ftrl"]))  # dp_gd samples nothing
 def test_an_accelerator_takes_the_same_steps(name, request):
     """Test blocks of known length, which need no host callback after each step."""
     where, (block, *several) = WHERE["linear"], BLOCKS[name]

@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 
 import pytest
+from selection import few
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
@@ -14,6 +15,13 @@ EXAMPLES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): found
     for path in sorted((ROOT / "privopt").rglob("*.py"))
     if (found := len(EXAMPLE.findall(path.read_text(encoding="utf-8"))))
+}
+
+
+# These run plans of all algorithms, or an optimisation, for seconds each.
+COSTLY = {
+    f"privopt.{name}"
+    for name in ("testing", "comparison.result", "comparison.experiment", "factorisations.buffers")
 }
 
 
@@ -27,7 +35,7 @@ def executed(module):
     return sum(len(test.examples) for test in tests), "".join(printed)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", few(EXAMPLES, EXAMPLES.keys() - COSTLY))
 def test_examples_are_true(name):
     """Check that doctest runs all examples of the file, which may not follow a constant."""
     found, printed = executed(importlib.import_module(name))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from events import Gaussian, Laplace, Poisson, Times, Together
 from refusals import refused
+from selection import few
 
 from privopt import privacy
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS, Approximation, named
@@ -157,17 +158,22 @@ ASKED = [
 ]
 
 
+# At 1e-300 the Fourier accountant tries every window before it gives up, for up to a minute.
+SMALLEST = {"Fourier": 1e-250, "basic composition": 1e-250}
+
+
 @pytest.mark.parametrize(("event", "each"), ASKED)
 def test_delta_zero_and_almost_one(event, each):
-    for relation in (Relation.ZERO_OUT,):
-        pure = {LAPLACE: 0.5, dp.NoOpDpEvent(): 0.0}.get(event, math.inf)
-        lower, upper = each.epsilon(event, relation, 0.0)
-        assert lower <= pure
-        assert upper >= pure * (1 - 1e-12)
-        assert each.epsilon(event, relation, 1.0 - 2.0**-53).lower <= 1e-12
-        for target in (1e-300, 1e-250, 0.999):
-            answer = each.epsilon(event, relation, target)
-            assert 0.0 <= answer.lower <= answer.upper <= upper * (1 + 1e-9)
+    relation = Relation.ZERO_OUT
+    pure = {LAPLACE: 0.5, dp.NoOpDpEvent(): 0.0}.get(event, math.inf)
+    lower, upper = each.epsilon(event, relation, 0.0)
+    assert lower <= pure
+    assert upper >= pure * (1 - 1e-12)
+    assert each.epsilon(event, relation, 1.0 - 2.0**-53).lower <= 1e-12
+    smallest = SMALLEST.get(each.name, 1e-300)
+    for target in few((1e-300, 1e-250, 0.999), (smallest, 1e-250, 0.999)):
+        answer = each.epsilon(event, relation, target)
+        assert 0.0 <= answer.lower <= answer.upper <= upper * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("event", "each"), [*((event, None) for event, _ in STRANGE_TO), *ASKED])

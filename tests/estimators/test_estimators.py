@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from selection import few
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from selection import few
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privopt

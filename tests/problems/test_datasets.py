@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse
 import sklearn.datasets
 from refusals import refused
+from selection import few
 
 from privopt.problems import datasets
 from privopt.problems.datasets import DATASETS, Dataset, available, load, raw
@@ -45,6 +46,7 @@ MEASURED = {
     "mnist_test": (10_000, 196, 4_926),
 }
 # Without PRIVOPT_DATA the sets that need files are not parameters: nothing is skipped.
+LARGE = {"kddcup99", "kddcup99_test", "mnist", "w8a"}  # seconds each, in formats of the others
 LOADABLE = [name for name in available() if name not in {*TEXTS, *REVIEWS}]
 
 
@@ -74,7 +76,7 @@ def example(**changes):
     return Dataset(**{"name": "example", "source": "here", "notes": "none", **fields, **changes})
 
 
-@pytest.mark.parametrize("name", LOADABLE)
+@pytest.mark.parametrize("name", few(LOADABLE, set(LOADABLE) - LARGE))
 def test_loadable_sets_have_the_declared_properties(name):
     data = load(name)
     if name in MEASURED:
@@ -96,7 +98,7 @@ def test_loadable_sets_have_the_declared_properties(name):
         assert norms.max() > 0.5
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if name in available()])
+@pytest.mark.parametrize("name", few([name for name in TEXTS if name in available()], ["rcv1"]))
 def test_texts_contain_the_largest_entries_of_every_document(name):
     """Compare 50 rows with the file, document by document."""
     data, (rows, columns, positive) = load(name), TEXTS[name]
