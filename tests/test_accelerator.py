@@ -65,7 +65,7 @@ CASES = [
     *(("dp_gd", kind, ()) for kind in ("separable", "distances", "own")),
     *(("dp_ftrl", "linear", (("noise", noise),)) for noise in FACTORISATIONS),
 ]
-# Programs that differ in kind: sampled steps on each kind of data, correlated noise, and two solvers.
+# Programs that differ in kind: sampled steps on each kind of data, correlated noise, two solvers.
 ALIKE = {"dp_svrg", "noisy_adam", "phased_sgd", "approximate_minima_perturbation", "l1_recovery"}
 SOME = [
     case

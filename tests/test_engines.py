@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from selection import few
 from typer.testing import CliRunner
 
 from privopt.cli.commands import app
@@ -79,7 +80,7 @@ def tables(folder):
     return [(folder / "squares" / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
 
 
-@pytest.mark.parametrize("engine", ["dask", "submitit"])
+@pytest.mark.parametrize("engine", few(["dask", "submitit"], ["dask"]))
 def test_workers_of_which_one_dies_fill_the_folder(folder, monkeypatch, engine):
     assert run("--results", "alone").returncode == 0
     monkeypatch.setenv("EVENTS", "died")
@@ -128,6 +129,7 @@ def wait_for(condition):
         time.sleep(0.05)
 
 
+@pytest.mark.thorough  # five processes; the worker that finishes a lost part is tested above
 def test_where_a_scheduler_ends_who_asked_goes_on(folder, free_port):
     assert run("--results", "alone").returncode == 0
     address, quiet = f"tcp://127.0.0.1:{free_port}", {"stderr": subprocess.DEVNULL}

@@ -158,10 +158,6 @@ ASKED = [
 ]
 
 
-# At 1e-300 the Fourier accountant tries every window before it gives up, for up to a minute.
-SMALLEST = {"Fourier": 1e-250, "basic composition": 1e-250}
-
-
 @pytest.mark.parametrize(("event", "each"), ASKED)
 def test_delta_zero_and_almost_one(event, each):
     relation = Relation.ZERO_OUT
@@ -170,8 +166,8 @@ def test_delta_zero_and_almost_one(event, each):
     assert lower <= pure
     assert upper >= pure * (1 - 1e-12)
     assert each.epsilon(event, relation, 1.0 - 2.0**-53).lower <= 1e-12
-    smallest = SMALLEST.get(each.name, 1e-300)
-    for target in few((1e-300, 1e-250, 0.999), (smallest, 1e-250, 0.999)):
+    # At 1e-300 the Fourier accountant tries every window before it gives up, for up to a minute.
+    for target in few((1e-300, 1e-250, 0.999), (1e-250, 0.999)):
         answer = each.epsilon(event, relation, target)
         assert 0.0 <= answer.lower <= answer.upper <= upper * (1 + 1e-9)
 

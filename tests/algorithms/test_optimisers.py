@@ -28,8 +28,8 @@ EXCLUDED = {
     "schedule_free": "needs another optimiser",
     "sophia": "needs the loss for its Hessian",
 }
-# An update of each kind: the gradient, its moments, their sign, a trust ratio, a running maximum, an
-# orthogonal matrix, a learned size, a size per coordinate, and iterates that are averages.
+# An update of each kind: the gradient, its moments, their sign, a trust ratio, a running maximum,
+# an orthogonal matrix, a learned size, a size per coordinate, and iterates that are averages.
 KINDS = (
     *("sgd", "adam", "lion", "lamb", "amsgrad", "muon", "dadapt_adamw", "rprop"),
     "schedule_free_sgd",

@@ -1,7 +1,7 @@
 """Mutants at random places of a package, and the tests that detect them.
 
 ``python tests/mutants/kills.py theory 20`` plants twenty mutants in ``privopt/theory``, one after
-another, runs ``tests/theory`` on each, and prints one line per mutant. Then it lists the tests that
+another, runs every case of ``tests/theory`` on each, and prints one line per mutant. Then it lists the tests that
 alone detect a mutant, those that detect only mutants that others detect too, and those that detect
 none. A test of the last two lists may be removed after many mutants, unless it states a promise to
 users.
@@ -98,7 +98,7 @@ def killers(
     kept = path.read_text(encoding="utf-8")
     path.write_text(change.planted(kept), encoding="utf-8")
     try:
-        done = pytest_of(tree, ["--tb=no", "-rfE", *tests], seconds)
+        done = pytest_of(tree, ["--all", "--tb=no", "-rfE", *tests], seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:
@@ -119,9 +119,11 @@ def main(room: str, count: str = "20", *tests: str) -> None:
     asked = list(tests) or [f"tests/{room}"]
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        collected = set(COLLECTED.findall(pytest_of(tree, ["--collect-only", *asked]).stdout))
+        collected = set(
+            COLLECTED.findall(pytest_of(tree, ["--all", "--collect-only", *asked]).stdout)
+        )
         start = time.monotonic()
-        if pytest_of(tree, asked).returncode != 0:
+        if pytest_of(tree, ["--all", *asked]).returncode != 0:
             raise SystemExit("the tests fail before anything is planted")
         seconds = 60.0 + 3.0 * (time.monotonic() - start)  # a mutant may loop for ever
         for file, change in chance.sample(places, min(int(count), len(places))):

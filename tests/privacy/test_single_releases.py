@@ -9,6 +9,7 @@ import pytest
 from events import EVERY_RELATION, REPLACE, Gaussian, Laplace, Poisson, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import size
 
 from privopt.privacy import Guarantee
 from privopt.spec import Relation
@@ -66,7 +67,7 @@ def test_golden_gaussian(relation):
 
 
 @given(st.floats(-2.5, 1.5), st.floats(-6.0, -1e-6), st.floats(0.0, 6.0), st.booleans())
-@settings(max_examples=20)
+@settings(max_examples=size(20, 8))  # seconds of integrals with 60 digits
 def test_sampled_gaussian_is_the_worse_of_both_orders(log_z, log_rate, scale, replaced):
     z, q = 10.0**log_z, 10.0**log_rate
     relation = REPLACE if replaced else Relation.ADD_OR_REMOVE_ONE
@@ -89,7 +90,7 @@ def test_sampled_gaussian_is_the_worse_of_both_orders(log_z, log_rate, scale, re
 
 
 @given(st.floats(-2.0, 1.5), st.floats(0.0, 3.0), st.integers(1, 60))
-@settings(max_examples=8)
+@settings(max_examples=size(8, 3))
 def test_fixed_size_sample_is_attained_by_an_explicit_pair(log_z, scale, m):
     """All other records contribute ``-1``; one changes from ``-1`` to ``1``."""
     z, n = 10.0**log_z, 60
@@ -120,7 +121,7 @@ def test_laplace(relation, log_b, fraction):
 
 @EVERY_RELATION
 @given(st.floats(1e-6, 1.0), st.integers(2, 50), st.floats(0.0, 1.1))
-@settings(max_examples=30)
+@settings(max_examples=size(30, 10))
 def test_randomised_response(relation, p, k, fraction):
     curve = Guarantee(Response(p, k), relation)
     with mpmath.workdps(50):
