@@ -113,9 +113,9 @@ LINEAR = [  # whose release after one step, or one solve, moves by the noise of 
     and privopt.ALGORITHMS[name].public_randomness is None
     and "b1" not in privopt.ALGORITHMS[name].choices
 ]
-# Algorithms that differ in kind: sampled steps, correlated noise in one pass, a solver with noise in
-# the objective, and one noisy answer. Tests that compile programs run on these four. The others are
-# made of the same parts, and run with ``--all``.
+# Algorithms that differ in kind: sampled steps, correlated noise in one pass, a solver with noise
+# in the objective, and one noisy answer. Tests that compile programs run on these four. The others
+# are made of the same parts, and run with ``--all``.
 KINDS_OF_RUNS = ("dp_sgd", "dp_ftrl", "objective_perturbation", "projection_mechanism")
 
 
