@@ -42,7 +42,7 @@ OF_JAX = [
 # differ in their extreme entries only. Those of 1 and 8 bytes have the most extreme ones.
 FAMILIES = (
     *("bool", "int8", "uint64", "float16", "float32", "float64", "complex64"),
-    *("<U4", "datetime64[s]", "object", "bfloat16", "int4", "float8_e4m3fn"),
+    *("<U4", "timedelta64[s]", "object", "bfloat16", "int4", "float8_e4m3fn"),
 )
 DTYPES = [
     np.dtype(name) for name in few([str(each) for each in dict.fromkeys(NUMPY + OF_JAX)], FAMILIES)

@@ -44,7 +44,12 @@ CASES = {
     "sufficient_statistics": ({"near": NEAR, "strong": STRONG}, True),
 }
 PAIRS = [(name, kind) for name, (classes, _) in CASES.items() for kind in classes]
-FIRST = [(name, next(iter(classes))) for name, (classes, _) in CASES.items()]  # most are smooth
+# Of each algorithm the first class, which is smooth for most; without noise, plans take no time.
+FIRST = [
+    (name, kind)
+    for name, kind in PAIRS
+    if name == "gradient_descent" or kind == next(iter(CASES[name][0]))
+]
 UNBOUNDED = {"noisy_adam"}  # measured below
 SLACK = 1e-9
 
