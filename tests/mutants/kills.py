@@ -1,10 +1,10 @@
 """Mutants at random places of a package, and the tests that detect them.
 
 ``python tests/mutants/kills.py theory 20`` plants twenty mutants in ``privopt/theory``, one after
-another, runs every case of ``tests/theory`` on each, and prints one line per mutant. Then it lists the tests
-that alone detect a mutant, those that detect only mutants that others detect too, and those that
-detect none. A test of the last two lists may be removed after many mutants, unless it states a
-promise to users.
+another, runs every case of ``tests/theory`` on each, and prints one line per mutant. Then it lists
+the tests that alone detect a mutant, those that detect only mutants that others detect too, and
+those that detect none. A test of the last two lists may be removed after many mutants, unless it
+states a promise to users.
 
 ``python tests/mutants/kills.py theory/advantage.py 6 tests/theory/test_advantage.py`` uses one file
 and its tests. In a whole package, few mutants are in the code of a few tests.

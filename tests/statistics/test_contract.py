@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from builders import operations
+from selection import few
 
 from privopt import mechanisms, statistics
 from privopt.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -93,6 +94,8 @@ MECHANISMS = {
     ),
 }
 every = pytest.mark.parametrize("name", MECHANISMS)
+# Mechanisms that differ in kind: one draw, a draw and a test, a choice, and a state.
+KINDS = few(MECHANISMS, ["gaussian mean", "propose test release", "exponential", "sparse vector"])
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
@@ -110,7 +113,7 @@ def same(one, two, rtol=0.0):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol)
 
 
-@every
+@pytest.mark.parametrize("name", KINDS)
 @dtypes
 def test_jit_equals_eager_and_vmap_the_loop_over_keys_and_numbers(name, dtype):
     """Eager in one type, since operations by themselves are programs too."""
