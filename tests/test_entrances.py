@@ -94,9 +94,9 @@ def a_step(facts=CLASS):
 
 
 def fitted(loss, data, facts=CLASS, **options):
-    plan, moved = a_step(facts)
+    plan, sensitivity = a_step(facts)
     problem = problems.Problem(loss=loss, data=data, problem_class=facts, **options)
-    return privopt.run(plan, problem, KEY).released, moved
+    return privopt.run(plan, problem, KEY).released, sensitivity
 
 
 def floating(array, default=np.float64):
@@ -143,36 +143,36 @@ def own_loss(array):
 def first_layer(array):
     facts = replace(CLASS, dim=DIM + 1, radius=math.inf)
     start = np.zeros((DIM, 1), floating(array)), np.zeros(1, floating(array))
-    released, moved = fitted(
+    released, sensitivity = fitted(
         FIRST_LAYER, (array, SIGNS.astype(floating(array))), facts, start=start
     )
-    return jnp.concatenate([leaf.ravel() for leaf in released]), moved
+    return jnp.concatenate([leaf.ravel() for leaf in released]), sensitivity
 
 
 def linear(array):
-    plan, moved = a_step()
+    plan, sensitivity = a_step()
     problem = problems.linear(array, problem_class=CLASS)
-    return privopt.run(plan, problem, KEY).released, moved
+    return privopt.run(plan, problem, KEY).released, sensitivity
 
 
 def stream(array):
-    plan, moved = a_step()
+    plan, sensitivity = a_step()
     signs = SIGNS.astype(floating(array))
-    found = privopt.run_stream(
+    result = privopt.run_stream(
         plan, GeneralisedLinear(Logistic()), lambda rows: (array[rows], signs[rows]), KEY
     )
-    return found.released, moved
+    return result.released, sensitivity
 
 
 def step(array):
-    plan, moved = a_step()
+    plan, sensitivity = a_step()
     signs = SIGNS.astype(floating(array))
     data = UNIT.astype(floating(array)), signs
     problem = problems.Problem(loss=GeneralisedLinear(Logistic()), data=data, problem_class=CLASS)
     stepper = privopt.stepper(plan, problem)
     state = stepper.init(KEY)
     numbers = np.asarray(stepper.rows(state)[0])
-    return stepper.released(stepper.step(state, (array[numbers], signs[numbers]))), moved
+    return stepper.released(stepper.step(state, (array[numbers], signs[numbers]))), sensitivity
 
 
 def query(each):
@@ -233,7 +233,7 @@ COLUMNS = {
 ENTRANCES = {**MATRICES, **COLUMNS}
 
 
-def moved(entrance, array):
+def outcome(entrance, array):
     """Return the answer and its sensitivity, or the error."""
     try:
         answer, sensitivity = entrance(array)
@@ -246,12 +246,12 @@ def faults(name, entrance, dtype, convert=lambda array: array):
     """Return the differences between the outcomes on neighbours of one type."""
     columns = DIM if name in MATRICES else 0
     arrays = [convert(array) for array in neighbours(dtype, columns=columns)]
-    (usual, sensitivity), *others = (moved(entrance, array) for array in arrays)
+    (usual, sensitivity), *others = (outcome(entrance, array) for array in arrays)
     if isinstance(usual, Exception):
         same = all(str(other) == str(usual) for other, _ in others)
         wrong = [] if same else [f"{name} refuses some entries of {dtype}: {usual}"]
-        told = any(rule in str(usual) for rule in REFUSALS)
-        return wrong + ([] if told else [f"{name} does not say which types it takes: {usual}"])
+        is_named = any(rule in str(usual) for rule in REFUSALS)
+        return wrong + ([] if is_named else [f"{name} does not say which types it takes: {usual}"])
     wrong = []
     for array, (other, _) in zip(arrays[1:], others, strict=True):
         if isinstance(other, Exception):
@@ -313,5 +313,5 @@ def test_the_comparison_sees_planted_defects():
         (strict, np.float32, "refuses an entry"),
         (silent, np.float32, "does not say"),
     ]:
-        found = faults("planted", entrance, np.dtype(dtype))
-        assert any(fault in each for each in found), (entrance, found)
+        result = faults("planted", entrance, np.dtype(dtype))
+        assert any(fault in each for each in result), (entrance, result)

@@ -1,4 +1,4 @@
-"""One question to any accountant: names, arguments, shapes, and what the answers have in common."""
+"""Questions to any accountant: names, arguments, shapes, and common properties of answers."""
 
 import math
 import re
@@ -199,10 +199,10 @@ def test_by_default_the_best_proof_counts():
     assert best == Guarantee(STEPS, "zero_out").epsilon(1e-5)
     for each in ACCOUNTANTS:
         if each.supports(STEPS, Relation.ZERO_OUT):
-            alone = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
-            assert isinstance(alone, Interval)
-            assert best.lower <= alone.upper
-            assert best.upper <= alone.upper * (1 + 2e-3)
+            single_bound = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
+            assert isinstance(single_bound, Interval)
+            assert best.lower <= single_bound.upper
+            assert best.upper <= single_bound.upper * (1 + 2e-3)
 
 
 def test_settings_of_an_instance_count():
@@ -216,9 +216,9 @@ def test_settings_of_an_instance_count():
 
 @pytest.mark.parametrize("each", ESTIMATORS, ids=lambda each: each.name)
 def test_an_estimate_comes_back_as_one(each):
-    found = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
-    assert isinstance(found, Approximation)
-    assert found.method == each.name
+    estimate = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
+    assert isinstance(estimate, Approximation)
+    assert estimate.method == each.name
     assert isinstance(delta(STEPS, 1.0, relation="zero_out", accountant=each), Approximation)
     curve = trade_off(STEPS, [[0.1, 0.2]], relation="zero_out", accountant=each)
     assert curve.values.shape == (1, 2)

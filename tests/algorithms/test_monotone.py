@@ -59,7 +59,7 @@ def geometric(low, high, factor):
 
 
 def bounds(name, facts, axis, values, **choices):
-    """Of the plan at every value, the other axis at 2,000 records or epsilon 1."""
+    """Yield the bound of the plan at every value, with 2,000 records or epsilon 1."""
     for value in values:
         n, epsilon = (2000, value) if axis == "epsilon" else (value, 1.0)
         budget = privopt.Budget(epsilon=epsilon, delta=1e-6, relation="replace_one")
@@ -109,7 +109,7 @@ def test_no_bound_of_a_default_plan_rises(name, kind, axis):
     ],
 )
 def test_no_period_of_dp_svrg_raises_its_bound(facts, choices, fine, axis):
-    """At given steps, of which it had no say, and where there are batches between anchors."""
+    """Test given steps, and classes with batches between anchors."""
     values = ladder(axis, fine)[:: 1 if fine else 2]
     assert_falls(list(bounds("dp_svrg", facts, axis, values, **choices)), values)
 
@@ -123,7 +123,7 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 @pytest.mark.parametrize("choices", [{}, {"steps": 100}], ids=["default", "given"])
 @pytest.mark.parametrize("radius", [1.0, 10.0])
 def test_the_risk_of_noisy_adam_falls_with_epsilon(radius, choices):
-    """At the end of the set, where a projected step of Adam would stop elsewhere, and within.
+    """Test a minimiser on the boundary, where projected steps of Adam stop elsewhere, and inside.
 
     Within 5 standard errors: a false alarm has a probability of 3e-7 in each comparison.
     """

@@ -93,15 +93,15 @@ def pytest_of(
 
 def main(words: list[str]) -> int:
     """Print one line per mutant, and return the number that survive."""
-    chosen = [line for line in lines() if not words or any(word in line for word in words)]
+    selected = [line for line in lines() if not words or any(word in line for word in words)]
     alive = 0
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        for line in chosen:
+        for line in selected:
             outcome = Mutant.of(line).outcome(tree)
             alive += outcome != "killed"
             print(f"{outcome:<16}{line}", flush=True)
-    print(f"{len(chosen) - alive} of {len(chosen)} mutants are killed")
+    print(f"{len(selected) - alive} of {len(selected)} mutants are killed")
     return alive
 
 

@@ -306,8 +306,8 @@ def test_connections_are_logarithms_and_indicators_of_public_words(folder, monke
     np.testing.assert_array_equal(data.labels, [-1.0, 1.0, -1.0])
     words = {"tcp": 38, "icmp": 40, "http": 41 + 21, "SF": 111 + 9, "SH": 111 + 10}
     expected = np.zeros((3, 122))
-    for row, known in enumerate((("tcp", "http", "SF"), ("tcp", "http", "SF"), ("icmp", "SH"))):
-        expected[row, [words[word] for word in known]] = 1.0
+    for row, values in enumerate((("tcp", "http", "SF"), ("tcp", "http", "SF"), ("icmp", "SH"))):
+        expected[row, [words[word] for word in values]] = 1.0
     # Of the 41 columns the words' three are gone: 22 is the 19th number, 24 the 21st.
     expected[1, 0] = math.log(6.0) / math.log(100_001.0)
     expected[1, 1] = 1.0
@@ -468,14 +468,14 @@ def test_subsets_nest_and_are_the_same_every_time():
     whole = load("breast_cancer")
     rows = whole.labels.size
     marked = example(features=np.arange(rows)[:, None] / rows, labels=whole.labels)
-    chosen = np.rint(marked.subset(rows).features[:, 0] * rows).astype(int)
-    np.testing.assert_array_equal(np.sort(chosen), np.arange(rows))
-    assert np.sum(chosen == np.arange(rows)) < 20  # a permutation, not the file's order
+    indices = np.rint(marked.subset(rows).features[:, 0] * rows).astype(int)
+    np.testing.assert_array_equal(np.sort(indices), np.arange(rows))
+    assert np.sum(indices == np.arange(rows)) < 20  # a permutation, not the file's order
     for n in (1, 100, rows):
         part = whole.subset(n)
         assert (part.name, part.source, part.notes) == (whole.name, whole.source, whole.notes)
-        np.testing.assert_array_equal(part.features, whole.features[chosen[:n]])
-        np.testing.assert_array_equal(part.labels, whole.labels[chosen[:n]])
+        np.testing.assert_array_equal(part.features, whole.features[indices[:n]])
+        np.testing.assert_array_equal(part.labels, whole.labels[indices[:n]])
 
 
 def test_the_permutation_is_pinned():
