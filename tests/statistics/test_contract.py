@@ -95,7 +95,7 @@ MECHANISMS = {
 }
 every = pytest.mark.parametrize("name", MECHANISMS)
 # Mechanisms that differ in kind: one draw, a draw and a test, a choice, and a state.
-KINDS = few(MECHANISMS, ["gaussian mean", "propose test release", "exponential", "sparse vector"])
+KINDS = few(MECHANISMS, ["laplace sum", "propose test release", "exponential", "sparse vector"])
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
