@@ -18,7 +18,7 @@ os.environ["MPLBACKEND"] = "Agg"
 # Arrays of the tests are small: threads of BLAS wait for each other for longer than they compute.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # nobody reads the places in programs
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # no test reads the source lines of a program
 os.environ[PLAIN] = "1"
 os.environ["XLA_FLAGS"] = " ".join(
     (os.environ.get("XLA_FLAGS", ""), "--xla_force_host_platform_device_count=2")
@@ -43,7 +43,7 @@ settings.register_profile(
 settings.load_profile("privopt")
 
 
-# Tracing makes many objects and few cycles: the default threshold collects 13 % of the time.
+# Tracing makes many objects and few cycles. With the default, collection takes 13 % of the time.
 gc.set_threshold(50_000, 20, 50)
 
 

@@ -1,7 +1,7 @@
 """Selection of cases: representatives in ``make test``, every case in ``make test-all``.
 
-A contract has one case per algorithm, mechanism, event or type. Most cases share their code, so
-that a defect in one of them is a defect in all. ``few`` names the cases that differ in kind.
+A contract has one case per algorithm, mechanism, event or type. Most cases share their code, so a
+defect in one of them is a defect in all. ``few`` names the cases that differ in kind.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ ALL = False  # conftest.py sets it to the option ``--all`` before any test is im
 def few(cases: Iterable[T], representatives: Iterable[T]) -> list[T]:
     """Return the cases that are representatives, or all cases with ``--all``.
 
-    If no case is a representative, all are returned, so that no test is lost by a new name.
+    If no case is a representative, all cases are returned, so that a new name removes no test.
     """
     cases, names = list(cases), list(representatives)
     selected = [case for case in cases if case in names]

@@ -132,7 +132,7 @@ def layer_above(v, hidden, y):
     return ((hidden - y).sum() + v).sum()
 
 
-# Functions of the module: a function that is defined for each array is a program for each array.
+# Functions of the module: a function that is defined anew for each array is compiled anew.
 FIRST_LAYER = convex.FirstLayer(layer_above)
 
 
