@@ -20,7 +20,7 @@ OTHER_EMITTERS := --xla_cpu_use_fusion_emitters=false
 IF_KNOWN = XLA_FLAGS=$(OTHER_EMITTERS) $(BIN)/python -c 'import jax; jax.devices()' >/dev/null 2>&1
 QUICK_COMPILER = $(shell $(IF_KNOWN) && echo $(OTHER_EMITTERS)) --xla_cpu_parallel_codegen_split_count=1
 
-# Of a contract that every algorithm or mechanism keeps, a few are enough while work goes on.
+# While work goes on, one algorithm and one mechanism of each contract suffice.
 CHECKED := $(wildcard $(patsubst %,tests/test_%.py,core examples import readme rooms spec)) \
 	tests/theory tests/privacy/test_guarantee.py $(wildcard tests/*/test_contract.py) \
 	-k "not test_contract or dp_sgd or laplace"
@@ -30,14 +30,17 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help install test ci check lint types pytest mutants reproduce reproduce-full record-quick report performance notebooks docs format clean
+.PHONY: help install test test-all ci check lint types pytest mutants reproduce reproduce-full record-quick report performance notebooks docs format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 install: $(INSTALLED)  ## set up .venv (done once; again when pyproject.toml changes)
 
-test: lint types pytest  ## everything that must hold of the code: style, types, tests
+test: lint types pytest  ## style, types and tests: of a contract, the cases that differ in kind
+
+test-all:  ## the same with every case, in half an hour: each night, and before a release
+	$(MAKE) test CASES=--all
 
 ci: test docs  ## what CI runs: test and docs
 
@@ -72,12 +75,13 @@ lint: $(INSTALLED)  ## ruff: rules and formatting
 types: $(INSTALLED)  ## mypy, strict, over privopt/
 	$(BIN)/mypy
 
-# Most of the time goes into compiling. XLA reads its flags once a process, so there are two runs:
+# Most of the time goes into tracing and compiling. XLA reads its flags once a process, so there are two runs:
 # one with the code generator that compiles twice as fast, one with the tests that are about rounding
 # and bits, compiled as outside the tests. Code 5: of the tests asked for none is of that kind.
-pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -x"
-	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) -m "not optimised" $(ARGS) $(if $(ARGS),|| test $$? -eq 5)
-	$(PYTEST) -m optimised $(ARGS) $(if $(ARGS),|| test $$? -eq 5)
+pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -x --all"
+	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CASES) -m "not optimised" $(ARGS) \
+		$(if $(ARGS),|| test $$? -eq 5)
+	$(PYTEST) $(CASES) -m optimised $(ARGS) $(if $(ARGS),|| test $$? -eq 5)
 
 check: lint types  ## for work in progress, under two minutes: style, types, and tests that are quick
 	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CHECKED) $(ARGS)

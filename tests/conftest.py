@@ -15,6 +15,10 @@ os.environ.setdefault(
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["MPLBACKEND"] = "Agg"
+# Arrays of the tests are small: threads of BLAS wait for each other for longer than they compute.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # no test reads the source lines of a program
 os.environ[PLAIN] = "1"
 os.environ["XLA_FLAGS"] = " ".join(
     (os.environ.get("XLA_FLAGS", ""), "--xla_force_host_platform_device_count=2")
@@ -23,6 +27,7 @@ os.environ["XLA_FLAGS"] = " ".join(
 import jax
 import numpy as np
 import pytest
+import selection
 from hypothesis import settings
 from scipy.special import betaincinv
 from skips import summary
@@ -38,6 +43,34 @@ settings.register_profile(
 settings.load_profile("privopt")
 
 
+# Tracing makes many objects and few cycles. With the default, collection takes 13 % of the time.
+gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_addoption(parser):
+    """Add ``--all``."""
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="run every case of a contract, and the tests with the mark thorough",
+    )
+
+
+def pytest_configure(config):
+    """Hand ``--all`` to ``selection`` before any test is imported."""
+    selection.ALL = config.getoption("--all")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deselect the tests with the mark ``thorough``, except with ``--all``."""
+    if selection.ALL:
+        return
+    thorough = [item for item in items if item.get_closest_marker("thorough")]
+    if thorough:
+        config.hook.pytest_deselected(items=thorough)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
 def pytest_ignore_collect(collection_path, config):
     """Skip files without the mark if only ``optimised`` tests run."""
     if config.getoption("markexpr") == "optimised" and collection_path.suffix == ".py":
@@ -47,8 +80,8 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_terminal_summary(terminalreporter):
     """Print one line with the groups of skipped tests."""
-    if told := summary(terminalreporter.stats.get("skipped", [])):
-        terminalreporter.write_line(told, yellow=True)
+    if message := summary(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(message, yellow=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -136,27 +169,27 @@ def epsilon_lower_bound():
 
 def _epsilon_lower_bound(scores_a, scores_b, delta=0.0, failure=1e-4):
     scores = [np.asarray(s, np.float64).ravel() for s in (scores_a, scores_b)]
-    chosen, judged = ([np.sort(s[start::2]) for s in scores] for start in (0, 1))
-    pooled = np.unique(np.concatenate(chosen))
+    first_half, second_half = ([np.sort(s[start::2]) for s in scores] for start in (0, 1))
+    pooled = np.unique(np.concatenate(first_half))
     thresholds = pooled[np.linspace(0, pooled.size - 1, min(pooled.size, 2000)).astype(int)]
-    bounds = _threshold_bounds(chosen, thresholds, delta, failure)
+    bounds = _threshold_bounds(first_half, thresholds, delta, failure)
     events, best = np.unravel_index(np.argmax(bounds), bounds.shape)
-    found = _threshold_bounds(judged, thresholds[best : best + 1], delta, failure)
-    return max(0.0, float(found[events, 0]))
+    bounds = _threshold_bounds(second_half, thresholds[best : best + 1], delta, failure)
+    return max(0.0, float(bounds[events, 0]))
 
 
 def _threshold_bounds(ordered, thresholds, delta, failure):
     """Return bounds for ``<= t`` and ``> t`` in both orders, shape ``(4, thresholds)``."""
-    below = [np.searchsorted(s, thresholds, side="right") for s in ordered]
-    above = [s.size - count for s, count in zip(ordered, below, strict=True)]
+    lower = [np.searchsorted(s, thresholds, side="right") for s in ordered]
+    higher = [s.size - count for s, count in zip(ordered, lower, strict=True)]
     sizes = [s.size for s in ordered]
-    found = []
-    for hits in (below, above):
+    bounds = []
+    for hits in (lower, higher):
         for p, q in ((0, 1), (1, 0)):
             least = betaincinv(np.maximum(hits[p], 1), sizes[p] - hits[p] + 1, 0.5 * failure)
             least = np.where(hits[p] == 0, 0.0, least) - delta
             rest = np.maximum(sizes[q] - hits[q], 1)
             most = betaincinv(hits[q] + 1, rest, 1.0 - 0.5 * failure)
             most = np.where(hits[q] == sizes[q], 1.0, most)
-            found.append(np.log(np.maximum(least, 1e-300) / most))
-    return np.stack(found)
+            bounds.append(np.log(np.maximum(least, 1e-300) / most))
+    return np.stack(bounds)

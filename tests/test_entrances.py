@@ -5,6 +5,7 @@ the largest number of the type. The absolute value of the smallest integer is no
 in short floats have rounding errors of many times their sensitivity.
 """
 
+import functools
 import math
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from ml_dtypes import finfo
+from selection import few
 
 import privopt
 from privopt import convex, estimators, problems, statistics
@@ -36,7 +38,15 @@ OF_JAX = [
     if isinstance(getattr(ml_dtypes, name), type)
     and issubclass(getattr(ml_dtypes, name), np.generic)
 ]
-DTYPES = list(dict.fromkeys(NUMPY + OF_JAX))
+# A type of each family: the rule for records depends on the family, and the widths of a family
+# differ in their extreme entries only. Those of 1 and 8 bytes have the most extreme ones.
+FAMILIES = (
+    *("bool", "int8", "uint64", "float16", "float32", "float64", "complex64"),
+    *("<U4", "timedelta64[s]", "object", "bfloat16", "int4", "float8_e4m3fn"),
+)
+DTYPES = [
+    np.dtype(name) for name in few([str(each) for each in dict.fromkeys(NUMPY + OF_JAX)], FAMILIES)
+]
 FLOATS = ("float32", "float64")
 
 
@@ -76,6 +86,7 @@ SIGNS = np.where(np.arange(N) % 2, 1.0, -1.0)
 UNIT = np.eye(DIM)[np.arange(N) % DIM]
 
 
+@functools.cache
 def a_step(facts=CLASS):
     """Return a plan of one step without noise, and the sensitivity of its release."""
     plan = privopt.dp_gd(facts, BUDGET, steps=1, step_size=1.0, output="last")
@@ -83,9 +94,9 @@ def a_step(facts=CLASS):
 
 
 def fitted(loss, data, facts=CLASS, **options):
-    plan, moved = a_step(facts)
+    plan, sensitivity = a_step(facts)
     problem = problems.Problem(loss=loss, data=data, problem_class=facts, **options)
-    return privopt.run(plan, problem, KEY).released, moved
+    return privopt.run(plan, problem, KEY).released, sensitivity
 
 
 def floating(array, default=np.float64):
@@ -113,42 +124,55 @@ def points(array):
     return fitted(convex.Distance(), array)
 
 
+def product(w, x):
+    return (w * x).sum()
+
+
+def layer_above(v, hidden, y):
+    return ((hidden - y).sum() + v).sum()
+
+
+# Functions of the module: a function that is defined anew for each array is compiled anew.
+FIRST_LAYER = convex.FirstLayer(layer_above)
+
+
 def own_loss(array):
-    return fitted(lambda w, x: (w * x).sum(), array)
+    return fitted(product, array)
 
 
 def first_layer(array):
     facts = replace(CLASS, dim=DIM + 1, radius=math.inf)
-    loss = convex.FirstLayer(lambda v, hidden, y: ((hidden - y).sum() + v).sum())
     start = np.zeros((DIM, 1), floating(array)), np.zeros(1, floating(array))
-    released, moved = fitted(loss, (array, SIGNS.astype(floating(array))), facts, start=start)
-    return jnp.concatenate([leaf.ravel() for leaf in released]), moved
+    released, sensitivity = fitted(
+        FIRST_LAYER, (array, SIGNS.astype(floating(array))), facts, start=start
+    )
+    return jnp.concatenate([leaf.ravel() for leaf in released]), sensitivity
 
 
 def linear(array):
-    plan, moved = a_step()
+    plan, sensitivity = a_step()
     problem = problems.linear(array, problem_class=CLASS)
-    return privopt.run(plan, problem, KEY).released, moved
+    return privopt.run(plan, problem, KEY).released, sensitivity
 
 
 def stream(array):
-    plan, moved = a_step()
+    plan, sensitivity = a_step()
     signs = SIGNS.astype(floating(array))
-    found = privopt.run_stream(
+    result = privopt.run_stream(
         plan, GeneralisedLinear(Logistic()), lambda rows: (array[rows], signs[rows]), KEY
     )
-    return found.released, moved
+    return result.released, sensitivity
 
 
 def step(array):
-    plan, moved = a_step()
+    plan, sensitivity = a_step()
     signs = SIGNS.astype(floating(array))
     data = UNIT.astype(floating(array)), signs
     problem = problems.Problem(loss=GeneralisedLinear(Logistic()), data=data, problem_class=CLASS)
     stepper = privopt.stepper(plan, problem)
     state = stepper.init(KEY)
     numbers = np.asarray(stepper.rows(state)[0])
-    return stepper.released(stepper.step(state, (array[numbers], signs[numbers]))), moved
+    return stepper.released(stepper.step(state, (array[numbers], signs[numbers]))), sensitivity
 
 
 def query(each):
@@ -209,7 +233,7 @@ COLUMNS = {
 ENTRANCES = {**MATRICES, **COLUMNS}
 
 
-def moved(entrance, array):
+def outcome(entrance, array):
     """Return the answer and its sensitivity, or the error."""
     try:
         answer, sensitivity = entrance(array)
@@ -222,12 +246,12 @@ def faults(name, entrance, dtype, convert=lambda array: array):
     """Return the differences between the outcomes on neighbours of one type."""
     columns = DIM if name in MATRICES else 0
     arrays = [convert(array) for array in neighbours(dtype, columns=columns)]
-    (usual, sensitivity), *others = (moved(entrance, array) for array in arrays)
+    (usual, sensitivity), *others = (outcome(entrance, array) for array in arrays)
     if isinstance(usual, Exception):
         same = all(str(other) == str(usual) for other, _ in others)
         wrong = [] if same else [f"{name} refuses some entries of {dtype}: {usual}"]
-        told = any(rule in str(usual) for rule in REFUSALS)
-        return wrong + ([] if told else [f"{name} does not say which types it takes: {usual}"])
+        is_named = any(rule in str(usual) for rule in REFUSALS)
+        return wrong + ([] if is_named else [f"{name} does not say which types it takes: {usual}"])
     wrong = []
     for array, (other, _) in zip(arrays[1:], others, strict=True):
         if isinstance(other, Exception):
@@ -249,10 +273,10 @@ REFUSALS = (
 )
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", ENTRANCES)
-def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name, dtype):
-    assert faults(name, ENTRANCES[name], dtype) == []
+def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name):
+    for dtype in DTYPES:
+        assert faults(name, ENTRANCES[name], dtype) == []
 
 
 @pytest.mark.parametrize("name", ENTRANCES)
@@ -289,5 +313,5 @@ def test_the_comparison_sees_planted_defects():
         (strict, np.float32, "refuses an entry"),
         (silent, np.float32, "does not say"),
     ]:
-        found = faults("planted", entrance, np.dtype(dtype))
-        assert any(fault in each for each in found), (entrance, found)
+        result = faults("planted", entrance, np.dtype(dtype))
+        assert any(fault in each for each in result), (entrance, result)

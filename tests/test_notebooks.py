@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from selection import few
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 SMALL = {
@@ -69,7 +70,8 @@ def test_every_notebook_has_small_sizes():
     assert {path.name for path in FOLDER.glob("*.ipynb")} == set(SMALL)
 
 
-@pytest.mark.parametrize("name", sorted(SMALL))
+# The first that a user opens, and the one that uses most of the interface for own algorithms.
+@pytest.mark.parametrize("name", few(sorted(SMALL), ["00_quickstart.ipynb", "extend.ipynb"]))
 def test_runs(name, kernel):
     notebook = read(name)
     tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())]

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from docutils.utils.math.latex2mathml import tex2mathml
 from pages import ROOT, blocks, code_lines, printed, text_of
+from selection import few
 
 from privopt import accounting
 
@@ -25,6 +26,8 @@ PAGES = sorted(
 THEORY = [page for page in PAGES if page.startswith("docs/theory/")]
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\$)\$([^$\n]+)\$(?!\$)", re.DOTALL)
 WITH_CODE = [page for page in PAGES if blocks(page)]
+# These compare all algorithms, or compute a table, for seconds each.
+COSTLY = {"docs/guide/which_algorithm.md", "docs/guide/comparing.md", "docs/theory/sparse_table.md"}
 TREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 FIRST_TASKS = {
     "docs/guide/own_loss.md": 15,
@@ -48,7 +51,9 @@ def people(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in WITH_CODE if "own_data" not in page])
+@pytest.mark.parametrize(
+    "page", few([page for page in WITH_CODE if "own_data" not in page], set(WITH_CODE) - COSTLY)
+)
 def test_the_python_of_a_page_prints_the_shown_output(page, monkeypatch):
     """The output is below the block or, for generated tables, anywhere in the page."""
     monkeypatch.chdir(ROOT)

@@ -1,4 +1,4 @@
-"""One question to any accountant: names, arguments, shapes, and what the answers have in common."""
+"""Questions to any accountant: names, arguments, shapes, and common properties of answers."""
 
 import math
 import re
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from events import Gaussian, Laplace, Poisson, Times, Together
 from refusals import refused
+from selection import few
 
 from privopt import privacy
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS, Approximation, named
@@ -159,15 +160,16 @@ ASKED = [
 
 @pytest.mark.parametrize(("event", "each"), ASKED)
 def test_delta_zero_and_almost_one(event, each):
-    for relation in (Relation.ZERO_OUT,):
-        pure = {LAPLACE: 0.5, dp.NoOpDpEvent(): 0.0}.get(event, math.inf)
-        lower, upper = each.epsilon(event, relation, 0.0)
-        assert lower <= pure
-        assert upper >= pure * (1 - 1e-12)
-        assert each.epsilon(event, relation, 1.0 - 2.0**-53).lower <= 1e-12
-        for target in (1e-300, 1e-250, 0.999):
-            answer = each.epsilon(event, relation, target)
-            assert 0.0 <= answer.lower <= answer.upper <= upper * (1 + 1e-9)
+    relation = Relation.ZERO_OUT
+    pure = {LAPLACE: 0.5, dp.NoOpDpEvent(): 0.0}.get(event, math.inf)
+    lower, upper = each.epsilon(event, relation, 0.0)
+    assert lower <= pure
+    assert upper >= pure * (1 - 1e-12)
+    assert each.epsilon(event, relation, 1.0 - 2.0**-53).lower <= 1e-12
+    # At 1e-300 the Fourier accountant tries every window before it gives up, for up to a minute.
+    for target in few((1e-300, 1e-250, 0.999), (1e-250, 0.999)):
+        answer = each.epsilon(event, relation, target)
+        assert 0.0 <= answer.lower <= answer.upper <= upper * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("event", "each"), [*((event, None) for event, _ in STRANGE_TO), *ASKED])
@@ -197,10 +199,10 @@ def test_by_default_the_best_proof_counts():
     assert best == Guarantee(STEPS, "zero_out").epsilon(1e-5)
     for each in ACCOUNTANTS:
         if each.supports(STEPS, Relation.ZERO_OUT):
-            alone = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
-            assert isinstance(alone, Interval)
-            assert best.lower <= alone.upper
-            assert best.upper <= alone.upper * (1 + 2e-3)
+            single_bound = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
+            assert isinstance(single_bound, Interval)
+            assert best.lower <= single_bound.upper
+            assert best.upper <= single_bound.upper * (1 + 2e-3)
 
 
 def test_settings_of_an_instance_count():
@@ -214,9 +216,9 @@ def test_settings_of_an_instance_count():
 
 @pytest.mark.parametrize("each", ESTIMATORS, ids=lambda each: each.name)
 def test_an_estimate_comes_back_as_one(each):
-    found = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
-    assert isinstance(found, Approximation)
-    assert found.method == each.name
+    estimate = epsilon(STEPS, 1e-5, relation="zero_out", accountant=each)
+    assert isinstance(estimate, Approximation)
+    assert estimate.method == each.name
     assert isinstance(delta(STEPS, 1.0, relation="zero_out", accountant=each), Approximation)
     curve = trade_off(STEPS, [[0.1, 0.2]], relation="zero_out", accountant=each)
     assert curve.values.shape == (1, 2)

@@ -1,4 +1,4 @@
-"""What every algorithm promises, checked for each by its being listed in ALGORITHMS.
+"""Contract of every algorithm in ALGORITHMS.
 
 A new algorithm passes by one entry in ``NUMBERS`` and one in ``CHOICES`` of ``builders.py``.
 """
@@ -13,8 +13,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import pytest
-from builders import ALIKE, CHOICES, DIM, N, operations
+from builders import ALIKE, CHOICES, DIM, N, one_scale_passes, operations
 from scipy import stats
+from selection import few
 
 import privopt
 from privopt import problems
@@ -112,6 +113,15 @@ LINEAR = [  # whose release after one step, or one solve, moves by the noise of 
     and privopt.ALGORITHMS[name].public_randomness is None
     and "b1" not in privopt.ALGORITHMS[name].choices
 ]
+# Algorithms that differ in kind: sampled steps, correlated noise in one pass, a solver with noise
+# in the objective, and one noisy answer. Tests that compile programs run on these four. The others
+# are made of the same parts, and run with ``--all``.
+KINDS_OF_RUNS = ("dp_sgd", "dp_ftrl", "objective_perturbation", "projection_mechanism")
+
+
+def of_each_kind(names, *more):
+    """Parametrise ``name`` by the representatives, and by those of ``more``."""
+    return pytest.mark.parametrize("name", few(names, (*KINDS_OF_RUNS, *more)))
 
 
 @pytest.fixture(params=sorted(privopt.ALGORITHMS))
@@ -129,8 +139,8 @@ def plan(name, budget=BUDGETS[0], problem_class=None, **choices):
 
 
 def short(name):
-    """A plan of four steps, which are as good as thirty where nothing is compiled."""
-    return plan(name, **({"steps": 4} if name in ITERATIVE else {}))
+    """Return a plan of two steps: runs that are not compiled take seconds for more."""
+    return plan(name, **({"steps": 2} if name in ITERATIVE else {}))
 
 
 def records(name, seed=0, n=N):
@@ -138,13 +148,13 @@ def records(name, seed=0, n=N):
 
 
 def problem(name, seed=0, dtype=np.float64, n=N):
-    given = (each.astype(dtype) for each in records(name, seed, n))
+    arrays = (each.astype(dtype) for each in records(name, seed, n))
     facts = dataclasses.replace(class_of(name), n=n)
-    return KINDS.get(name, LOGISTIC).build(*given, problem_class=facts)
+    return KINDS.get(name, LOGISTIC).build(*arrays, problem_class=facts)
 
 
 def many_runs(plans, where, seed, count=100, **options):
-    """Two plans with so many keys: one program an algorithm, whatever the numbers."""
+    """Run two plans with ``count`` keys: one program per algorithm for all numbers."""
     keys = jax.random.split(jax.random.key(seed), count)
     return privopt.run_many(plans, where, keys, execution=Execution(chunk=100), **options)
 
@@ -167,19 +177,20 @@ def eager(name, factor=1.0):
         return tape, privopt.run(planned, problem(name), jax.random.key(1))
 
 
-@pytest.mark.parametrize("name", NOISY)
+@of_each_kind(NOISY)
 def test_jit_equals_eager(name):
     compiled = privopt.run(short(name), problem(name), jax.random.key(1))
     leaves_equal(compiled, eager(name)[1], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@of_each_kind(PRIVATE)
 def test_data_enter_a_release_through_its_noisy_answers_alone(name):
     """Given them, a run on other data with the same key releases the same bits."""
     pair = Pair(short(name), problem(name), problem(name, 1))
     assert replay(pair, key=jax.random.key(1)) == ()
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_no_key_is_consumed_twice(name):
     """The checker of JAX reads the programs, which are not compiled."""
     plans, where = [plan(name), plan(name, BUDGETS[1])], problem(name)
@@ -203,7 +214,7 @@ def test_no_key_is_consumed_twice(name):
 
 
 def shape(static, params):
-    """Return what decides whether two plans share a program."""
+    """Return a value that is equal for two plans if they share a program."""
     leaves, structure = jax.tree.flatten(params)
     return static, structure, [(np.shape(leaf), isinstance(leaf, int)) for leaf in leaves]
 
@@ -211,6 +222,7 @@ def shape(static, params):
 NEW = {"step_size": (0.11, 0.37), "clip_norm": (0.61, 0.87), "regularisation": (0.31, 0.77)}
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_new_hyperparameters_need_no_new_program(name):
     """A new epsilon, delta, step size, clip norm or regularisation changes traced numbers only."""
     one = plan(name)
@@ -225,11 +237,12 @@ def test_new_hyperparameters_need_no_new_program(name):
         assert shape(other.static, other.params) == shape(one.static, one.params)
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_default_plans_of_several_budgets_share_a_program(name):
     facts = dataclasses.replace(class_of(name), n=500, sparsity=2)
     budgets = [dataclasses.replace(BUDGETS[0], epsilon=e) for e in (0.25, 0.5, 1.0, 2.0, 4.0)]
-    given = {"label_clip": 1.0} if name == "sufficient_statistics" else {}
-    plans = [privopt.ALGORITHMS[name].plan(facts, budget, **given) for budget in budgets]
+    choices = {"label_clip": 1.0} if name == "sufficient_statistics" else {}
+    plans = [privopt.ALGORITHMS[name].plan(facts, budget, **choices) for budget in budgets]
     params = padded_alike([each.params for each in plans])
     shapes = [shape(each.static, own) for each, own in zip(plans, params, strict=True)]
     assert all(each == shapes[0] for each in shapes)
@@ -238,8 +251,9 @@ def test_default_plans_of_several_budgets_share_a_program(name):
         assert getattr(padded, "places", 0) >= getattr(batches, "places", 0)
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_many_equals_loop_over_seeds_and_numbers(name):
-    """And the loop is one program for all numbers, budgets, data and seeds."""
+    """Check also that the loop is one program for all numbers, budgets, data and seeds."""
     plans = [
         plan(name, budget, **choices)
         for budget, choices in zip(BUDGETS, NUMBERS[name], strict=True)
@@ -256,37 +270,42 @@ def test_many_equals_loop_over_seeds_and_numbers(name):
         leaves_equal(entry, runs[i][j], rtol=1e-9, atol=1e-12)
 
 
+@of_each_kind(privopt.ALGORITHMS)
 @pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
 def test_dtype_and_shape_follow_the_data(name, dtype):
-    """Of the program, which is traced and not run."""
+    """Trace the program without running it."""
     planned, where = plan(name), problem(name, dtype=dtype)
-    found = jax.eval_shape(lambda key: privopt.run(planned, where, key), jax.random.key(0))
-    assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {dtype}
-    assert found.released.shape == (DIM,)
+    result = jax.eval_shape(lambda key: privopt.run(planned, where, key), jax.random.key(0))
+    assert {leaf.dtype for leaf in jax.tree.leaves(result)} == {dtype}
+    assert result.released.shape == (DIM,)
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_release_is_a_member(name):
-    """At a budget so small that the noise alone leaves the set."""
+    """Use a budget so small that the noise alone leaves the set."""
     tiny = privopt.Budget(epsilon=1e-3, delta=1e-5, relation="replace_one")
     many = many_runs(2 * [plan(name, tiny)], problem(name), 5)
     assert np.all(np.linalg.norm(many.released, axis=-1) <= class_of(name).radius * (1 + 1e-12))
 
 
+@of_each_kind(privopt.ALGORITHMS, "output_perturbation")  # whose minimiser is compared, too
 @pytest.mark.parametrize("size", [1e3, 1e12, 1e200, math.inf, math.nan])
 def test_a_record_beyond_the_declared_bound_moves_no_further_than_a_member(name, size):
-    """Clipped, or null if not finite: the release stays in the set, and nothing is raised."""
-    given, planned, key = records(name), plan(name), jax.random.key(2)
-    given[0][3] = size
-    where = KINDS.get(name, LOGISTIC).build(*given, problem_class=class_of(name))
-    found = privopt.run(planned, where, key)
-    assert np.linalg.norm(found.released) <= class_of(name).radius * (1 + 1e-12)
+    """Check that the release stays in the set. A record that is not finite is null."""
+    arrays, planned, key = records(name), plan(name), jax.random.key(2)
+    arrays[0][3] = size
+    where = KINDS.get(name, LOGISTIC).build(*arrays, problem_class=class_of(name))
+    result = privopt.run(planned, where, key)
+    assert np.linalg.norm(result.released) <= class_of(name).radius * (1 + 1e-12)
     if name == "output_perturbation":
-        moved = found.secret.minimiser - privopt.run(planned, problem(name), key).secret.minimiser
+        difference = (
+            result.secret.minimiser - privopt.run(planned, problem(name), key).secret.minimiser
+        )
         allowed = planned.params.mechanism.query.sensitivity(privopt.Relation.REPLACE_ONE)
-        assert np.linalg.norm(moved) <= allowed
+        assert np.linalg.norm(difference) <= allowed
 
 
-@pytest.mark.parametrize("name", sorted(set(privopt.ALGORITHMS) - {"bias_reduced_sgd"}))
+@of_each_kind(sorted(set(privopt.ALGORITHMS) - {"bias_reduced_sgd"}))
 def test_one_record_is_a_data_set(name):
     """Noise enough for it; every number of the plan is finite, and so is the release.
 
@@ -311,22 +330,24 @@ def test_noise_is_drawn_once_whatever_the_solver_does(name):
     def run(key):
         return planned.algorithm.run(planned.static, planned.params, where, key, Execution())
 
-    found = operations(jax.make_jaxpr(run)(jax.random.key(0)).jaxpr)
-    draws = [around for each, around in found if each.primitive.name == "random_unwrap"]
+    result = operations(jax.make_jaxpr(run)(jax.random.key(0)).jaxpr)
+    draws = [loops for each, loops in result if each.primitive.name == "random_unwrap"]
     assert draws == [()] * (1 if planned.algorithm.noise == "answers" else 2)
 
 
 def test_within_budget_and_close_to_it(name):
-    """A sampled Gaussian is calibrated to 1e-4 and read to 1e-3; noise in the objective has an
-    analysis that nothing attains; nor is the mixture of a coin known to be attained.
+    """Allow for the accuracy of each analysis.
+
+    A sampled Gaussian is calibrated to 1e-4 and evaluated to 1e-3. The analyses of noise in the
+    objective and of public mixtures are not known to be attained.
     """
     algorithm = privopt.ALGORITHMS[name]
     for relation in algorithm.relations:
         budget = privopt.Budget(epsilon=1.0, delta=1e-5, relation=relation)
         planned = plan(name, budget)
-        spent = planned.guarantee.epsilon(budget.delta)
+        epsilon = planned.guarantee.epsilon(budget.delta)
         if not algorithm.private:
-            assert spent.lower == math.inf
+            assert epsilon.lower == math.inf
             continue
         assert planned.guarantee.meets(budget)
         reading = 5e-4 if name in SAMPLED else 0.0
@@ -337,8 +358,8 @@ def test_within_budget_and_close_to_it(name):
             if algorithm.public_randomness is None
             else 0.98
         )
-        assert 0.999 - 2.0 * reading <= spent.upper <= 1.0 + reading
-        assert spent.lower >= gap * spent.upper
+        assert 0.999 - 2.0 * reading <= epsilon.upper <= 1.0 + reading
+        assert epsilon.lower >= gap * epsilon.upper
 
 
 def test_relations_and_dimensions_without_a_theorem_are_refused(name):
@@ -368,32 +389,33 @@ def test_more_records_than_a_guarantee_covers_are_refused(name):
             privopt.run(planned, problem(name, n=N + 1), jax.random.key(0))
 
 
+@of_each_kind(privopt.ALGORITHMS)
 def test_a_control_runs_the_program_of_its_plan(name):
-    """Its noise enters by argument, so nothing is compiled; at a factor of 1 no bit differs."""
+    """Check that the noise is an argument of the program. At a factor of 1 no bit differs."""
     planned, where, key = plan(name), problem(name), jax.random.key(3)
     factors = (1.0, 0.5) if planned.algorithm.noise == "law" else (1.0, 0.5, 0.0)
-    found = [privopt.run(planned, where, key)]
+    result = [privopt.run(planned, where, key)]
     programs = run_all._cache_size()
-    found += [privopt.run(planned.with_noise(each), where, key) for each in factors]
+    result += [privopt.run(planned.with_noise(each), where, key) for each in factors]
     assert run_all._cache_size() == programs
-    leaves_equal(found[0], found[1], rtol=0, atol=0)
-    same = [np.array_equal(found[0].released, other.released) for other in found[2:]]
+    leaves_equal(result[0], result[1], rtol=0, atol=0)
+    same = [np.array_equal(result[0].released, other.released) for other in result[2:]]
     assert same == [planned.algorithm.noise is None] * len(same)
 
 
-@pytest.mark.parametrize("name", NOISY)
+@of_each_kind(NOISY)
 def test_a_control_adds_that_much_noise(name):
-    """Draw by draw and to the bit; and of its factor a run sees the noise alone."""
-    (drawn, _), (less, found) = eager(name), eager(name, 0.25)
-    assert drawn["noise"]
-    leaves_equal(less["noise"], [0.25 * noise for noise in drawn["noise"]], rtol=0, atol=0)
+    """Compare every draw to the bit. The run depends on the factor through the noise alone."""
+    (tape, _), (less, result) = eager(name), eager(name, 0.25)
+    assert tape["noise"]
+    leaves_equal(less["noise"], [0.25 * noise for noise in tape["noise"]], rtol=0, atol=0)
     with Replay(noise=less["noise"]):
         replayed = privopt.run(short(name), problem(name), jax.random.key(1)).released
-    np.testing.assert_array_equal(replayed, found.released)
+    np.testing.assert_array_equal(replayed, result.released)
 
 
 def test_a_control_is_no_private_plan(name):
-    """It spends what its own noise proves, which may be more than the budget, and says so."""
+    """Check that the guarantee is that of the noise of the control, which may exceed the budget."""
     planned = plan(name)
     delta = planned.budget.delta
     less = planned.with_noise(0.125)
@@ -443,35 +465,33 @@ def test_zero_noise_equals_descent(name):
 
 @pytest.mark.parametrize("name", SOLVED)
 def test_zero_noise_equals_the_minimiser(name):
-    """Of the problem with its regulariser, inside the ball: the gradient vanishes."""
+    """Check that the gradient of the regularised problem vanishes inside the ball."""
     planned = plan(name).with_noise(0.0)
-    found = privopt.run(planned, problem(name), jax.random.key(0))
-    np.testing.assert_array_equal(found.released, found.secret.minimiser)
+    result = privopt.run(planned, problem(name), jax.random.key(0))
+    np.testing.assert_array_equal(result.released, result.secret.minimiser)
     numbers = jax.tree_util.tree_leaves_with_path(planned.params)
-    named = {jax.tree_util.keystr(path).split(".")[-1]: leaf for path, leaf in numbers}
+    leaves = {jax.tree_util.keystr(path).split(".")[-1]: leaf for path, leaf in numbers}
     features, labels = records(name)
-    slopes = -labels / (1.0 + np.exp(labels * (features @ found.released)))
-    gradient = slopes @ features / N + named["regularisation"] * found.released
+    slopes = -labels / (1.0 + np.exp(labels * (features @ result.released)))
+    gradient = slopes @ features / N + leaves["regularisation"] * result.released
     assert np.linalg.norm(gradient) <= 1e-2 / N
 
 
-@pytest.mark.parametrize("name", LINEAR)
-@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.8, False), (1.25, False)])
-def test_noise_has_the_planned_scale(name, factor, accepted):
+@of_each_kind(LINEAR, "output_perturbation")
+def test_noise_has_the_planned_scale(name):
     """Kolmogorov-Smirnov at level 1e-6 on 12,000 normals; 0.8 and 1.25 are rejected surely."""
     iterative = name in ITERATIVE
     choices = {"steps": 1, "step_size": 1.0} if iterative else {"regularisation": 0.5}
     if name in SAMPLED:
-        choices["batch_size"] = N  # all of them: what moves is the noise alone
+        choices["batch_size"] = N  # every record, so that the difference is noise alone
     wide = dataclasses.replace(class_of(name), radius=1e6)
     planned = plan(name, problem_class=wide, **choices)
     where = problems.logistic(*records(name), problem_class=wide)
-    noisy = many_runs(2 * [planned.with_noise(factor)], where, 6, 2000)
-    still = privopt.run(planned.with_noise(0.0), where, jax.random.key(6))
-    ends = [run.secret.last if iterative else run.released for run in (noisy, still)]
-    moved = np.subtract(*ends)
-    sample = np.asarray(moved).ravel() / planned.params.mechanism.scale
-    assert bool(stats.kstest(sample, "norm").pvalue > 1e-6) is accepted
+    plans = [planned, planned.with_noise(0.0)]
+    runs = many_runs(plans, where, 6, 4000, common_random_numbers=True)
+    noisy, exact = np.asarray(runs.secret.last if iterative else runs.released)
+    sample = (noisy - exact).ravel() / planned.params.mechanism.scale
+    one_scale_passes(lambda scale: stats.kstest(sample / scale, "norm").pvalue, 0.8, 1.25)
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -483,7 +503,7 @@ def test_less_noise_breaks_the_budget(name):
 
 
 def refusal(planned, **changes):
-    """What a changed plan is refused with; empty if it is not."""
+    """Return the message with which a changed plan is refused, or an empty string."""
     try:
         dataclasses.replace(planned, **changes)
     except ValueError as error:
@@ -495,8 +515,8 @@ def refusal(planned, **changes):
 def test_the_guarantee_depends_on_every_number_of_the_mechanism(name):
     """A change of any number of the mechanism that the event uses changes the guarantee.
 
-    The plan is refused where it is too much. The other numbers are the solver's, whose error is
-    one of the numbers, of the loss, of passes beyond the last step, or of post-processing.
+    The plan is refused where it is too much. The other numbers belong to the solver (its
+    error is a separate number), the loss, passes beyond the last step, or post-processing.
     """
     planned = plan(name)
     relation, silent = planned.budget.relation, set()
@@ -505,22 +525,22 @@ def test_the_guarantee_depends_on_every_number_of_the_mechanism(name):
     for i, path in enumerate(paths):
         more = leaves[i] + 1 if isinstance(leaves[i], int) else 1.125 * leaves[i] + 2.0**-10
         changed = structure.unflatten([*leaves[:i], more, *leaves[i + 1 :]])
-        named = jax.tree_util.keystr(path).split(".")[-1]
-        if name == "dp_ftrl" and named == "steps":
+        leaf_name = jax.tree_util.keystr(path).split(".")[-1]
+        if name == "dp_ftrl" and leaf_name == "steps":
             with pytest.raises(ValueError, match="steps must be at most"):
                 changed.event(relation)
             continue
-        if name == "exponential_mechanism" and named == "dim":
+        if name == "exponential_mechanism" and leaf_name == "dim":
             with pytest.raises(ValueError, match="dim must be from 1 to 3"):
                 changed.event(relation)
             continue
         if changed.event(relation) == planned.guarantee.event:
-            silent.add(named)
+            silent.add(leaf_name)
             continue
         algorithm = dataclasses.replace(planned.algorithm, private=False)  # whatever it spends
         params = planned.params._replace(mechanism=changed)
-        if told := refusal(planned, params=params, algorithm=algorithm):
-            assert "an assumption of the guarantee" in told
+        if message := refusal(planned, params=params, algorithm=algorithm):
+            assert "an assumption of the guarantee" in message
             continue
         other = dataclasses.replace(planned, params=params, algorithm=algorithm)
         assert other.guarantee.event == changed.event(relation)
@@ -550,7 +570,7 @@ def test_bad_arguments_are_refused(name):
         privopt.run(plan(name), problem(name, n=N + 1), jax.random.key(0))
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@of_each_kind(PRIVATE)
 def test_upper_bound_holds_on_a_benign_problem(name):
     """The bound of a mean is attained, so five standard errors are allowed for: level 3e-7.
 
@@ -568,9 +588,9 @@ def test_upper_bound_holds_on_a_benign_problem(name):
     assert max(lower, default=0.0) < planned.rate.upper
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@of_each_kind(PRIVATE)
 def test_accuracy_follows_epsilon(name):
-    """At the same random numbers."""
+    """Compare two budgets at the same random numbers."""
     where = problem(name)
     low, high = (
         plan(name, dataclasses.replace(BUDGETS[0], epsilon=epsilon)) for epsilon in (0.1, 20.0)

@@ -11,6 +11,7 @@ import optax
 import optax.contrib
 import pytest
 from builders import classification
+from selection import few
 
 import privopt
 from privopt import problems
@@ -27,6 +28,12 @@ EXCLUDED = {
     "schedule_free": "needs another optimiser",
     "sophia": "needs the loss for its Hessian",
 }
+# An update of each kind: the gradient, its moments, their sign, a trust ratio, a running maximum,
+# an orthogonal matrix, a learned size, a size per coordinate, and iterates that are averages.
+KINDS = (
+    *("sgd", "adam", "lion", "lamb", "amsgrad", "muon", "dadapt_adamw", "rprop"),
+    "schedule_free_sgd",
+)
 UNSIGNED = {"scale_by_rprop"}  # factories that leave the minus sign to others
 FACTORIES = {
     name: factory
@@ -55,12 +62,12 @@ def test_what_is_excluded_exists():
     assert len(FACTORIES) > 40
 
 
-@pytest.mark.parametrize("name", sorted(FACTORIES.keys() - EXCLUDED.keys() - UNSIGNED))
+@pytest.mark.parametrize("name", few(sorted(FACTORIES.keys() - EXCLUDED.keys() - UNSIGNED), KINDS))
 def test_a_factory_descends(name):
     assert excess(update=FACTORIES[name], step_size=STEP_SIZE) < START
 
 
-@pytest.mark.parametrize("name", sorted(FACTORIES.keys() - EXCLUDED.keys()))
+@pytest.mark.parametrize("name", few(sorted(FACTORIES.keys() - EXCLUDED.keys()), KINDS))
 def test_a_made_optimiser_descends(name):
     assert excess(update=FACTORIES[name](learning_rate=STEP_SIZE)) < START
 
@@ -85,10 +92,10 @@ def test_compositions_that_contain_the_sign_are_used_as_they_are(made):
 @pytest.mark.parametrize("made", [optax.trace(0.9), optax.scale_by_adam(), optax.identity()])
 def test_transformations_without_the_sign_take_the_step_sizes_of_the_run(made):
     plain = excess(step_size=STEP_SIZE, output="last")
-    found = excess(update=made, step_size=STEP_SIZE)
-    assert found < START
+    risk_after = excess(update=made, step_size=STEP_SIZE)
+    assert risk_after < START
     if made == optax.identity():
-        assert found == pytest.approx(plain, rel=1e-9)
+        assert risk_after == pytest.approx(plain, rel=1e-9)
 
 
 ASCENDING = "update must move against the gradient, got .* contain the minus sign"
@@ -132,7 +139,7 @@ def test_an_unbounded_set_needs_no_step_size_beside_a_made_optimiser():
 
 
 def test_updates_that_a_projection_would_lead_astray_receive_the_gradient_mapping():
-    """By their name: descent and the leader are exact on a set, whatever the gradients."""
+    """Choose by the name: descent and the leader are exact on a set for all gradients."""
     plan = functools.partial(privopt.ALGORITHMS["dp_sgd"].plan, FACTS, BUDGET, steps=STEPS)
     mapped = {
         name: plan(update=update, step_size=STEP_SIZE).params.descent.gradient_mapping
@@ -144,13 +151,13 @@ def test_updates_that_a_projection_would_lead_astray_receive_the_gradient_mappin
             ("adam", optax.adam),
         )
     }
-    assert {name for name, given in mapped.items() if given} == {"momentum", "adam"}
+    assert {name for name, uses_mapping in mapped.items() if uses_mapping} == {"momentum", "adam"}
     assert plan(update=optax.adagrad(0.1)).params.descent.gradient_mapping
 
 
 @pytest.mark.parametrize("update", [optax.adam(0.1), optax.adagrad(0.3), optax.rmsprop(0.02)])
 def test_on_a_small_set_they_stop_at_its_minimiser(update):
-    """Where a projected step of theirs is still would be another point."""
+    """Compare with projected steps, which have another fixed point."""
     facts = replace(FACTS, radius=0.5)
     where = problems.logistic(X, PROBLEM.data[1], problem_class=facts)
     plan = privopt.dp_gd(facts, BUDGET, steps=300, update=update)

@@ -8,6 +8,7 @@ import pytest
 from refusals import refused
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom
+from selection import few
 
 import privopt
 from privopt.audit import least_epsilon, least_mu, one_run
@@ -71,7 +72,10 @@ def test_bounds_are_those_of_the_loops_to_twelve_digits():
         assert abs(least_epsilon(m, r, v, delta, failure) - bisected(refuted)) <= 1e-12
 
 
-@pytest.mark.parametrize("right", [500_900, 501_000, 600_000, 990_000, 999_999, 1_000_000])
+@pytest.mark.parametrize(
+    "right",
+    few([500_900, 501_000, 600_000, 990_000, 999_999, 1_000_000], [500_900, 600_000, 1_000_000]),
+)
 def test_a_million_guesses_take_less_than_a_few_seconds(right):
     """Compare epsilon at delta 0 with its closed form, the logit of the Clopper-Pearson bound.
 

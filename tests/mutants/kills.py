@@ -1,10 +1,10 @@
 """Mutants at random places of a package, and the tests that detect them.
 
 ``python tests/mutants/kills.py theory 20`` plants twenty mutants in ``privopt/theory``, one after
-another, runs ``tests/theory`` on each, and prints one line per mutant. Then it lists the tests that
-alone detect a mutant, those that detect only mutants that others detect too, and those that detect
-none. A test of the last two lists may be removed after many mutants, unless it states a promise to
-users.
+another, runs every case of ``tests/theory`` on each, and prints one line per mutant. Then it lists
+the tests that alone detect a mutant, those that detect only mutants that others detect too, and
+those that detect none. A test of the last two lists may be removed after many mutants, unless it
+states a promise to users.
 
 ``python tests/mutants/kills.py theory/advantage.py 6 tests/theory/test_advantage.py`` uses one file
 and its tests. In a whole package, few mutants are in the code of a few tests.
@@ -95,20 +95,20 @@ def killers(
 ) -> set[str] | None:
     """Return the test functions that fail, or None if the run does not end or has no tests."""
     path = tree / file
-    kept = path.read_text(encoding="utf-8")
-    path.write_text(change.planted(kept), encoding="utf-8")
+    original = path.read_text(encoding="utf-8")
+    path.write_text(change.planted(original), encoding="utf-8")
     try:
-        done = pytest_of(tree, ["--tb=no", "-rfE", *tests], seconds)
+        done = pytest_of(tree, ["--all", "--tb=no", "-rfE", *tests], seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:
-        path.write_text(kept, encoding="utf-8")
+        path.write_text(original, encoding="utf-8")
     return set(FAILED.findall(done.stdout)) if done.returncode in (0, 1) else None
 
 
 def main(room: str, count: str = "20", *tests: str) -> None:
     """Plant mutants, run tests and print. One count and tree always give the same mutants."""
-    chance, found = random.Random(room), {}
+    chance, kills = random.Random(room), {}
     place = ROOT / "privopt" / room
     files = sorted(place.rglob("*.py")) or [place]
     places = [
@@ -116,24 +116,26 @@ def main(room: str, count: str = "20", *tests: str) -> None:
         for file in files
         for change in changes(file.read_text(encoding="utf-8"))
     ]
-    asked = list(tests) or [f"tests/{room}"]
+    selected = list(tests) or [f"tests/{room}"]
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        collected = set(COLLECTED.findall(pytest_of(tree, ["--collect-only", *asked]).stdout))
+        collected = set(
+            COLLECTED.findall(pytest_of(tree, ["--all", "--collect-only", *selected]).stdout)
+        )
         start = time.monotonic()
-        if pytest_of(tree, asked).returncode != 0:
+        if pytest_of(tree, ["--all", *selected]).returncode != 0:
             raise SystemExit("the tests fail before anything is planted")
         seconds = 60.0 + 3.0 * (time.monotonic() - start)  # a mutant may loop for ever
         for file, change in chance.sample(places, min(int(count), len(places))):
-            killed_by = killers(tree, file, change, asked, seconds)
+            killed_by = killers(tree, file, change, selected, seconds)
             outcome = "ends the run" if killed_by is None else f"killed by {len(killed_by)}"
             if killed_by is not None:
-                found[file, change] = killed_by
+                kills[file, change] = killed_by
             old = (ROOT / file).read_text(encoding="utf-8").split("\n")[change.line - 1].strip()
             outcome = outcome if killed_by != set() else "SURVIVES"
             print(f"{outcome:<14}{file}:{change.line} -> {change.new}  | {old}", flush=True)
-    single = {next(iter(tests)) for tests in found.values() if len(tests) == 1}
-    every = {test for tests in found.values() for test in tests}
+    single = {next(iter(tests)) for tests in kills.values() if len(tests) == 1}
+    every = {test for tests in kills.values() for test in tests}
     print(f"\n{len(every)} tests killed a mutant, {len(single)} one that no other kills:")
     print(*sorted(single), sep="\n")
     print("\nnothing that another does not kill too:")

@@ -1,7 +1,8 @@
 """Mutants: small defects, each planted in a copy of the tree, and the test that must detect it.
 
 The table is ``table.txt``. ``python tests/mutants/run.py`` prints the mutants that survive, and
-fails if there are any. Arguments select the lines of the table that contain one of them.
+fails if there are any. Arguments select the lines of the table that contain one of them. Tests run
+on representatives, as in ``make test``, except for mutants with ``all`` in the fifth column.
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ SECONDS = 1200.0  # for one test: a mutant that never ends is seen, too
 
 
 class Mutant(NamedTuple):
-    """Replacement of ``old``, which occurs once in ``file`` of the package, by ``new``."""
+    """Replacement of ``old``, which occurs once in ``file`` of the package, by ``new``.
+
+    ``cases`` is ``all`` if the representatives do not detect the defect, and empty otherwise.
+    """
 
     file: str
     old: str
     new: str
     test: str
+    cases: str = ""
 
     @classmethod
     def of(cls, line: str) -> Mutant:
         """Parse a line of the table."""
-        file, old, new, test = (part.strip(" ").replace("\\n", "\n") for part in line.split("|"))
-        return cls(file, old, new.replace("NEAREST", NEAREST), test)
+        file, old, new, *test = (part.strip(" ").replace("\\n", "\n") for part in line.split("|"))
+        return cls(file, old, new.replace("NEAREST", NEAREST), *test)
 
     def planted(self, text: str) -> str | None:
         """Return the file with the defect, or None if it does not apply."""
@@ -43,16 +48,17 @@ class Mutant(NamedTuple):
     def outcome(self, tree: Path) -> str:
         """Return ``killed``, ``survives`` or ``does not apply``."""
         path = tree / "privopt" / self.file
-        kept = path.read_text(encoding="utf-8")
-        if (text := self.planted(kept)) is None:
+        original = path.read_text(encoding="utf-8")
+        if (text := self.planted(original)) is None:
             return "does not apply"
         path.write_text(text, encoding="utf-8")
         try:
-            done = pytest_of(tree, ["-qx", f"tests/{self.test}"])
+            options = ["--all"] if self.cases == "all" else []
+            done = pytest_of(tree, ["-qx", *options, f"tests/{self.test}"])
         except subprocess.TimeoutExpired:
             return "killed"
         finally:
-            path.write_text(kept, encoding="utf-8")
+            path.write_text(original, encoding="utf-8")
         return "survives" if done.returncode == 0 else "killed"
 
 
@@ -87,15 +93,15 @@ def pytest_of(
 
 def main(words: list[str]) -> int:
     """Print one line per mutant, and return the number that survive."""
-    chosen = [line for line in lines() if not words or any(word in line for word in words)]
+    selected = [line for line in lines() if not words or any(word in line for word in words)]
     alive = 0
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        for line in chosen:
-            found = Mutant.of(line).outcome(tree)
-            alive += found != "killed"
-            print(f"{found:<16}{line}", flush=True)
-    print(f"{len(chosen) - alive} of {len(chosen)} mutants are killed")
+        for line in selected:
+            outcome = Mutant.of(line).outcome(tree)
+            alive += outcome != "killed"
+            print(f"{outcome:<16}{line}", flush=True)
+    print(f"{len(selected) - alive} of {len(selected)} mutants are killed")
     return alive
 
 

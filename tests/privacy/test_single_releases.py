@@ -9,6 +9,7 @@ import pytest
 from events import EVERY_RELATION, REPLACE, Gaussian, Laplace, Poisson, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import size
 
 from privopt.privacy import Guarantee
 from privopt.spec import Relation
@@ -20,7 +21,7 @@ mp = mpmath.mpf
 
 
 def gaussian_hockey_stick(mixture, other, z, gamma):
-    """``H_gamma`` of two mixtures of Gaussians, ``{mean: weight}``, whose loss increases."""
+    """Return ``H_gamma`` of two mixtures of Gaussians, ``{mean: weight}``, with increasing loss."""
 
     def density(weights, x):
         return mpmath.fsum(w * mpmath.npdf(x, m, z) for m, w in weights.items())
@@ -46,9 +47,11 @@ def gaussian_hockey_stick(mixture, other, z, gamma):
 
 def lattice_delta(a, shift, epsilon):
     weight = [mpmath.exp(-mp(a) * abs(x)) * mpmath.tanh(mp(a) / 2) for x in range(-160, 161)]
-    moved = [mpmath.exp(-mp(a) * abs(x - shift)) * mpmath.tanh(mp(a) / 2) for x in range(-160, 161)]
+    shifted = [
+        mpmath.exp(-mp(a) * abs(x - shift)) * mpmath.tanh(mp(a) / 2) for x in range(-160, 161)
+    ]
     gamma = mpmath.exp(epsilon)
-    return mpmath.fsum(max(p - gamma * q, mp(0)) for p, q in zip(weight, moved, strict=True))
+    return mpmath.fsum(max(p - gamma * q, mp(0)) for p, q in zip(weight, shifted, strict=True))
 
 
 @ONE_RECORD
@@ -66,19 +69,19 @@ def test_golden_gaussian(relation):
 
 
 @given(st.floats(-2.5, 1.5), st.floats(-6.0, -1e-6), st.floats(0.0, 6.0), st.booleans())
-@settings(max_examples=20)
+@settings(max_examples=size(20, 8))  # seconds of integrals with 60 digits
 def test_sampled_gaussian_is_the_worse_of_both_orders(log_z, log_rate, scale, replaced):
     z, q = 10.0**log_z, 10.0**log_rate
     relation = REPLACE if replaced else Relation.ADD_OR_REMOVE_ONE
     with mpmath.workdps(60):
         rate, noise = mp(q), mp(z)
         epsilon = float(mpmath.log(1 + rate * mpmath.expm1(scale / noise + 1 / (2 * noise**2))))
-        seen = {1: rate, 0: 1 - rate}
+        sampled = {1: rate, 0: 1 - rate}
         other = {-1: rate, 0: 1 - rate} if replaced else {0: mp(1)}
         gamma = mpmath.exp(epsilon)
-        removed = gaussian_hockey_stick(seen, other, noise, gamma)
+        removed = gaussian_hockey_stick(sampled, other, noise, gamma)
         # the swapped order, mirrored so that its loss increases
-        mirrored = [{-m: w for m, w in weights.items()} for weights in (other, seen)]
+        mirrored = [{-m: w for m, w in weights.items()} for weights in (other, sampled)]
         added = gaussian_hockey_stick(*mirrored, noise, gamma)
         exact = max(removed, added)
         assert removed == exact
@@ -89,15 +92,15 @@ def test_sampled_gaussian_is_the_worse_of_both_orders(log_z, log_rate, scale, re
 
 
 @given(st.floats(-2.0, 1.5), st.floats(0.0, 3.0), st.integers(1, 60))
-@settings(max_examples=8)
+@settings(max_examples=size(8, 3))
 def test_fixed_size_sample_is_attained_by_an_explicit_pair(log_z, scale, m):
-    """All other records contribute ``-1``; one changes from ``-1`` to ``1``."""
+    """Use records ``-1``, of which one changes to ``1``."""
     z, n = 10.0**log_z, 60
     with mpmath.workdps(60):
         rate, shift = mp(m) / n, 2 / mp(z)
         epsilon = float(mpmath.log(1 + rate * mpmath.expm1(scale * shift + shift**2 / 2)))
-        seen = {shift: rate, 0: 1 - rate} if m < n else {shift: mp(1)}
-        exact = gaussian_hockey_stick(seen, {0: mp(1)}, mp(1), mpmath.exp(epsilon))
+        sampled = {shift: rate, 0: 1 - rate} if m < n else {shift: mp(1)}
+        exact = gaussian_hockey_stick(sampled, {0: mp(1)}, mp(1), mpmath.exp(epsilon))
         event = dp.SampledWithoutReplacementDpEvent(n, m, Gaussian(z))
         interval = Guarantee(event, REPLACE).delta(epsilon)
         assert interval.lower <= exact <= interval.upper
@@ -120,7 +123,7 @@ def test_laplace(relation, log_b, fraction):
 
 @EVERY_RELATION
 @given(st.floats(1e-6, 1.0), st.integers(2, 50), st.floats(0.0, 1.1))
-@settings(max_examples=30)
+@settings(max_examples=size(30, 10))
 def test_randomised_response(relation, p, k, fraction):
     curve = Guarantee(Response(p, k), relation)
     with mpmath.workdps(50):
@@ -140,10 +143,10 @@ def test_sampled_laplace_is_the_worse_of_both_orders(relation, rate):
     curve = Guarantee(Poisson(rate, Laplace(0.7)), relation)
     x = np.linspace(-30.0, 31.0, 2_000_001)
     without, step = np.exp(-abs(x) / 0.7) / 1.4, x[1] - x[0]
-    seen = (1.0 - rate) * without + rate * np.exp(-abs(x - 1.0) / 0.7) / 1.4
+    sampled = (1.0 - rate) * without + rate * np.exp(-abs(x - 1.0) / 0.7) / 1.4
     for epsilon in np.array([0.0, 0.3, 0.9]) * curve.epsilon(0.0).upper:
         gamma = math.exp(epsilon)
-        orders = [(seen - gamma * without), (without - gamma * seen)]
+        orders = [(sampled - gamma * without), (without - gamma * sampled)]
         exact = max(float(np.maximum(excess, 0.0).sum()) * step for excess in orders)
         assert curve.delta(epsilon).upper == pytest.approx(exact, rel=1e-4, abs=1e-9)
 
@@ -151,9 +154,9 @@ def test_sampled_laplace_is_the_worse_of_both_orders(relation, rate):
 @EVERY_RELATION
 def test_gaussians_together_are_one_gaussian(relation):
     several = dp.ComposedDpEvent([dp.SelfComposedDpEvent(Gaussian(2.0), 3), Gaussian(4.0)])
-    together = Gaussian(1.0 / math.sqrt(3 / 4 + 1 / 16))
+    joint = Gaussian(1.0 / math.sqrt(3 / 4 + 1 / 16))
     for wrap in (lambda event: event, lambda event: Poisson(0.2, event)):
-        many, one = Guarantee(wrap(several), relation), Guarantee(wrap(together), relation)
+        many, one = Guarantee(wrap(several), relation), Guarantee(wrap(joint), relation)
         assert many.delta(0.7).upper == pytest.approx(one.delta(0.7).upper, rel=1e-12)
 
 

@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse
 import sklearn.datasets
 from refusals import refused
+from selection import few
 
 from privopt.problems import datasets
 from privopt.problems.datasets import DATASETS, Dataset, available, load, raw
@@ -45,6 +46,7 @@ MEASURED = {
     "mnist_test": (10_000, 196, 4_926),
 }
 # Without PRIVOPT_DATA the sets that need files are not parameters: nothing is skipped.
+LARGE = {"kddcup99", "kddcup99_test", "mnist", "w8a"}  # seconds each, in formats of the others
 LOADABLE = [name for name in available() if name not in {*TEXTS, *REVIEWS}]
 
 
@@ -74,7 +76,7 @@ def example(**changes):
     return Dataset(**{"name": "example", "source": "here", "notes": "none", **fields, **changes})
 
 
-@pytest.mark.parametrize("name", LOADABLE)
+@pytest.mark.parametrize("name", few(LOADABLE, set(LOADABLE) - LARGE))
 def test_loadable_sets_have_the_declared_properties(name):
     data = load(name)
     if name in MEASURED:
@@ -96,7 +98,7 @@ def test_loadable_sets_have_the_declared_properties(name):
         assert norms.max() > 0.5
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if name in available()])
+@pytest.mark.parametrize("name", few([name for name in TEXTS if name in available()], ["rcv1"]))
 def test_texts_contain_the_largest_entries_of_every_document(name):
     """Compare 50 rows with the file, document by document."""
     data, (rows, columns, positive) = load(name), TEXTS[name]
@@ -118,7 +120,7 @@ def test_texts_contain_the_largest_entries_of_every_document(name):
         np.testing.assert_allclose(data.features[[number]].toarray()[0], expected, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", [name for name in REVIEWS if name in available()])
+@pytest.mark.parametrize("name", few([name for name in REVIEWS if name in available()], ["imdb"]))
 def test_reviews_count_the_last_words_of_every_text(name):
     """Compare with the file, text by text."""
     counts, labels = raw(name)
@@ -304,8 +306,8 @@ def test_connections_are_logarithms_and_indicators_of_public_words(folder, monke
     np.testing.assert_array_equal(data.labels, [-1.0, 1.0, -1.0])
     words = {"tcp": 38, "icmp": 40, "http": 41 + 21, "SF": 111 + 9, "SH": 111 + 10}
     expected = np.zeros((3, 122))
-    for row, known in enumerate((("tcp", "http", "SF"), ("tcp", "http", "SF"), ("icmp", "SH"))):
-        expected[row, [words[word] for word in known]] = 1.0
+    for row, values in enumerate((("tcp", "http", "SF"), ("tcp", "http", "SF"), ("icmp", "SH"))):
+        expected[row, [words[word] for word in values]] = 1.0
     # Of the 41 columns the words' three are gone: 22 is the 19th number, 24 the 21st.
     expected[1, 0] = math.log(6.0) / math.log(100_001.0)
     expected[1, 1] = 1.0
@@ -466,14 +468,14 @@ def test_subsets_nest_and_are_the_same_every_time():
     whole = load("breast_cancer")
     rows = whole.labels.size
     marked = example(features=np.arange(rows)[:, None] / rows, labels=whole.labels)
-    chosen = np.rint(marked.subset(rows).features[:, 0] * rows).astype(int)
-    np.testing.assert_array_equal(np.sort(chosen), np.arange(rows))
-    assert np.sum(chosen == np.arange(rows)) < 20  # a permutation, not the file's order
+    indices = np.rint(marked.subset(rows).features[:, 0] * rows).astype(int)
+    np.testing.assert_array_equal(np.sort(indices), np.arange(rows))
+    assert np.sum(indices == np.arange(rows)) < 20  # a permutation, not the file's order
     for n in (1, 100, rows):
         part = whole.subset(n)
         assert (part.name, part.source, part.notes) == (whole.name, whole.source, whole.notes)
-        np.testing.assert_array_equal(part.features, whole.features[chosen[:n]])
-        np.testing.assert_array_equal(part.labels, whole.labels[chosen[:n]])
+        np.testing.assert_array_equal(part.features, whole.features[indices[:n]])
+        np.testing.assert_array_equal(part.labels, whole.labels[indices[:n]])
 
 
 def test_the_permutation_is_pinned():

@@ -1,6 +1,6 @@
-"""What every mechanism keeps: pure in its key, one trace for new numbers, no second draw.
+"""Contract of every mechanism: pure in its key, one trace for new numbers, no second draw.
 
-A mechanism joins by one line in ``MECHANISMS``; everything here then runs on it.
+One line in ``MECHANISMS`` adds a mechanism to all tests of this file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from builders import operations
+from selection import few
 
 from privopt import mechanisms, statistics
 from privopt.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -46,8 +47,8 @@ def select(mechanism, key, records):
 
 
 def ask(mechanism, key, records):
-    given = (records.sum(), 1.0) if isinstance(mechanism, SparseVector) else (records, records[:4])
-    return mechanism.update(mechanism.init(key), *given)[0]
+    inputs = (records.sum(), 1.0) if isinstance(mechanism, SparseVector) else (records, records[:4])
+    return mechanism.update(mechanism.init(key), *inputs)[0]
 
 
 # name -> (mechanism from a budget and an upper bound, what it releases)
@@ -93,6 +94,8 @@ MECHANISMS = {
     ),
 }
 every = pytest.mark.parametrize("name", MECHANISMS)
+# Mechanisms that differ in kind: one draw, a draw and a test, a choice, and a state.
+KINDS = few(MECHANISMS, ["laplace sum", "propose test release", "exponential", "sparse vector"])
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
@@ -110,7 +113,7 @@ def same(one, two, rtol=0.0):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol)
 
 
-@every
+@pytest.mark.parametrize("name", KINDS)
 @dtypes
 def test_jit_equals_eager_and_vmap_the_loop_over_keys_and_numbers(name, dtype):
     """Eager in one type, since operations by themselves are programs too."""
@@ -119,16 +122,16 @@ def test_jit_equals_eager_and_vmap_the_loop_over_keys_and_numbers(name, dtype):
     keys = jax.random.split(KEY, 3)
     several = [made(name, 0.3, 0.5), made(name, 0.9, 0.7)]
     compiled = jax.jit(run)
-    alone = [[compiled(mechanism, key, data) for key in keys] for mechanism in several]
+    singles = [[compiled(mechanism, key, data) for key in keys] for mechanism in several]
     if dtype == np.float64:
-        same(alone[0][0], run(several[0], keys[0], data), tolerance)
+        same(singles[0][0], run(several[0], keys[0], data), tolerance)
     stacked = jax.tree.map(lambda *leaves: jnp.asarray(leaves, dtype), *several)
     over_keys = jax.vmap(run, (None, 0, None))
     many = jax.jit(jax.vmap(over_keys, (0, None, None)))(stacked, keys, data)
-    for i, row in enumerate(alone):
+    for i, row in enumerate(singles):
         for j, expected in enumerate(row):
             same(jax.tree.map(lambda leaf, i=i, j=j: leaf[i, j], many), expected, tolerance)
-    floats = [x for x in jax.tree.leaves(alone) if jnp.issubdtype(x.dtype, jnp.floating)]
+    floats = [x for x in jax.tree.leaves(singles) if jnp.issubdtype(x.dtype, jnp.floating)]
     assert all(leaf.dtype == dtype for leaf in floats)
 
 
@@ -151,14 +154,14 @@ DRAWS = {"propose test release": 2, "sparse vector": 2, "thresholdout": 3}
 
 @every
 def test_noise_is_drawn_a_fixed_number_of_times_and_nothing_branches_on_data(name):
-    """No redraw, no retry: every draw lies outside all loops, and no branch or open loop exists."""
+    """Check that every draw is outside of all loops, and that there is no branch or open loop."""
     program = jax.make_jaxpr(MECHANISMS[name][1])(made(name), KEY, records())
-    found = [(each.primitive.name, inside) for each, inside in operations(program.jaxpr)]
-    drawn = [inside for primitive, inside in found if primitive == "random_unwrap"]
-    assert len(drawn) == DRAWS.get(name, 1)
-    assert all(inside == () for inside in drawn)
+    primitives = [(each.primitive.name, inside) for each, inside in operations(program.jaxpr)]
+    draws = [inside for primitive, inside in primitives if primitive == "random_unwrap"]
+    assert len(draws) == DRAWS.get(name, 1)
+    assert all(inside == () for inside in draws)
     others = ("random_bits", "random_gamma", "cond", "while")  # draws of shorter reach, branches
-    assert not [primitive for primitive, _ in found if primitive in others]
+    assert not [primitive for primitive, _ in primitives if primitive in others]
 
 
 @every
@@ -173,7 +176,7 @@ def test_the_same_key_gives_the_same_release_and_another_key_another(name):
 
 @pytest.mark.parametrize("name", [name for name in MECHANISMS if MECHANISMS[name][1] is not select])
 def test_no_record_makes_a_release_fail_or_undefined(name):
-    """Whatever the data, the outcome is one of those that any data have."""
+    """Check that strange records have an outcome that usual records have, too."""
     run, mechanism = jax.jit(MECHANISMS[name][1]), made(name)
     for strange in (np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324):
         outcome = run(mechanism, KEY, records().at[3].set(strange))
@@ -186,8 +189,8 @@ def test_no_record_makes_a_release_fail_or_undefined(name):
 
 
 def test_no_key_and_no_relation_has_a_default():
-    """Of every public function and method of both rooms."""
-    names, asked = [(mechanisms, name) for name in mechanisms.__all__], 0
+    """Check every public function and method of both packages."""
+    names, count = [(mechanisms, name) for name in mechanisms.__all__], 0
     for room, name in names + [(statistics, name) for name in statistics.__all__]:
         thing = getattr(room, name)
         members = [m for _, m in inspect.getmembers(thing, callable)] + [thing]
@@ -198,6 +201,6 @@ def test_no_key_and_no_relation_has_a_default():
                 continue
             for parameter in ("key", "relation", "budget"):
                 if parameter in parameters:
-                    asked += 1
+                    count += 1
                     assert parameters[parameter].default is inspect.Parameter.empty, (name, member)
-    assert asked > 150
+    assert count > 150

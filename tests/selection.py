@@ -1,0 +1,26 @@
+"""Selection of cases: representatives in ``make test``, every case in ``make test-all``.
+
+A contract has one case per algorithm, mechanism, event or type. Most cases share their code, so a
+defect in one of them is a defect in all. ``few`` names the cases that differ in kind.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+ALL = False  # conftest.py sets it to the option ``--all`` before any test is imported
+
+
+def few(cases: Iterable[T], representatives: Iterable[T]) -> list[T]:
+    """Return the cases that are representatives, or all cases with ``--all``.
+
+    If no case is a representative, all cases are returned, so that a new name removes no test.
+    """
+    cases, names = list(cases), list(representatives)
+    selected = [case for case in cases if case in names]
+    return cases if ALL or not selected else selected
+
+
+def size(all_cases: int, reduced: int) -> int:
+    """Return ``reduced``, or ``all_cases`` with ``--all``."""
+    return all_cases if ALL else reduced
