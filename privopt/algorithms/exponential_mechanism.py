@@ -12,6 +12,7 @@ from privopt.algorithms.shared import (
     OneShotParams,
     Static,
     least_bound,
+    permits_gaussian,
     planned,
     require_convex_lipschitz,
 )
@@ -108,15 +109,20 @@ def exponential_mechanism(
                 "regularisation must be None for pure differential privacy, got "
                 f"{shown(regularisation)}"
             )
-    mechanisms = []
-    if budget.delta > 0.0 and not pure:
-        value = regularisation or _balanced(query, problem_class, budget)
-        mechanisms.append(GibbsMechanism.regularised(query, budget, value))
-    if regularisation is None and pure is not False:
-        mechanisms.append(GibbsMechanism.pure(query, budget))
-    return least_bound(
-        planned(EXPONENTIAL_MECHANISM, problem_class, budget, each) for each in mechanisms
-    )
+    if pure is not None or regularisation is not None:
+        laws = [bool(pure)]
+    else:
+        laws = [False, True] if permits_gaussian(budget) else [True]
+
+    def plan_of(is_pure: bool) -> Plan:
+        if is_pure:
+            mechanism = GibbsMechanism.pure(query, budget)
+        else:
+            value = regularisation or _balanced(query, problem_class, budget)
+            mechanism = GibbsMechanism.regularised(query, budget, value)
+        return planned(EXPONENTIAL_MECHANISM, problem_class, budget, mechanism)
+
+    return least_bound(map(plan_of, laws))
 
 
 def rate(plan: Plan) -> Rate:

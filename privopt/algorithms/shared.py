@@ -14,6 +14,7 @@ from privopt.arguments import member, shown
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Plan
 from privopt.mechanisms import GaussianMechanism, NormLaplaceMechanism
+from privopt.mechanisms.calibration import drawable
 from privopt.spec import Budget, ProblemClass
 
 SMOOTHING_SHARE = 0.01
@@ -83,7 +84,16 @@ def noise_kinds(noise: str | None, budget: Budget) -> list[NoiseKind]:
         member("noise", noise, _KINDS)
         check_gaussian(noise, budget)
         return [_KINDS[noise]]
-    return [kind for name, kind in _KINDS.items() if budget.delta > 0.0 or name != "gaussian"]
+    gaussian = permits_gaussian(budget)
+    return [kind for name, kind in _KINDS.items() if gaussian or name != "gaussian"]
+
+
+def permits_gaussian(budget: Budget) -> bool:
+    """Return True if ``delta`` is positive and not too small for Gaussian noise, as computed."""
+    try:
+        return drawable(budget).delta > 0.0
+    except ValueError:
+        return False
 
 
 def check_gaussian(noise: str | None, budget: Budget) -> None:

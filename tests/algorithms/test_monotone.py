@@ -54,6 +54,13 @@ FIRST = [
 ]
 UNBOUNDED = {"noisy_adam"}  # measured below
 SLACK = 1e-9
+PURE = [  # with plans for pure differential privacy
+    ("output_perturbation", "kinks"),
+    ("output_perturbation", "strong"),
+    ("objective_perturbation", "near"),
+    ("sufficient_statistics", "near"),
+]
+DELTAS = 0.0, 1e-30, 1e-9, 1e-6, 1e-4
 
 
 def geometric(low, high, factor):
@@ -98,6 +105,22 @@ def test_no_bound_of_a_default_plan_rises(name, kind, axis):
     uppers = list(bounds(name, classes[kind], axis, values))
     assert_falls(uppers, values)
     assert uppers[-1] < uppers[0] or name == "gradient_descent"
+
+
+@pytest.mark.parametrize("dim", [1, 3, 12, 40])
+@pytest.mark.parametrize(("name", "kind"), PURE)
+def test_no_bound_rises_with_delta(name, kind, dim):
+    """In few dimensions pure noise is smaller than Gaussian noise at the same epsilon."""
+    facts = {**CASES[name][0][kind], "dim": dim}
+    problem_class = privopt.ProblemClass(n=5000, **facts)
+    for epsilon in (0.1, 8.0):
+        budgets = [
+            privopt.Budget(epsilon=epsilon, delta=delta, relation="replace_one") for delta in DELTAS
+        ]
+        plans = [ALGORITHMS[name].plan(problem_class, budget) for budget in budgets]
+        assert_falls([plan.rate.upper for plan in plans], DELTAS)
+        spent = [plan.guarantee.epsilon(delta) for plan, delta in zip(plans, DELTAS, strict=True)]
+        assert all(each.upper <= epsilon for each in spent)
 
 
 @pytest.mark.parametrize("axis", ["epsilon", "n"])
