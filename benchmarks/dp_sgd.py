@@ -2,8 +2,9 @@
 
     python benchmarks/dp_sgd.py --python PYTHON_WITH_OPACUS [--repeats 5]
 
-Measured are seconds of one seed, throughput of a hundred seeds at five step sizes, time of a
-clipped gradient compared with a plain one, and the number of compiled programs, on one thread.
+Measured are seconds of one seed, at two sizes, and of its steps one by one; throughput of a hundred
+seeds at five step sizes; time of a clipped gradient compared with a plain one; and the number of
+compiled programs, on one thread.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from jax import Array
 from peers.jax_privacy_sgd import Setting, descents
 from timing import interleaved, ratio, seconds
 
-from privopt import Budget, Plan, ProblemClass, dp_sgd, run, run_many
+from privopt import Budget, Plan, ProblemClass, dp_sgd, run, run_many, stepper
 from privopt.mechanisms import clipped_batch_sum, clipped_gradient_sum
 from privopt.problems import Logistic, Problem
 
 BATCH, STEPS, SEEDS, STEP_SIZES = 256, 2_000, 100, (0.25, 0.5, 1.0, 2.0, 4.0)
+LARGE, LARGE_BATCH, LARGE_STEPS = 100_000, 1_024, 500
 IMAGES, NETWORK_STEPS = 2_048, 10
 PEER = Path(__file__).parent / "peers" / "opacus_fits.py"
 BUDGET = Budget(epsilon=1.0, delta=1e-6, relation="add_or_remove_one")
@@ -45,7 +47,7 @@ def logistic_loss(point: Array, features: Array, labels: Array) -> Array:
 
 
 def planned(problem: Problem, **choices: Any) -> Plan:
-    return dp_sgd(problem.problem_class, BUDGET, batch_size=BATCH, **{"steps": STEPS, **choices})
+    return dp_sgd(problem.problem_class, BUDGET, **{"batch_size": BATCH, "steps": STEPS, **choices})
 
 
 def setting_of(plan: Plan, problem: Problem, loss: Callable[..., Array], **other: Any) -> Setting:
@@ -56,7 +58,7 @@ def setting_of(plan: Plan, problem: Problem, loss: Callable[..., Array], **other
         start=problem.objective.start(problem.problem_class.dim),
         loss=loss,
         steps=mechanism.steps,
-        batch_size=BATCH,
+        batch_size=int(mechanism.batches.batch_size),
         capacity=mechanism.batches.capacity,
         step_size=float(method.step_sizes.scale),
         clip_norm=mechanism.query.clip_norm,
@@ -82,16 +84,47 @@ def beside(plan: Plan, problem: Problem, setting: Setting, repeats: int) -> dict
     }
 
 
-def one_seed(problem: Problem, repeats: int) -> dict:
-    plan = planned(problem)
+def logistic_setting(plan: Plan, problem: Problem) -> Setting:
     radius = problem.problem_class.radius
-    setting = setting_of(
+    return setting_of(
         plan,
         problem,
         logistic_loss,
         batched_loss=True,
         project=lambda point: optax.projections.projection_l2_ball(point, radius),
     )
+
+
+def in_steps(plan: Plan, problem: Problem, repeats: int) -> dict:
+    """Return the seconds of a Python loop over steps, with privopt and with jax-privacy."""
+    steps, theirs = stepper(plan, problem), descents(logistic_setting(plan, problem))["Python loop"]
+
+    def ours() -> Array:
+        state = steps.init(jax.random.key(0))
+        for _ in range(steps.steps):
+            state = steps.step(state)
+        return steps.released(state)
+
+    times = interleaved({"privopt": ours, "Python loop": lambda: theirs(0)}, repeats)
+    return {
+        "seconds": {name: median(values) for name, values in times.items()},
+        "all_seconds": times,
+    }
+
+
+def large(repeats: int) -> dict:
+    """Measure batches of 1,024 of 100,000 records."""
+    problem = workload.problem(n=LARGE)
+    plan = planned(problem, batch_size=LARGE_BATCH, steps=LARGE_STEPS)
+    return {
+        "one_seed": beside(plan, problem, logistic_setting(plan, problem), repeats),
+        "in_steps": in_steps(plan, problem, repeats),
+    }
+
+
+def one_seed(problem: Problem, repeats: int) -> dict:
+    plan = planned(problem)
+    setting = logistic_setting(plan, problem)
     result = beside(plan, problem, setting, repeats)
     ours = problem.excess_risk(
         run_many([plan], problem, jax.random.split(jax.random.key(5), 8)).released[0]
@@ -315,6 +348,8 @@ def measure(repeats: int, python: str) -> dict:
     return {
         "compilations": compilations(problem),
         "one_seed": one_seed(problem, repeats),
+        "in_steps": in_steps(planned(problem), problem, repeats),
+        "large": large(repeats),
         "opacus": opacus(problem, repeats, python),
         "clipping": clipping(problem, repeats),
         "network": network(repeats),

@@ -1,7 +1,7 @@
 """Speed and memory of privopt compared with targets and with other libraries on the same machine.
 
     .venv/bin/python benchmarks/run.py [dp_gd] [dp_sgd] [networks] [draws] [accounting]
-        [solver] [objective_perturbation] [streams] [sparse] [growth] [--repeats 5]
+        [solver] [objective_perturbation] [streams] [sparse] [growth] [start] [--repeats 5]
 
 Every benchmark runs in a fresh process with one thread per device on fixed cores. Times are warm
 and measured in rounds (privopt, peer, privopt, peer, ...); a ratio is the median over rounds. Each
@@ -35,6 +35,7 @@ from suites import (
     objective_perturbation,
     solver,
     sparse,
+    start,
     streams,
 )
 
@@ -49,6 +50,7 @@ SUITES = {
     "streams": streams,
     "sparse": sparse,
     "growth": growth,
+    "start": start,
 }
 ROOT = Path(__file__).parents[1]
 

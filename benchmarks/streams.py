@@ -16,11 +16,13 @@ from statistics import median
 import jax
 import jax.numpy as jnp
 import numpy as np
+import workload
 from compilations import COMPILED
 from jax import Array
 from peers import jax_privacy_streams as peer
 from timing import interleaved, print_measured, ratio
 
+from privopt import Budget, Execution, dp_ftrl, run_many
 from privopt.factorisations import Factorisation, factorise
 from privopt.mechanisms import IndependentNoise, Noise, TreeNoise, correlated_noise, noise_of
 
@@ -165,6 +167,27 @@ def seeds(repeats: int) -> dict:
     }
 
 
+def one_plan(dim: int, repeats: int) -> dict:
+    """Measure twenty keys of one plan of DP-FTRL in one batched program, and in turn."""
+    problem = workload.problem(dim=dim)
+    budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    plan = dp_ftrl(
+        problem.problem_class, budget, noise="banded_inverse", band=64, batch_size=50, epochs=2
+    )
+    keys = jax.random.split(KEY, 20)
+    calls = {
+        mode: partial(run_many, [plan], problem, keys, execution=Execution(replicates=mode))
+        for mode in ("together", "in_turn")
+    }
+    times = interleaved(calls, repeats, time.process_time)
+    return {
+        "dim": dim,
+        "seconds": {name: median(values) for name, values in times.items()},
+        "all_seconds": times,
+        "ratio": ratio(times["together"], times["in_turn"]),
+    }
+
+
 def compilations() -> int:
     """Return the number of programs for three bands of equal length and three seeds."""
     programs: list[str] = []
@@ -188,6 +211,7 @@ def measure(repeats: int) -> dict:
         "against_fresh": [against_fresh(dim, repeats) for dim in DIMS],
         "long": [long(name, noise) for name, noise in kinds().items()],
         "seeds": seeds(max(1, repeats // 2)),
+        "one_plan": [one_plan(dim, repeats) for dim in (100, 1_000)],
     }
 
 

@@ -8,6 +8,7 @@ from line import Line
 TITLE = "DP-SGD"
 PACKAGES = ("privopt", "jax-privacy", "jax", "jaxlib", "optax", "numpy")
 PEERS = ("jax_privacy",)
+LARGE = "n = 100,000, batch 1,024"
 PYTHON = process.HERE.parent / ".venv" / "opacus" / "bin" / "python"
 
 
@@ -45,6 +46,9 @@ def lines(result: dict) -> list[Line]:
     return [
         against(one, "Python loop", "one seed, against jax-privacy as documented", 4.0),
         against(one, "loop in jit", "one seed, against jax-privacy looping inside jit", 4.0),
+        against(result["large"]["one_seed"], "loop in jit", f"the same, {LARGE}", 2.0),
+        against(result["in_steps"], "Python loop", "steps one by one, against jax-privacy", 1.2),
+        against(result["large"]["in_steps"], "Python loop", f"the same, {LARGE}", 1.2),
         step(opacus, "direct indexing", 30.0),
         step(opacus, "data loader", 80.0),
         Line(

@@ -61,6 +61,7 @@ def lines(result: dict) -> list[Line]:
         ),
         *(memory(each) for each in streams["long"] if each["noise"] in OVERHEADS),
         *(together(streams["seeds"], name, most) for name, most in OVERHEADS.items()),
+        *(batched(each) for each in streams["one_plan"]),
         Line(
             "compilations, 3 bands of equal length and 3 seeds",
             "",
@@ -141,6 +142,17 @@ def memory(result: dict) -> Line:
         f"{total / KILOBYTE:.1f} KB in all",
         "<= 64 KB",
         total <= 64 * KILOBYTE,
+    )
+
+
+def batched(result: dict) -> Line:
+    together, in_turn = (result["seconds"][name] for name in ("together", "in_turn"))
+    return Line(
+        f"20 keys of one plan together, beside in turn, band 64, d = {result['dim']:,}",
+        f"{1e3 * together:,.0f} ms beside {1e3 * in_turn:,.0f} ms",
+        f"{result['ratio']:.2f} times",
+        "<= 1.5 times",
+        result["ratio"] <= 1.5,
     )
 
 
