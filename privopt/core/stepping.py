@@ -115,8 +115,8 @@ class Stepper:
         state of another plan and after the last step; a compiled step then returns its input.
         """
         most = instance("state", state, RunState)._most_steps
-        known = most is not None and most < self.steps  # otherwise it is read from the state
-        fits = check_state(state, self.digest, self.steps, before_last=True, count_known=known)
+        read_count = most is None or most >= self.steps
+        fits = check_state(state, self.digest, self.steps, before_last=True, read_count=read_count)
         source = self.source if batch is None else self._batch_risk(state, batch)
         with precision(self.plan):
             inner = self._call(_advance, state.words, state.inner, fits, source=source)
@@ -239,19 +239,19 @@ def check_state(
     steps: int,
     *,
     before_last: bool = False,
-    count_known: bool = False,
+    read_count: bool = True,
 ) -> ArrayLike:
     """Check that a state belongs to the plan with this digest, after 0 to ``steps`` steps.
 
-    With ``before_last``, the state must permit another step. With ``count_known``, the number of
-    steps is known to be valid and is not read. Return True if the digests are equal.
+    With ``before_last``, the state must permit another step. Unless ``read_count``, the number
+    of steps is valid already and is not read. Return True if the digests are equal.
     Inside a compiled function, which cannot raise, the result is a Boolean array.
     """
     instance("state", state, RunState)
     traced = [isinstance(each, jax.core.Tracer) for each in (state.digest, state.t)]
     if not traced[0] and not np.array_equal(state.digest, digest):
         raise ValueError("state must be of a run of this plan in this stream, got one of another")
-    if not (count_known or traced[1]) and not 0 <= int(state.t) <= steps - before_last:
+    if read_count and not traced[1] and not 0 <= int(state.t) <= steps - before_last:
         rule = "before the last" if before_last else "after at most all"
         raise ValueError(
             f"state must be {rule} of the {steps} planned steps, which the guarantee covers, got "
