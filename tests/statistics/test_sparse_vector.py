@@ -29,12 +29,12 @@ def sparse(answers, epsilon=4.0):
 
 @jax.jit
 def asked(mechanism, keys, values, threshold):
-    """All answers of many runs; ``(runs, questions)``."""
+    """Return all answers of many runs, shape ``(runs, questions)``."""
 
     def one(key):
         def step(state, value):
-            above, state = mechanism.update(state, value, threshold)
-            return state, above
+            exceeds, state = mechanism.update(state, value, threshold)
+            return state, exceeds
 
         return jax.lax.scan(step, mechanism.init(key), values)[1]
 
@@ -45,11 +45,11 @@ def keys(runs, seed):
     return jax.random.split(jax.random.key(seed), runs)
 
 
-def law(mechanism, values, threshold, found):
-    """``P(answers = found)``, by quadrature over the threshold's noise."""
+def law(mechanism, values, threshold, results):
+    """Return ``P(answers = results)``, by quadrature over the noise of the threshold."""
     noise = mechanism.threshold_scale * np.linspace(-40.0, 40.0, 16_001)
     density = stats.laplace.pdf(noise, scale=mechanism.threshold_scale)
-    for value, yes in zip(values, found, strict=False):
+    for value, yes in zip(values, results, strict=False):
         reached = stats.laplace.sf(threshold + noise - value, scale=mechanism.question_scale)
         density = density * (reached if yes else 1.0 - reached)
     return np.trapezoid(density, noise)
@@ -63,23 +63,26 @@ def test_both_mechanisms_meet_their_budget_and_five_percent_less_noise_does_not(
 ):
     budget = Budget(epsilon=epsilon, delta=0.0, relation=relation)
     query, mean = BoundedSum.of(0.0, 3.0), BoundedMean.of(0.0, 1.0, 100)
-    found = SparseVector.calibrated(query, budget, answers=answers)
+    sparse_vector = SparseVector.calibrated(query, budget, answers=answers)
     holdout = Thresholdout.calibrated(mean, 0.1, budget, answers=answers)
     for one, scales in (
-        (found, ("threshold_scale", "question_scale")),
+        (sparse_vector, ("threshold_scale", "question_scale")),
         (holdout, ("answer_scale",)),
     ):
-        spent = Guarantee(one.event(relation), relation).epsilon(0.0).upper
-        assert spent <= epsilon
-        assert spent == pytest.approx(epsilon, rel=1e-6)
+        cost = Guarantee(one.event(relation), relation).epsilon(0.0).upper
+        assert cost <= epsilon
+        assert cost == pytest.approx(epsilon, rel=1e-6)
         for name in scales:
             less = one._replace(**{name: 0.95 * getattr(one, name)})
             assert Guarantee(less.event(relation), relation).epsilon(0.0).upper > epsilon
             none = one._replace(**{name: 0.0})
             assert Guarantee(none.event(relation), relation).epsilon(0.0).upper == math.inf
     # the ledger, in the words of Lyu, Su and Li: epsilon_1 + epsilon_2
-    moved = query.l1_sensitivity(relation)
-    first, second = moved / found.threshold_scale, 2 * answers * moved / found.question_scale
+    shift = query.l1_sensitivity(relation)
+    first, second = (
+        shift / sparse_vector.threshold_scale,
+        2 * answers * shift / sparse_vector.question_scale,
+    )
     assert first + second == pytest.approx(epsilon, rel=1e-6)
     assert second / first == pytest.approx((2 * answers) ** (2 / 3), rel=1e-6)
     paid = holdout.gap.l1_sensitivity(relation) * (0.5 + 1.5 * answers) / holdout.answer_scale
@@ -87,7 +90,7 @@ def test_both_mechanisms_meet_their_budget_and_five_percent_less_noise_does_not(
 
 
 def test_the_worst_transcript_loses_nearly_epsilon_and_none_loses_more():
-    """By quadrature: as many *no* as one likes, then a *yes*, one record against all of them."""
+    """Integrate the loss of any number of *no*, then a *yes*, for one record against all."""
     mechanism, threshold = sparse(1, epsilon=2.0), 0.0
     losses = []
     for nos in (1, 10, 1_000):
@@ -100,11 +103,11 @@ def test_the_worst_transcript_loses_nearly_epsilon_and_none_loses_more():
 
 
 def test_answers_have_the_law_of_the_scales_and_of_no_others():
-    """All that three questions can be answered when two times *yes* are paid for."""
+    """Count every list of answers to three questions with a budget for two times *yes*."""
     mechanism, values = sparse(2), np.array([0.0, 2.0, 4.0])
-    found = np.asarray(asked(mechanism, keys(RUNS, 1), jnp.asarray(values), 5.0))
+    results = np.asarray(asked(mechanism, keys(RUNS, 1), jnp.asarray(values), 5.0))
     every = [ends for ends in itertools.product((False, True), repeat=3) if sum(ends) < 3]
-    counts = [int((found == ends).all(axis=1).sum()) for ends in every]
+    counts = [int((results == ends).all(axis=1).sum()) for ends in every]
     assert sum(counts) == RUNS
 
     def p_value(ratio, scale="question_scale"):
@@ -120,15 +123,15 @@ def test_answers_have_the_law_of_the_scales_and_of_no_others():
 
 def attacked(mechanism, bound, runs=RUNS):
     """The most that two lists of questions show: *no* first, then *yes*; one record moves all."""
-    found, far = [], max(0.5, 2.0 * mechanism.question_scale)
+    results, far = [], max(0.5, 2.0 * mechanism.question_scale)
     for nos, yeses, threshold in ((10, 10, 0.5), (30, 2, far)):
         scores = []
         for seed, ends in enumerate(((0.0, 1.0), (1.0, 0.0))):
             values = jnp.asarray([ends[0]] * nos + [ends[1]] * yeses)
-            above = np.asarray(asked(mechanism, keys(runs, 2 + seed), values, threshold))
-            scores.append(above[:, nos:].sum(axis=1) - 1.0 * above[:, :nos].sum(axis=1))
-        found.append(bound(*scores))
-    return max(found)
+            exceeds = np.asarray(asked(mechanism, keys(runs, 2 + seed), values, threshold))
+            scores.append(exceeds[:, nos:].sum(axis=1) - 1.0 * exceeds[:, :nos].sum(axis=1))
+        results.append(bound(*scores))
+    return max(results)
 
 
 BROKEN = {  # name -> answers paid for, and the change; Lyu, Su and Li: Algorithms 5, 4 and 6
@@ -157,7 +160,7 @@ BUDGET = Budget(epsilon=1.0, delta=0.0, relation=Relation.REPLACE_ONE)
 HOLDOUT = Thresholdout.calibrated(BoundedMean.of(0.0, 1.0, 1), 3.0, BUDGET, answers=1)
 
 
-def told(values, answer, *, fresh):
+def density_of(values, answer, *, fresh):
     """Density of *no* to all but the last, and of the last's answer, by quadrature.
 
     Without fresh noise the answer has that of its comparison: Algorithm 3 of Lyu, Su and Li.
@@ -178,11 +181,11 @@ def told(values, answer, *, fresh):
 
 @pytest.mark.parametrize("fresh", [True, False])
 def test_an_answer_with_the_noise_of_its_comparison_tells_more_than_claimed(fresh):
-    """*No* forty times, then an answer: a low one tells that the threshold was low."""
+    """Test forty times *no*, then an answer: a low answer shows that the threshold was low."""
     losses = []
     for answer in (-20.0, -5.0, 0.0, 5.0):
-        one = told([0.0] * 40 + [1.0], answer, fresh=fresh)
-        two = told([1.0] * 40 + [0.0], answer, fresh=fresh)
+        one = density_of([0.0] * 40 + [1.0], answer, fresh=fresh)
+        two = density_of([1.0] * 40 + [0.0], answer, fresh=fresh)
         losses.append(abs(math.log(one / two)))
     assert (max(losses) <= 1.0) == fresh
     assert max(losses) > (0.5 if fresh else 4.0)
@@ -206,43 +209,43 @@ def holdout_attacked(mechanism, bound):
     scores = []
     for seed, (no, yes) in enumerate(((0.0, 1.0), (1.0, 0.0))):
         values = jnp.asarray([no] * 5 + [yes])
-        found = np.asarray(reused(mechanism, keys(RUNS, 40 + seed), values))
-        noes, last = (found[:, :-1] == 0.0).all(axis=1), found[:, -1]
+        results = np.asarray(reused(mechanism, keys(RUNS, 40 + seed), values))
+        noes, last = (results[:, :-1] == 0.0).all(axis=1), results[:, -1]
         scores.append(np.where(noes & (last != 0.0), last, -99.0))
     return bound(*scores)
 
 
 def test_a_holdout_of_one_record_is_no_easier_told_than_claimed(epsilon_lower_bound):
-    """And is, where its answers have a tenth of their noise."""
+    """Check also that a tenth of the noise of the answers is detected."""
     assert 0.1 < holdout_attacked(HOLDOUT, epsilon_lower_bound) <= 1.0
     less = HOLDOUT._replace(answer_scale=0.1 * HOLDOUT.answer_scale)
     assert holdout_attacked(less, epsilon_lower_bound) > 1.0
 
 
 def test_the_answers_are_those_of_the_noise_on_the_tape():
-    """Threshold, comparison and answer, each of its own, in this order; in float32 too."""
+    """Check separate noise for threshold, comparison and answer, in this order, and in float32."""
     budget = Budget(epsilon=200.0, delta=0.0, relation="replace_one")
     mechanism = Thresholdout.calibrated(BoundedMean.of(0.0, 2.0, 4), 0.3, budget, answers=2)
     rng = np.random.default_rng(0)
     for dtype in (np.float32, np.float64):
         training, holdout = rng.uniform(0.0, 2.0, (2, 3, 4)).astype(dtype)
         with Tape() as tape:
-            state, told = mechanism.init(jax.random.key(3)), []
-            for seen, unseen in zip(training[:, :3], holdout, strict=True):
-                answer, state = mechanism.update(state, jnp.asarray(seen), jnp.asarray(unseen))
-                told.append(answer)
+            state, replies = mechanism.init(jax.random.key(3)), []
+            for visible, hidden in zip(training[:, :3], holdout, strict=True):
+                answer, state = mechanism.update(state, jnp.asarray(visible), jnp.asarray(hidden))
+                replies.append(answer)
                 if state.remaining == 0:
                     break
         limit, *noises = (float(each) for each in tape["noise"])
-        scales = (mechanism.comparison.question_scale, mechanism.answer_scale) * len(told)
+        scales = (mechanism.comparison.question_scale, mechanism.answer_scale) * len(replies)
         units = np.abs([limit, *np.divide(noises, scales)])
         assert np.unique(units.round(4)).size == units.size
         limit *= mechanism.comparison.threshold_scale
-        for i, answer in enumerate(told):
+        for i, answer in enumerate(replies):
             one, two = training[i, :3].mean(), holdout[i].mean()
-            above = abs(one - two) + noises[2 * i] >= 0.3 + limit
+            exceeds = abs(one - two) + noises[2 * i] >= 0.3 + limit
             assert float(answer) == pytest.approx(
-                two + noises[2 * i + 1] if above else one, rel=1e-5
+                two + noises[2 * i + 1] if exceeds else one, rel=1e-5
             )
             assert answer.dtype == dtype
 
@@ -266,17 +269,17 @@ def test_one_question_is_asked_at_a_time_in_floats(answer):
 
 def test_more_questions_than_paid_for_are_refused_on_the_host_and_tell_nothing_inside():
     mechanism = sparse(1, epsilon=50.0)
-    above, state = mechanism.update(mechanism.init(jax.random.key(0)), jnp.asarray(9.0), 0.0)
-    assert above
+    exceeds, state = mechanism.update(mechanism.init(jax.random.key(0)), jnp.asarray(9.0), 0.0)
+    assert exceeds
     with pytest.raises(ValueError, match="state must have an answer left, got 0 of the 1 paid"):
         mechanism.update(state, jnp.asarray(9.0), 0.0)
     again, state = jax.jit(mechanism.update)(state, jnp.asarray(9.0), 0.0)
     assert not again
     assert state.remaining == 0
-    spent = HOLDOUT.init(jax.random.key(0))._replace(remaining=jnp.int32(0))
+    exhausted = HOLDOUT.init(jax.random.key(0))._replace(remaining=jnp.int32(0))
     with pytest.raises(ValueError, match="state must have an answer left"):
-        HOLDOUT.update(spent, jnp.zeros(1), jnp.zeros(1))
-    assert jnp.isnan(jax.jit(HOLDOUT.update)(spent, jnp.zeros(1), jnp.ones(1))[0])
+        HOLDOUT.update(exhausted, jnp.zeros(1), jnp.zeros(1))
+    assert jnp.isnan(jax.jit(HOLDOUT.update)(exhausted, jnp.zeros(1), jnp.ones(1))[0])
 
 
 def test_bad_input_fails_with_its_name():
