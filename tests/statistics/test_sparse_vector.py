@@ -209,7 +209,7 @@ def holdout_attacked(mechanism, bound):
     scores = []
     for seed, (no, yes) in enumerate(((0.0, 1.0), (1.0, 0.0))):
         values = jnp.asarray([no] * 5 + [yes])
-        results = np.asarray(reused(mechanism, keys(RUNS, 40 + seed), values))
+        results = np.asarray(reused(mechanism, keys(100_000, 40 + seed), values))
         noes, last = (results[:, :-1] == 0.0).all(axis=1), results[:, -1]
         scores.append(np.where(noes & (last != 0.0), last, -99.0))
     return bound(*scores)
