@@ -21,6 +21,6 @@ def few(cases: Iterable[T], representatives: Iterable[T]) -> list[T]:
     return cases if ALL or not selected else selected
 
 
-def size(all_cases: int, reduced: int) -> int:
-    """Return ``reduced``, or ``all_cases`` with ``--all``."""
-    return all_cases if ALL else reduced
+def choose(full: T, reduced: T) -> T:
+    """Return ``reduced``, or ``full`` with ``--all``."""
+    return full if ALL else reduced

@@ -9,7 +9,7 @@ import pytest
 from events import EVERY_RELATION, REPLACE, Gaussian, Laplace, Poisson, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection import size
+from selection import choose
 
 from privopt.privacy import Guarantee
 from privopt.spec import Relation
@@ -68,8 +68,11 @@ def test_golden_gaussian(relation):
     assert curve.epsilon(1e-5).upper == pytest.approx(4.377178095681, rel=1e-12)
 
 
-@given(st.floats(-2.5, 1.5), st.floats(-6.0, -1e-6), st.floats(0.0, 6.0), st.booleans())
-@settings(max_examples=size(20, 8))  # seconds of integrals with 60 digits
+# Noise below 0.03 takes seconds, because the losses are large.
+@given(
+    st.floats(choose(-2.5, -1.5), 1.5), st.floats(-6.0, -1e-6), st.floats(0.0, 6.0), st.booleans()
+)
+@settings(max_examples=20)
 def test_sampled_gaussian_is_the_worse_of_both_orders(log_z, log_rate, scale, replaced):
     z, q = 10.0**log_z, 10.0**log_rate
     relation = REPLACE if replaced else Relation.ADD_OR_REMOVE_ONE
@@ -91,8 +94,8 @@ def test_sampled_gaussian_is_the_worse_of_both_orders(log_z, log_rate, scale, re
             assert interval.upper - interval.lower <= 2e-4 * exact + 1e-12
 
 
-@given(st.floats(-2.0, 1.5), st.floats(0.0, 3.0), st.integers(1, 60))
-@settings(max_examples=size(8, 3))
+@given(st.floats(choose(-2.0, -1.0), 1.5), st.floats(0.0, 3.0), st.integers(1, 60))
+@settings(max_examples=8)
 def test_fixed_size_sample_is_attained_by_an_explicit_pair(log_z, scale, m):
     """Use records ``-1``, of which one changes to ``1``."""
     z, n = 10.0**log_z, 60
@@ -123,7 +126,7 @@ def test_laplace(relation, log_b, fraction):
 
 @EVERY_RELATION
 @given(st.floats(1e-6, 1.0), st.integers(2, 50), st.floats(0.0, 1.1))
-@settings(max_examples=size(30, 10))
+@settings(max_examples=30)
 def test_randomised_response(relation, p, k, fraction):
     curve = Guarantee(Response(p, k), relation)
     with mpmath.workdps(50):

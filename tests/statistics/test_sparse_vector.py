@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from builders import one_scale_passes
 from scipy import stats
-from selection import size
+from selection import choose
 
 from privopt.privacy import Guarantee
 from privopt.release import Tape
@@ -19,7 +19,7 @@ from privopt.spec import Budget, Relation
 from privopt.statistics import BoundedMean, BoundedSum, Count, SparseVector, Thresholdout
 
 OUT = Relation.ZERO_OUT
-RUNS = size(100_000, 50_000)  # bounds are exact for any number: 1e-4 is the false-alarm rate
+RUNS = choose(100_000, 50_000)  # bounds are exact for any number: 1e-4 is the false-alarm rate
 
 
 def sparse(answers, epsilon=4.0):
