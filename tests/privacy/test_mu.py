@@ -89,8 +89,8 @@ def test_without_a_floor_sampling_does_not_help(relation):
     assert upper == pytest.approx(1.5 * relation.multiple, rel=1e-9)
     assert 0.0 < lower < upper
     assert "sampling" in reason
-    alone = Guarantee(Poisson(0.5, Gaussian(2.0)), ADD)
-    assert alone.mu(1e-100).lower > 0.85 * 0.5  # it approaches 1/z as the floor vanishes
+    single = Guarantee(Poisson(0.5, Gaussian(2.0)), ADD)
+    assert single.mu(1e-100).lower > 0.85 * 0.5  # it approaches 1/z as the floor vanishes
 
 
 def test_mu_decreases_with_the_floor():
