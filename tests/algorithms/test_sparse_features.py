@@ -1,4 +1,4 @@
-"""Whatever accepts dense features accepts sparse ones: every algorithm beside its dense twin."""
+"""Sparse features: every function of dense ones accepts them, and algorithms have dense twins."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_certified_optimum_and_risks(constraint):
 
 
 def test_the_solver_of_large_models_takes_sparse_ones():
-    """Of 2^18 numbers and more, zeros included; its Hessians are made of few rows at a time."""
+    """Test 2^18 numbers and more, zeros included. Hessians are computed from few rows at a time."""
     n, dim = 4400, 60
     features, labels = rows(n, dim, density=0.1)
     facts = privopt.ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=2.0, smoothness=0.25)
@@ -96,17 +96,17 @@ def test_check_finds_the_same_culprits():
         (longer, "lipschitz 1.0 must bound every record, but record 7 has a gradient of norm"),
         (broken, r"data must be finite, got .* in record 5, leaf \[0\]"),
     ):
-        for given in (features, scipy.sparse.csr_array(features)):
+        for matrix in (features, scipy.sparse.csr_array(features)):
             with pytest.raises(ValueError, match=culprit):
-                logistic(given).check()
+                logistic(matrix).check()
 
 
 def test_a_record_that_is_not_finite_is_a_null_record():
     broken, null = FEATURES.copy(), FEATURES.copy()
     broken[5, 1], null[5] = np.nan, 0.0
     twins = (logistic(scipy.sparse.csr_array(x)) for x in (broken, null))
-    found, expected = (privopt.run(DP_GD, each, KEY).released for each in twins)
-    np.testing.assert_array_equal(found, expected)
+    result, expected = (privopt.run(DP_GD, each, KEY).released for each in twins)
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_counts_populations_first_records_and_families():
@@ -118,8 +118,8 @@ def test_counts_populations_first_records_and_families():
         [logistic(x, problem_class=facts, counts=counts) for x in (CSR, FEATURES)],
         [logistic(x, problem_class=facts, probabilities=shares) for x in (CSR, FEATURES)],
     ]
-    drawn = family(n=20, dim=DIM, noise_ratio=0.1, strength=1.0)
-    assert drawn.risk(POINT) == pytest.approx(DENSE.first(20).risk(POINT), rel=1e-13)
+    sample = family(n=20, dim=DIM, noise_ratio=0.1, strength=1.0)
+    assert sample.risk(POINT) == pytest.approx(DENSE.first(20).risk(POINT), rel=1e-13)
     for sparse, dense in pairs:
         plan = privopt.dp_sgd(sparse.problem_class, BUDGET, **CHOICES["dp_sgd"])
         assert sparse.risk(POINT) == pytest.approx(dense.risk(POINT), rel=1e-13)
@@ -134,13 +134,13 @@ def test_a_general_loss_sees_one_sparse_row_at_a_time():
         CLASS, dim=2 * DIM, sparsity=2 * DIM, lipschitz=math.sqrt(2.0), smoothness=0.5
     )
     labels = (LABELS > 0.0).astype(int)
-    found = [
+    result = [
         problems.multinomial(x, labels, classes=range(2), problem_class=facts)
         for x in (CSR, FEATURES)
     ]
-    assert found[0].shape == shape
-    assert found[0].risk(point) == pytest.approx(found[1].risk(point), rel=1e-13)
-    found[0].check()
+    assert result[0].shape == shape
+    assert result[0].risk(point) == pytest.approx(result[1].risk(point), rel=1e-13)
+    result[0].check()
 
     def own(w, record):
         return jnp.sqrt(1.0 + jnp.square(record[0].matvec(w) - record[1]))
@@ -199,5 +199,5 @@ def test_no_program_makes_an_array_of_rows_times_dimensions():
         "a batch": lambda data, w, *batch: clipped_batch_sum(risk_of(data), 1.0)(w, *batch),
     }
     for name, program in programs.items():
-        given = (data, point, *batch) if name == "a batch" else (data, point)
-        assert largest(jax.make_jaxpr(program)(*given).jaxpr) <= n * width + dim, name
+        arguments = (data, point, *batch) if name == "a batch" else (data, point)
+        assert largest(jax.make_jaxpr(program)(*arguments).jaxpr) <= n * width + dim, name
