@@ -14,7 +14,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from pages import ROOT, blocks, code_lines, printed, text_of
 from selection import few
 
-from privopt import accounting
+from privopt import accounting, algorithms
 
 FOLDER = ROOT / "docs"
 GENERATED = {"api", "notebooks", "results"}
@@ -49,6 +49,15 @@ def people(tmp_path):
     frame["income"] = np.where(ages > 50, "high", "low")
     frame.to_csv(tmp_path / "people.csv")
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def registry():
+    """Forget the algorithms that a page registers."""
+    registered = dict(algorithms._REGISTERED)
+    yield
+    algorithms._REGISTERED.clear()
+    algorithms._REGISTERED.update(registered)
 
 
 @pytest.mark.parametrize(

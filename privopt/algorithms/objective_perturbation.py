@@ -108,7 +108,8 @@ def objective_perturbation(
         guarantee is computed from the noise for all of them.
     noise : {"gaussian", "norm_laplace"}, optional
         Law of ``t`` and ``z``. Gaussian noise requires ``delta > 0``. Norm-Laplace noise is pure
-        DP. Default: the noise with the smaller bound.
+        DP. Default: the noise with the smaller bound of one release. The guarantees of many
+        releases with Gaussian noise compose to a smaller epsilon.
 
     Formal guarantee
     ----------------
@@ -132,7 +133,7 @@ def objective_perturbation(
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     >>> round(objective_perturbation(facts, budget).rate.upper, 4)
-    0.0099
+    0.0056
     """
     require_convex_lipschitz("objective_perturbation", problem_class)
     theorem = _analysis(analysis, noise, budget)

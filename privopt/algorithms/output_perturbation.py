@@ -73,7 +73,8 @@ def output_perturbation(
         tune it on the data.
     noise : {"gaussian", "norm_laplace"}, optional
         Gaussian noise requires ``delta > 0``. Norm-Laplace noise, with a density proportional to
-        ``exp(-|z|/beta)``, is pure DP. Default: the noise with the smaller bound.
+        ``exp(-|z|/beta)``, is pure DP. Default: the noise with the smaller bound of one release.
+        The guarantees of many releases with Gaussian noise compose to a smaller epsilon.
     stationary : bool
         Declares that for every data set the gradient vanishes at the minimiser. This improves the
         rate for smooth losses. It holds on a ball if ``L <= 2 m R``, and for interior minimisers.
@@ -100,7 +101,8 @@ def output_perturbation(
     --------
     >>> facts = ProblemClass(n=1000, dim=5, lipschitz=1.0, radius=1.0, smoothness=0.25)
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
-    >>> round(output_perturbation(facts, budget, regularisation=0.5).params.mechanism.scale, 4)
+    >>> plan = output_perturbation(facts, budget, regularisation=0.5, noise="gaussian")
+    >>> round(plan.params.mechanism.scale, 4)
     0.0169
     """
     require_convex_lipschitz("output_perturbation", problem_class)

@@ -116,11 +116,12 @@ class EmpiricalRisk:
         risk itself.
         """
         rows = self.points if self.linear is None else self.linear.features
-        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self))
-        if rows is None or traced or (self.linear is None and not is_features(self.data)):
+        if rows is None or (self.linear is None and not is_features(self.data)):
             return self
         labels = None if self.linear is None else self.linear.labels
         norms, valid = _norms(rows, labels)
+        if isinstance(valid, jax.core.Tracer):
+            return self
         if valid:
             return replace(self, norms=norms)
         rows, labels = _without_invalid(rows, labels, norms)
