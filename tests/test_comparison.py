@@ -23,7 +23,7 @@ KEY = jax.random.key(3)
 
 
 def silent(event):
-    """Print nothing."""
+    """Ignore the event and print no output."""
 
 
 def compared(problem="logistic", algorithms=QUICK, **options):
@@ -205,7 +205,10 @@ def test_oracle_tuned_methods_are_no_winners(found):
 
 
 def test_fitted_exponents_are_slopes_of_logarithms(found):
-    """The exponents of three means that lie on a line; the theorem's where a bound is known."""
+    """The exponent is the slope of three means on a line.
+
+    The exponent of the theorem is given if a bound is known.
+    """
     values = np.array([0.5, 1.0, 2.0])
     runs = {
         (value, method): np.full((2, 3), 0.1 * value**slope)

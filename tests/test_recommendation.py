@@ -39,7 +39,7 @@ COMMAND += ["--relation", "replace_one"]
 
 
 def command(*arguments, code=0):
-    """The output of ``privopt``, which must end with that exit status."""
+    """Return the output of ``privopt``, which must end with the given exit status."""
     result = CliRunner().invoke(app, [str(each) for each in arguments])
     assert result.exit_code == code, (result.output, result.exception)
     return result.output
@@ -55,7 +55,7 @@ def reasons(table):
 
 @pytest.fixture(scope="module")
 def whole():
-    """The recommendation for the class, of all algorithms that are planned by default."""
+    """Return the recommendation for the class, with all algorithms that are planned by default."""
     return recommend(FACTS, BUDGET, loss="logistic", results=ROOT / "results")
 
 
@@ -210,7 +210,7 @@ def test_both_orders_are_given(whole):
 
 
 def test_a_default_far_from_its_tuned_twin_has_a_remark(measured):
-    """For ``phased_sgd`` on its hard family the committed report has 2.14 to 2.38."""
+    """The committed report has 2.14 to 2.38 for ``phased_sgd`` on its hard family."""
     facts = replace(FACTS, n=2200, dim=64)
     budget = replace(BUDGET, epsilon=0.5)
     nearest = nearest_setting(ALGORITHMS["phased_sgd"].plan(facts, budget), measured, "linear")
@@ -237,7 +237,7 @@ def test_without_recorded_results_those_of_the_package_are_read(
 
 
 def test_the_small_table_has_the_numbers_of_the_tables(whole, measured, tmp_path):
-    """It is the committed one, which a wheel carries without the tables."""
+    """The small table is the committed one; a wheel contains it without the large tables."""
     (tmp_path / "measured.parquet").write_bytes((ROOT / "results/measured.parquet").read_bytes())
     message = "make report writes results/measured.parquet anew"
     assert read_measured(tmp_path).equals(measured), message

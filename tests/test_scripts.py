@@ -1,4 +1,4 @@
-"""The scripts of ``examples`` and the code of the skill file run, and print what they should."""
+"""Tests of the scripts in ``examples`` and the code of the skill file: they print valid output."""
 
 import re
 import subprocess

@@ -270,7 +270,7 @@ def test_hostile_records_are_what_they_are_to_a_run(value):
 
 
 def test_steps_are_mapped_and_compiled():
-    """Check that a compiled step after the last one changes nothing, because it cannot raise."""
+    """A compiled step after the last one leaves the state unchanged, because it cannot raise."""
     s = privopt.stepper(plan("dp_gd"), problem())
     keys = jax.random.split(KEY, 3)
     states = jax.vmap(s.init)(keys)

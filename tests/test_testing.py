@@ -56,7 +56,7 @@ def peeking(honest):
 
 
 def changed(honest, function):
-    """Return a run whose released point is changed by ``function``."""
+    """Return a run that applies ``function`` to the released point."""
 
     def run(*arguments):
         result = honest.run(*arguments)
@@ -75,7 +75,7 @@ unbatched.def_vmap(lambda size, batched, point: (point + 1.0, True))
 
 
 class FixedEvent(GaussianMechanism):
-    """Mechanism whose event does not depend on its noise."""
+    """Mechanism with an event that does not depend on its noise."""
 
     __slots__ = ()
 

@@ -25,7 +25,7 @@ class Unknown(dp.DpEvent):
 
 
 class TestContract(privacy_accountant_test.PrivacyAccountantTest):
-    """As dp-accounting's own abstract tests state it."""
+    """Contract tests of dp-accounting for a privacy accountant."""
 
     def _make_test_accountants(self):
         provers = (None, *ACCOUNTANTS[1:])

@@ -73,7 +73,7 @@ def supporting(event, relation, among=ACCOUNTANTS):
 
 @cache
 def certified(event_name, relation, target):
-    """The Fourier interval, or what may be said without one."""
+    """Return the Fourier interval, or the trivial interval if the event is not supported."""
     event, accountant = EVENTS[event_name], Fourier()
     if not accountant.supports(event, relation):
         return Interval(0.0, math.inf)
@@ -230,7 +230,7 @@ def test_a_trade_off_lies_below_the_exact_curve_and_near_it(name):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_replacing_is_never_cheaper_and_two_removals_pay_for_it(name):
-    """``epsilon_replace(delta)`` lies between ``epsilon(delta)`` and the triangle rule."""
+    """``epsilon_replace(delta)`` is between ``epsilon(delta)`` and the triangle rule."""
     event = EVENTS[name]
     once, replaced = certified(name, ZERO, 1e-5), certified(name, REPLACE, 1e-5)
     assert replaced.upper >= once.lower

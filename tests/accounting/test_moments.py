@@ -1,4 +1,4 @@
-"""The moments accountant reproduces what was printed, and never undercuts the truth."""
+"""Tests of the moments accountant: published values, and no result below the exact epsilon."""
 
 import math
 

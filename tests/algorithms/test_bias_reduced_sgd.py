@@ -1,4 +1,4 @@
-"""Bias-reduced SGD: a naive twin of a whole run, its accounting, its rate, what it refuses."""
+"""Tests of bias-reduced SGD: naive implementation, accounting, rate and refused arguments."""
 
 import dataclasses
 import math
@@ -34,7 +34,10 @@ def problem(records):
 
 
 def test_a_naive_twin_of_a_whole_run(problem, records):
-    """From the sets and noises on the tape; no set meets itself, none and no noise comes twice."""
+    """Compare a run with a naive implementation on the recorded batches and noise.
+
+    Every batch has distinct records. No batch and no noise value occurs twice.
+    """
     features, labels = records
     planned = plan(steps=5, base=2, step_size=0.7)
     mechanism = planned.params.mechanism
@@ -69,7 +72,7 @@ def test_a_naive_twin_of_a_whole_run(problem, records):
 
 @pytest.mark.parametrize("replicates", ["together", "in_turn"])
 def test_groups_share_levels_and_equal_single_runs(problem, replicates):
-    """The leader of a group is the run of its own key; the others see its levels."""
+    """The first run of a group equals the single run of its key. The others share its levels."""
     planned = plan(steps=12, base=10)
     keys = jax.random.split(jax.random.key(2), 4)
     execution = Execution(replicates=replicates)

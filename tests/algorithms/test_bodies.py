@@ -1,4 +1,4 @@
-"""Private gradients that are projected onto a body: the same noise, another step, another rate."""
+"""Tests of gradients projected onto a convex set: the same noise, other steps and another rate."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def test_the_rate_is_that_of_biased_gradients(facts, output):
 
 @pytest.mark.parametrize("smoothness", [0.25, None])
 def test_the_default_number_of_steps_has_the_least_bound(smoothness):
-    """Of 30 others none has a smaller one; dense theory would take a thousand steps and more."""
+    """The bound is at most that of 30 other numbers of steps.
+
+    The dense theory would take a thousand steps or more.
+    """
     facts = dataclasses.replace(CLASS, n=10**5, dim=2**10, smoothness=smoothness)
     default = dp_gd(facts, BUDGET, post="sparse")
     others = {round(x) for x in np.geomspace(1, 2000, 30)}

@@ -1,4 +1,4 @@
-"""The best of a geometric number of runs: its law, its price, and which run is released."""
+"""Tests of the best of a geometric number of runs: law, privacy cost and released run."""
 
 import dataclasses
 import faulthandler
@@ -38,7 +38,7 @@ def problem():
 
 
 def test_the_coin_after_a_run_has_the_odds_accounted_for():
-    """At level 1e-6 on 50,000 coins."""
+    """Test 50,000 random stops at level 1e-6."""
     mechanism = plan().params.mechanism
     assert mechanism.odds == 2**28
     assert mechanism.repetitions == Repetitions.geometric(4.0)
@@ -63,7 +63,7 @@ def test_the_price_is_that_of_a_selection_and_within_the_budget():
 
 @pytest.mark.parametrize("radius", [0.01, 1.0, 100.0])
 def test_what_is_scored_and_what_noise_is_for_are_one_choice(radius):
-    """A score by the gradient needs the gradient's noise, however small the ball is."""
+    """A score by the gradient requires the noise of the gradient, for any radius of the ball."""
     facts = dataclasses.replace(FACTS, radius=radius)
     risk = plan(facts, step_size=0.1).params.mechanism
     slope = plan(facts, gap=0.1).params.mechanism
@@ -77,7 +77,7 @@ def test_what_is_scored_and_what_noise_is_for_are_one_choice(radius):
 
 @pytest.fixture
 def _ends():
-    """A selection whose coin never falls would go on for ever, inside a compiled loop."""
+    """Abort after 120 seconds: a selection that never stops is an infinite compiled loop."""
     faulthandler.dump_traceback_later(120.0, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -85,9 +85,10 @@ def _ends():
 
 @pytest.mark.usefixtures("_ends")
 def test_the_run_of_the_least_score_is_released(problem):
-    """By hand over all runs of several keys, of which some have many, each with levels of its own.
+    """Compare the release with the best of all runs for several keys, computed by hand.
 
-    With its noise: without it the levels make no difference.
+    Some keys have many runs, and each run has its own levels. The runs include their noise; without
+    noise the levels make no difference.
     """
     planned = plan()
     mechanism, descent = planned.params
@@ -115,7 +116,7 @@ def test_the_run_of_the_least_score_is_released(problem):
 
 
 def test_the_noise_of_a_score_has_the_scale_accounted_for():
-    """Of 200,000 draws; a scale of 0.98 is told apart. False alarm 1e-6."""
+    """Test 200,000 draws; a scale of 0.98 is rejected. False alarm 1e-6."""
     mechanism = plan().params.mechanism
     keys = jax.random.split(jax.random.key(1), 200_000)
     known, own = jnp.asarray(7.0), jnp.asarray(0.25)
@@ -129,12 +130,12 @@ def test_the_noise_of_a_score_has_the_scale_accounted_for():
 
 
 def planned_noise(mechanism):
-    """Of a score, over one record's share of it, as the event has it."""
+    """Return the noise multiplier of a score in the event, relative to one record."""
     return mechanism.event(Relation.REPLACE_ONE).event.events[1].noise_multiplier
 
 
 def test_scores_move_by_their_sensitivity_at_most(problem):
-    """A record is replaced by the worst other one; records that are not finite count as nothing."""
+    """Replace a record by the worst other one; records that are not finite count as null."""
     gradient = plan().params.mechanism.run.query
     features, labels = (np.asarray(leaf).copy() for leaf in problem.data)
     other = features.copy()
@@ -161,7 +162,11 @@ def test_scores_move_by_their_sensitivity_at_most(problem):
 @pytest.mark.parametrize("radius", [None, 1.0])
 @pytest.mark.parametrize("public", [0.0, 3e5])
 def test_scores_in_float32_move_by_their_sensitivity_at_most(radius, public):
-    """Of four million records one moved a score by 1.13 times its share; a public term, by 5e5."""
+    """Test four million records and a large public term.
+
+    In an earlier version one record changed a score by 1.13 times its sensitivity, and by 5e5 times
+    with a public term.
+    """
     n = 4_000_000
     score = PointScore(ClippedGradient(1.0, float(n), dim=1), radius)
     term = None if public == 0.0 else lambda w: public * w[0]

@@ -95,7 +95,7 @@ def planned(case):
 
 
 def facts_changed(facts):
-    """Classes that declare something else; some are none."""
+    """Return classes with other declared facts; some are invalid."""
     for field in dataclasses.fields(facts):
         number = getattr(facts, field.name)
         for value in (not number,) if isinstance(number, bool) else others(number or 1.0):
@@ -146,7 +146,7 @@ def truth(plan):
 
 
 def clipped(query, facts):
-    """The longest that a clipped gradient is."""
+    """Return the largest norm of a clipped gradient."""
     if query.gamma is not None and not query.gamma > 0.0:
         return math.inf
     return query.clip_norm
@@ -224,7 +224,7 @@ def is_no_gradient(query):
 
 
 def solved(query, facts, relation):
-    """``(moved, error)`` of a regularised minimiser, by the facts that are declared."""
+    """Return ``(sensitivity, error)`` of a regularised minimiser, by the declared facts."""
     if is_no_gradient(query):
         return math.inf, math.inf
     if type(query).__name__ == "ClippedMoments":
@@ -487,7 +487,7 @@ def test_noise_of_another_law_has_a_rate_if_its_variance_is_known(case):
 
 
 def test_a_choice_that_is_declared_is_part_of_the_plan():
-    """Regret and population risk, of the same run."""
+    """Compare regret and population risk of one run."""
     plans = [
         privopt.dp_ftrl(CLASS, budget(), batch_size=12, quantity=quantity)
         for quantity in ("regret", "population risk")
@@ -541,7 +541,7 @@ def test_a_class_that_declares_less_than_the_guarantee_rests_on_is_refused(case,
 
 
 def test_a_set_is_refused_where_the_guarantee_is_for_the_whole_space():
-    """A problem may have a smaller set than its plan; not where normal vectors void the proof."""
+    """A smaller set than that of the plan is valid, unless normal vectors invalidate the proof."""
     plan = planned("linf_output_perturbation, pure")
     features = np.eye(3)[np.arange(60) % 3]
     facts = dataclasses.replace(plan.problem_class, radius=1.0, sparsity=2)

@@ -1,4 +1,4 @@
-"""DP-FTRL against a loop with a tree of explicit nodes, its bounds and its noises."""
+"""Tests of DP-FTRL: a loop with a tree of explicit nodes, bounds and noises."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ DP_FTRL = privopt.ALGORITHMS["dp_ftrl"]
 
 
 def plan(facts=FACTS, budget=BUDGET, **choices):
-    """Of a record a step, where nothing else is asked for."""
+    """Return a plan; the default batch has one record per step."""
     return DP_FTRL.plan(facts, budget, **{"batch_size": 1, **choices})
 
 
@@ -46,7 +46,7 @@ def drawn(key, t):
 
 
 def tree_of(key, steps):
-    """``Z_1 .. Z_T``: nodes by first and last step, each with the draw of the step it ends in."""
+    """Return ``Z_1 .. Z_T``: nodes by first and last step, each with the draw of its last step."""
     nodes = {}
     for last in range(1, steps + 1):
         length = max(2**j for j in range(10) if last % 2**j == 0)
@@ -60,7 +60,7 @@ def tree_of(key, steps):
 
 
 def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
-    """One record at a time; all sums from their beginning."""
+    """Return the iterates, computed one record at a time with all sums from the first step."""
     features, labels = where
     mechanism, eta = planned.params.mechanism, planned.params.descent.step_sizes.scale
     draw = jax.jit(mechanism.batches.draws_of(stream(key, "batches"), len(labels)))
@@ -108,7 +108,10 @@ def test_equals_the_textbook_loop(choices):
 
 @pytest.mark.parametrize("noise", FACTORISATIONS)
 def test_every_noise_keeps_the_contract(noise):
-    """Finite, in the set, of the data's type; new with a key; silent with its noise off."""
+    """The release is finite, is in the set and has the dtype of the data.
+
+    Another key gives another release, and a control without noise has none.
+    """
     features, labels = (leaf.astype(np.float32) for leaf in classification(N, DIM))
     where = problems.logistic(features, labels, problem_class=FACTS)
     choices = {"regularisation": 2.0, "order": "stored"}
@@ -141,7 +144,7 @@ WATCHING = privopt.Execution(observer=Regret())  # one observer, so that program
 
 
 def regrets(planned, rows, runs=64):
-    """Of so many runs on linear losses, in their order."""
+    """Return the regrets of ``runs`` runs on linear losses, in the order of ``rows``."""
     where = problems.linear(rows, problem_class=planned.problem_class)
     keys = jax.random.split(jax.random.key(9), runs)
     found = privopt.run_many([planned], where, keys, execution=WATCHING)
@@ -150,7 +153,7 @@ def regrets(planned, rows, runs=64):
 
 
 def against_the_leader(steps, regularisation):
-    """In every step the loss that is worst for where the leader stands without noise."""
+    """Return the linear losses that are worst for the noiseless leader in each step."""
     total, rows = 0.0, []
     for _ in range(steps):
         point = np.clip(-total / regularisation, -1.0, 1.0)
@@ -176,7 +179,10 @@ STREAMS = {
     "choices", [{}, {"noise": "independent"}, {"noise": "banded_inverse", "batch_size": 8}]
 )
 def test_the_regret_is_within_its_bound(order, choices):
-    """In mean, five standard errors above it: a chance below 3e-7. Losses are fixed before."""
+    """The mean regret is at most its bound plus five standard errors.
+
+    The probability of a false alarm is below 3e-7. The losses are fixed in advance.
+    """
     planned = plan(STREAM, quantity="regret", order="stored", **choices)
     found = regrets(planned, STREAMS[order](planned))
     assert found.mean() <= planned.rate.upper + 5.0 * found.std() / math.sqrt(len(found))
@@ -206,7 +212,7 @@ def test_the_bounds_in_the_letter():
 
 
 def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
-    """The bound of the average is over ``T + 1`` points, and no other output has it."""
+    """The bound of the average is over ``T + 1`` points. No other output has this bound."""
     lower = population_lower_bound(FACTS, GaussianAdvantage(MU, BUDGET.relation))
     assert plan().rate.lower[1].value == pytest.approx(lower, rel=1e-5)
     of_budget = plan().rate.lower[0]
@@ -239,7 +245,10 @@ def test_the_default_regularisation_goes_as_far_with_momentum():
 
 
 def test_the_default_batch_has_nearly_the_least_bound():
-    """Of one pass: a tenth above the least over all sizes. A regret is of a record a step."""
+    """The bound of one pass is within a tenth of the least over all batch sizes.
+
+    For a regret, the default is one record per step.
+    """
     facts = dataclasses.replace(FACTS, n=120)
     for noise in ("tree", "toeplitz", "independent"):
         sizes = (1, 2, 3, 5, 8, 12, 17, 24, 40, 60, 120)

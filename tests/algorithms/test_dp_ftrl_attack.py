@@ -1,4 +1,4 @@
-"""DP-FTRL under attack: whole paths of planned runs, hostile records, far starts."""
+"""Tests of DP-FTRL under attack: complete paths, hostile records and distant starts."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ DP_FTRL = privopt.ALGORITHMS["dp_ftrl"]
 
 
 def along(point, record):
-    """A loss whose gradient is the record."""
+    """Return a linear loss; its gradient is the record."""
     return point @ record
 
 
 def plan(name, relation, n=4, dim=1, epsilon=4.0, **choices):
-    """The leader on the whole line, every point of whose path is seen."""
+    """Return a plan on the whole line; the attack observes every iterate."""
     facts = privopt.ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=math.inf)
     budget = privopt.Budget(epsilon=epsilon, delta=1e-4, relation=relation)
     given = {"epochs": 2, "order": "stored", "regularisation": 1.0, "output": "last"}
@@ -54,7 +54,7 @@ def paths(static, params, records, start, keys):
 
 
 def transcripts(planned, records, seed, runs=RUNS, dtype=jnp.float32):
-    """``w_t - w_{t+1}``, the noisy gradients over ``Lambda``; shape ``(runs, steps, dim)``."""
+    """Return ``w_t - w_{t+1}``: noisy gradients over ``Lambda``, as ``(runs, steps, dim)``."""
     records = jnp.asarray(records, dtype)
     keys = jax.random.split(jax.random.key(seed), runs)
     found = paths(planned.static, planned.params, records, jnp.zeros_like(records[0]), keys)
@@ -62,7 +62,10 @@ def transcripts(planned, records, seed, runs=RUNS, dtype=jnp.float32):
 
 
 def attacked(planned, relation):
-    """The first record at its largest against its opposite or nothing; normal likelihood ratio."""
+    """Return normal log likelihood ratios of the transcripts on two neighbours.
+
+    The first record has its largest value in one data set, and its opposite or zero in the other.
+    """
     one, two = np.zeros((2, 4, 1))
     one[0], two[0] = 1.0, -1.0 if relation is REPLACE else 0.0
     found = [transcripts(planned, each, seed)[..., 0] for seed, each in enumerate((one, two))]
@@ -80,7 +83,7 @@ def attacked(planned, relation):
     ],
 )
 def test_an_attack_on_the_path_of_a_plan(epsilon_lower_bound, name, relation, choices):
-    """Two passes over four records; momentum can be undone. False alarm 1e-4 each."""
+    """Attack two passes over four records; momentum can be inverted. False alarm 1e-4 each."""
     planned = plan(name, relation, **choices)
     claimed = claimed_mu(planned.guarantee.event, relation)
     found = attacked(planned, relation)
@@ -91,7 +94,7 @@ def test_an_attack_on_the_path_of_a_plan(epsilon_lower_bound, name, relation, ch
 
 
 def test_noise_planned_for_one_pass_and_used_for_two_is_caught():
-    """By the plan itself, and where the plan is gone round by the attack."""
+    """The plan refuses such noise. The attack detects it when the check of the plan is bypassed."""
     planned, once = plan("toeplitz", ZERO), plan("toeplitz", ZERO, epochs=1)
     mechanism = planned.params.mechanism
     less = scaled(mechanism, once.params.mechanism.scale / mechanism.scale)
@@ -105,7 +108,7 @@ def test_noise_planned_for_one_pass_and_used_for_two_is_caught():
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("name", FACTORISATIONS)
 def test_a_plan_claims_what_its_mechanism_says_and_meets_its_budget(name, restart):
-    """Any number of records, passes, batches; steps that no pass divides evenly."""
+    """Test any number of records, passes and batches, also steps that no pass divides evenly."""
     for n, epochs, batch_size, relation in [
         (1, 1, 1, ZERO), (7, 1, 1, REPLACE), (7, 3, 2, REPLACE), (10, 2, 10, ZERO), (33, 5, 4, ZERO)
     ]:  # fmt: skip
@@ -134,7 +137,10 @@ SIZES = [0.0, 1e-45, 1e-20, 1.0, 3e19, 3e38, np.inf, -np.inf, np.nan]
 
 @pytest.mark.parametrize(("name", "restart"), [("tree", False), ("honaker", True)])
 def test_a_hostile_record_moves_its_own_steps_by_its_share_and_no_others(name, restart):
-    """One key for all: whatever a record is, the path stays finite and turns back into its line."""
+    """The path is finite for any hostile record, and its other steps do not change.
+
+    All runs use one key.
+    """
     planned = plan(name, ZERO, 8, 2, batch_size=2, restart=restart)
     others = np.random.default_rng(0).normal(size=(8, 2))
     hostile = [(a, b) for a in SIZES for b in (0.0, a, -1e30)]
@@ -162,7 +168,7 @@ def test_more_and_fewer_records_than_are_public():
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_the_path_begins_again_after_steps_that_are_not_finite(restart):
-    """Step sizes beyond float32: every step is one back to the start, whatever the records are."""
+    """Step sizes exceed float32: every such step returns to the start, for all records."""
     planned = plan("tree", ZERO, 8, 1, regularisation=1e-37, restart=restart)
     ends = []
     for value in (1.0, -1.0, np.nan):
@@ -173,7 +179,7 @@ def test_the_path_begins_again_after_steps_that_are_not_finite(restart):
 
 
 def test_a_start_far_away_keeps_the_sum_of_all_gradients():
-    """At 1e8 float32 has a grid of 8: steps of 1 are lost one by one, and not their sum."""
+    """Steps of 1 are lost at 1e8 (float32 has a spacing of 8), but their sum is kept."""
     planned = plan("tree", ZERO, 300, 1, epochs=1)
     silent = planned.params._replace(mechanism=scaled(planned.params.mechanism, 0.0))
     records, start = jnp.ones((300, 1), jnp.float32), jnp.full(1, 1e8, jnp.float32)

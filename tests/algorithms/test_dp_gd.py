@@ -1,4 +1,4 @@
-"""DP-GD against its textbook loop and its closed forms."""
+"""Tests of DP-GD: textbook loop and closed forms."""
 
 import dataclasses
 import math

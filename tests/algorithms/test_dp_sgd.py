@@ -1,4 +1,4 @@
-"""DP-SGD and NoisyAdam against textbook loops, their bounds, and batches that are cut."""
+"""Tests of DP-SGD and NoisyAdam: textbook loops, bounds and truncated batches."""
 
 import dataclasses
 import math
@@ -46,7 +46,7 @@ def plan(name="dp_sgd", facts=FACTS, budget=BUDGET, **choices):
 
 
 def noisy_gradients(planned, key, points):
-    """One record at a time, of the batches and with the noise that the run draws; a generator."""
+    """Yield noisy gradients, one record at a time, with the batches and the noise of the run."""
     mechanism = planned.params.mechanism
     features, labels = classification(N, DIM)
     batches = mechanism.batches
@@ -138,7 +138,7 @@ def test_the_second_moment_of_a_sampled_gradient_is_bounded():
 
 
 def test_strongly_convex_losses_get_their_steps_and_their_bound():
-    """By default a bound without ``L^2``: the noise's ``V/(m T)`` by a factor that ``T`` bends."""
+    """The default bound has no ``L^2``: it is ``V/(m T)`` of the noise, times a factor of ``T``."""
     facts = privopt.ProblemClass(
         n=N, dim=DIM, lipschitz=2.0, radius=1.0, smoothness=1.0, strong_convexity=0.5
     )
@@ -180,7 +180,10 @@ def test_a_random_iterate_has_the_bound_of_the_average():
 
 
 def test_fewer_places_than_records_are_charged_as_truncated_batches():
-    """Whole batches may be told apart when they overflow: no epsilon at a delta below that."""
+    """Epsilon is infinite for a delta below the probability that a batch overflows.
+
+    The release may identify the data set after an overflow.
+    """
     planned = plan(capacity=28, step_size=0.1)
     mechanism, event = planned.params.mechanism, planned.guarantee.event
     assert mechanism.batches.capacity == 28
@@ -233,4 +236,4 @@ def test_a_sampler_may_be_a_name_or_an_object():
 @pytree_dataclass
 @dataclasses.dataclass(frozen=True)
 class EveryRecord(AllRecords):
-    """Somebody's own: nobody knows how far its gradients are from that of all records."""
+    """User-defined batches; the distance of their gradients from the full gradient is unknown."""

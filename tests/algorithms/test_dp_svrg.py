@@ -1,4 +1,4 @@
-"""DP-SVRG against its textbook loop, its ledger against an outside accountant, and its shape."""
+"""Tests of DP-SVRG: textbook loop, comparison of its event with another accountant, and shape."""
 
 import dataclasses
 import math
@@ -29,7 +29,7 @@ def plan(facts=FACTS, budget=BUDGET, **choices):
 
 
 def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
-    """One record at a time, with the noise and the batches that ``key`` stands for."""
+    """Return the output, computed one record at a time with the noise and batches of ``key``."""
     n, dim = features.shape
     batches, noises, draws_of = mechanism.batches, stream(key, "noise"), stream(key, "batches")
     point, total = np.zeros(dim), np.zeros(dim)
@@ -57,7 +57,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
 @pytest.mark.parametrize("difference_clip", [0.01, None])
 @pytest.mark.parametrize("steps", [1, 8, 11])
 def test_equals_the_textbook_loop(steps, difference_clip):
-    """Both sorts of clipping at work; periods that end with the run, and one cut short."""
+    """Test both kinds of clipping, complete periods and a truncated last period."""
     planned = plan(steps=steps, clip_norm=0.2, difference_clip=difference_clip)
     features, labels = classification(40, 6)
     key = jax.random.key(3)
@@ -73,7 +73,7 @@ def test_equals_the_textbook_loop(steps, difference_clip):
 
 
 def kinds(event):
-    """Leaves of the ledger with their multiplicities."""
+    """Return the elementary events with their multiplicities."""
     if isinstance(event, dp.ComposedDpEvent):
         return [leaf for part in event.events for leaf in kinds(part)]
     assert isinstance(event, dp.SelfComposedDpEvent)
@@ -129,7 +129,7 @@ def test_shares_follow_the_clips():
 
 @pytest.mark.parametrize("path", ["linear", "general"])
 def test_no_record_moves_an_answer_by_more_than_its_clip(path):
-    """All records in the batch and no noise: one record replaced by any other."""
+    """Replace one record by any other, with all records in the batch and no noise."""
     planned = plan(batch_size=40, difference_clip=0.05)
     changes = dataclasses.replace(planned.params.mechanism.differences, scale=0.0)
     rng = np.random.default_rng(1)
@@ -160,9 +160,9 @@ def test_no_record_moves_an_answer_by_more_than_its_clip(path):
 
 
 def test_full_gradients_are_not_computed_between_anchors():
-    """Runs that differ in their numbers, mapped together, over 997 records and batches of 10.
+    """Inspect runs with different numbers, mapped together: 997 records and batches of 10.
 
-    Loops within loops, of which the innermost never makes an array of all records.
+    In nested loops, the innermost never makes an array of all records.
     """
     facts = dataclasses.replace(FACTS, n=997)
     where = problems.logistic(*classification(997, 6), problem_class=facts).objective
@@ -182,7 +182,10 @@ def test_full_gradients_are_not_computed_between_anchors():
 
 
 def test_defaults_clip_nothing():
-    """And read few records where gradients change little, in whole periods."""
+    """The default clipping norms clip no gradient.
+
+    Few records are read when gradients change little. The steps are complete periods.
+    """
     planned = DP_SVRG.plan(FACTS, BUDGET, batch_size=10)
     mechanism = planned.params.mechanism
     often = DP_SVRG.plan(FACTS, BUDGET, batch_size=10, anchor_every=1)

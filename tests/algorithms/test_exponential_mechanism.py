@@ -1,4 +1,4 @@
-"""The exponential mechanism against a naive twin on a grid and its closed forms."""
+"""Tests of the exponential mechanism: naive implementation on a grid and closed forms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def facts(dim=1, n=50, radius=1.0, lipschitz=1.0):
 
 
 def naive_cdf(losses, n, sharpness, regularisation):
-    """Textbook: the sum of losses over n on a grid of the line, exponentiated, accumulated."""
+    """Return the textbook law: exponentiate the sum of losses over n on a grid, and accumulate."""
     grid = np.linspace(-1.0, 1.0, 20_001)
     risk = sum(loss(grid) for loss in losses) / n + 0.5 * regularisation * grid**2
     weights = np.exp(-sharpness * (risk - risk.min()))

@@ -1,8 +1,9 @@
-"""A toy: private Frank-Wolfe, whose mechanism answers a vertex and no gradient. Nothing else knows.
+"""Tests of a toy algorithm: private Frank-Wolfe with a mechanism that returns a vertex.
 
-``v_t`` is one of the vertices ``+-R e_j`` of the l1 ball, drawn by the exponential mechanism with
-scores ``-<v, g_t>``, and ``w_{t+1} = w_t + gamma_t (v_t - w_t)``. Gradients are bounded, and
-clipped, in the norm linf: a score moves by ``R`` times as much, whatever the dimension.
+The algorithm is defined in this file only. The vertex ``v_t`` is one of the vertices ``+-R e_j`` of
+the l1 ball, drawn by the exponential mechanism with scores ``-<v, g_t>``, and
+``w_{t+1} = w_t + gamma_t (v_t - w_t)``. Gradients are bounded and clipped in the l_inf norm. In any
+dimension, the sensitivity of a score is ``R`` times that of the gradient.
 Source: Talwar, Thakurta and Zhang 2015, "Nearly optimal private LASSO".
 """
 
@@ -30,7 +31,7 @@ from privopt.statistics import BoundedScores, ExponentialMechanism
 
 
 class PrivateVertex(NamedTuple):
-    """``steps`` times a vertex of the ball of this radius."""
+    """Mechanism with ``steps`` private vertices of a ball of the given radius."""
 
     query: ClippedGradient
     radius: float
@@ -60,7 +61,7 @@ class Vertices(Oracle):
 
 
 def towards(learning_rate):
-    """``gamma_t (v_t - w_t)``, as an optax transformation."""
+    """Return ``gamma_t (v_t - w_t)`` as an Optax transformation."""
 
     def update(vertex, count, point):
         return learning_rate(count) * (vertex - point), count + 1
@@ -165,7 +166,7 @@ def test_the_guarantee_is_of_the_noise(where):
 
 
 def test_many_runs_and_single_steps_are_those_of_a_run(where):
-    """And the private point is far better than the start."""
+    """Many runs and single steps equal one run. The risk is less than half of that of the start."""
     planned, keys = plan(FACTS, BUDGET), jax.random.split(jax.random.key(1), 8)
     many = privopt.run_many([planned], where, keys).released[0]
     s = privopt.stepper(planned, where)

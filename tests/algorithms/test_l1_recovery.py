@@ -1,4 +1,4 @@
-"""l1 recovery against a linear program, and its branches."""
+"""Tests of l1 recovery: comparison with a linear program, and branches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def problem(seed=0):
 
 
 def least_l1(matrix, right):
-    """A vertex of the linear program, polished on its support."""
+    """Return a vertex of the linear program, refined on its support."""
     both = np.concatenate([matrix, -matrix], axis=1)
     found = linprog(np.ones(both.shape[1]), A_eq=both, b_eq=right, method="highs").x
     signed = found[: matrix.shape[1]] - found[matrix.shape[1] :]
@@ -46,7 +46,10 @@ def least_l1(matrix, right):
 
 @pytest.mark.parametrize("given", [False, True])
 def test_the_naive_twin_agrees(given):
-    """With the same coins and noise, and the public matrix where it is given."""
+    """Compare with a naive implementation with the same public randomness and noise.
+
+    The public matrix is used if it is given.
+    """
     matrix = np.random.default_rng(1).normal(size=(12, 20)) / math.sqrt(12.0) if given else None
     choices = {"matrix": matrix} if given else {"measurements": 12}
     planned, where = plan_of(CLASS, BUDGET, **choices), problem()
@@ -104,7 +107,7 @@ def test_public_numbers_decide_the_branch(n, dim, sparsity, measurements):
 
 
 def test_the_branch_runs_the_projection_mechanism():
-    """Bit by bit, with its rate."""
+    """The release equals that of the projection mechanism bit by bit; so does the rate."""
     planned, where, key = plan_of(CLASS, BUDGET), problem(), jax.random.key(3)
     other = privopt.projection_mechanism(CLASS, BUDGET, noise="gaussian")
     assert planned.rate == other.rate
@@ -123,7 +126,7 @@ def test_a_given_matrix_costs_its_largest_gain():
 
 
 def test_published_noise_is_private_for_many_measurements_and_refused_for_few():
-    """At delta = 1e-10 five measurements spend more, and six do not; at 1e-6 one does."""
+    """Five measurements exceed the budget at delta = 1e-10 and six do not; at 1e-6 one does."""
     strict = dataclasses.replace(BUDGET, delta=1e-10)
     for budget, few, enough in ((strict, 5, 6), (BUDGET, 1, 2)):
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""l_inf-projected output perturbation: its twin, its guarantee attacked, its bounds."""
+"""Tests of l_inf-projected output perturbation: naive implementation, attack and bounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sparse_classification(n=60, dim=8, sparsity=3, seed=0):
 
 
 def logistic_minimiser(features, labels, regularisation):
-    """Newton's method, on the whole space."""
+    """Return the minimiser on the whole space by Newton's method."""
     point = np.zeros(features.shape[1])
     for _ in range(30):
         share = 1.0 / (1.0 + np.exp(labels * (features @ point)))
@@ -42,7 +42,7 @@ def logistic_minimiser(features, labels, regularisation):
 
 
 def thresholded(point, radius):
-    """The l_inf projection onto a ball about 0, by a scalar root."""
+    """Return the l_inf projection onto a ball about 0, by a scalar root."""
 
     def soft(t):
         return np.sign(point) * np.maximum(np.abs(point) - t, 0.0)
@@ -73,16 +73,16 @@ def test_it_is_its_naive_twin(facts, budget, choices):
 
 
 def linear_records(sign):
-    """Flat on all four coordinates; the first record is the one that changes."""
+    """Return records that are flat on all four coordinates; only the first record changes."""
     return 0.5 * sign * np.eye(20, 1) * np.ones(4)
 
 
 @pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "laplace"])
 def test_an_attack_finds_what_is_claimed_and_no_more(budget):
-    """100,000 runs on each of two neighbours, told apart by the likelihood ratio.
+    """Distinguish two neighbours by the likelihood ratio, with 100,000 runs on each.
 
-    What the best threshold shows lies above 0.8 of epsilon and, but for four standard errors
-    (false alarm 3e-5), below it.
+    The epsilon of the best threshold is above 0.8 of the claimed epsilon. It is below the claimed
+    epsilon, up to four standard errors (false alarm 3e-5).
     """
     facts = privopt.ProblemClass(
         n=20, dim=4, lipschitz=1.0, radius=math.inf, smoothness=0.0, sparsity=4
@@ -111,7 +111,7 @@ def test_an_attack_finds_what_is_claimed_and_no_more(budget):
 
 
 def test_excess_risk_stays_below_the_bound():
-    """On the unit ball, where the Euclidean projection at the same ``lambda`` breaks it."""
+    """Test the unit ball; the Euclidean projection at the same ``lambda`` exceeds the bound."""
     keys, broken = jax.random.split(jax.random.key(3), 20), []
     dim = 2**16
     for n in (1024, 16_384):

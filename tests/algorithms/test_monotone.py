@@ -110,7 +110,7 @@ def test_no_bound_of_a_default_plan_rises(name, kind, axis):
 @pytest.mark.parametrize("dim", [1, 3, 12, 40])
 @pytest.mark.parametrize(("name", "kind"), PURE)
 def test_no_bound_rises_with_delta(name, kind, dim):
-    """In few dimensions pure noise is smaller than Gaussian noise at the same epsilon."""
+    """Noise of pure privacy is less than Gaussian noise at the same epsilon in few dimensions."""
     facts = {**CASES[name][0][kind], "dim": dim}
     problem_class = privopt.ProblemClass(n=5000, **facts)
     for epsilon in (0.1, 8.0):

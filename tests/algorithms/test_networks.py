@@ -1,4 +1,4 @@
-"""First-order methods on flax networks: nothing in them knows of linear models, or of vectors."""
+"""Tests of first-order methods on flax networks: models need not be linear or vectors."""
 
 import importlib.util
 import math
@@ -97,7 +97,7 @@ def test_convolutions_as_patches_are_those_of_flax(study):
 
 
 def small(study, records=12):
-    """The network on a dozen images."""
+    """Return the network on a dozen images."""
     task = study.digits()
     facts = replace(task.problem.problem_class, n=records)
     pixels, labels = task.training
@@ -109,7 +109,10 @@ def small(study, records=12):
 
 @pytest.mark.parametrize("microbatch", [512, 4])
 def test_a_step_is_that_of_the_flattened_network(study, microbatch):
-    """One record at a time, all parameters as one vector, over the expected size."""
+    """Compute the step one record at a time, with all parameters as one vector.
+
+    The sum is divided by the expected batch size.
+    """
     where = small(study)
     planned = privopt.dp_sgd(
         where.problem_class, replace(study.BUDGET, epsilon=4.0), steps=2, batch_size=6,

@@ -1,4 +1,4 @@
-"""Objective perturbation against naive minimisation and exact densities; approximate minima."""
+"""Tests of objective perturbation: naive minimisation, exact densities, approximate minima."""
 
 import dataclasses
 import math
@@ -28,7 +28,10 @@ def plan_of(problem_class, budget, **choices):
 
 
 def facts(n=50, dim=4, radius=5.0, norm=1.0, **changes):
-    """Logistic losses of records of norm ``norm``: slope ``norm``, curvature ``norm^2/4``."""
+    """Return the class of logistic losses on records of norm ``norm``.
+
+    The slope is ``norm`` and the curvature ``norm^2/4``.
+    """
     changes = {"lipschitz": norm, "smoothness": norm**2 / 4, **changes}
     return privopt.ProblemClass(n=n, dim=dim, radius=radius, **changes)
 
@@ -63,7 +66,10 @@ def test_equals_naive_minimisation_of_the_tilted_objective():
 
 
 def test_the_constraint_takes_part_in_the_minimisation():
-    """Where it binds the gradient points outwards: Kuhn and Tucker, not a projection."""
+    """The output satisfies the Kuhn-Tucker conditions and is not a projection.
+
+    On the boundary the negative gradient points outwards.
+    """
     features, labels = classification(50, 4)
     labels = np.sign(features @ np.array([3.0, 1.0, -2.0, 0.3]))
     close = facts(radius=0.4)
@@ -87,7 +93,7 @@ def test_the_constraint_takes_part_in_the_minimisation():
 
 
 def test_tilts_recovered_from_the_release_have_their_law():
-    """``t = -grad F(w) - lambda w`` of what is released: 8000 normals."""
+    """The tilts ``t = -grad F(w) - lambda w`` of the releases are normal: 8000 values."""
     features, labels = classification(50, 4)
     wide = facts(radius=1e4)
     planned = plan_of(wide, BUDGET, regularisation=0.3)
@@ -114,7 +120,7 @@ def test_scale_solves_the_closed_form(relation):
 
 
 def test_the_ledger_is_the_sum_of_its_parts():
-    """The tilted minimiser and the noise that hides the solver, and nothing else."""
+    """The event has exactly two parts: the tilted minimiser and the noise for the solver error."""
     planned = plan_of(facts(), BUDGET)
     mechanism, finish = planned.params.mechanism.tilt, planned.params.mechanism.finish
     query, events = mechanism.query, planned.guarantee.event.events
@@ -157,7 +163,7 @@ def test_kifer_asks_for_ten():
 
 
 def line_density(records, regularisation, scale):
-    """Log density of the minimiser on the line under a Laplace tilt of the sum."""
+    """Return the log density of the minimiser on the line under a Laplace tilt of the sum."""
     records = np.asarray(records, np.float64)[:, None]
 
     def log_density(w):
@@ -287,7 +293,7 @@ def test_published_noise(relation, moved, epsilon):
 
 
 def test_second_noise_is_for_twice_the_distance():
-    """Both neighbours may be off by ``tau``: what hides ``tau`` alone breaks its share."""
+    """Noise for a distance of ``tau`` exceeds its budget, as both neighbours have error ``tau``."""
     planned = near_plan_of(NEAR, BUDGET, relative_error=0.1)
     error, scale = planned.params.mechanism.tilt.query.error, planned.params.mechanism.finish_scale
     assert error == pytest.approx(0.1 / (planned.params.mechanism.tilt.query.regularisation * 200))

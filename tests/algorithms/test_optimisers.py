@@ -1,4 +1,4 @@
-"""Every optimiser of Optax that takes a learning rate descends, as a factory and made."""
+"""Tests of all Optax optimisers with a learning rate, as factories and as objects."""
 
 import functools
 import inspect
@@ -48,7 +48,7 @@ PROBLEM = problems.logistic(X, np.sign(X @ np.array([1.0, -2.0, 0.5])), problem_
 
 
 def excess(**choices):
-    """Excess risk of DP-GD with the noise off."""
+    """Return the excess risk of DP-GD without noise."""
     plan = privopt.dp_gd(FACTS, BUDGET, steps=STEPS, **choices)
     result = privopt.run(plan.with_noise(0.0), PROBLEM, jax.random.key(0))
     return float(np.squeeze(PROBLEM.excess_risk(result.released)))

@@ -151,7 +151,7 @@ def budget(epsilon, relation="replace_one"):
 
 
 def expected(name, modulus, scale, dim):
-    """``E r`` plus ``(m/2) E r^2``, the first of them not for squares; ``r = min(|z|, 1)``."""
+    """Return ``E r`` plus ``(m/2) E r^2``, without ``E r`` for squares; ``r = min(|z|, 1)``."""
     size = np.minimum(stats.chi(dim, scale=scale).ppf(QUANTILES), 1.0)
     kink = 0.0 if name == "squared_distance" else size.mean()
     return kink + 0.5 * modulus * np.mean(size**2)

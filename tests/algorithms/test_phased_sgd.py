@@ -1,4 +1,4 @@
-"""Phased SGD against its textbook loop, the sensitivity of its passes, and its bound."""
+"""Tests of phased SGD: textbook loop, sensitivity of its passes, and bound."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=0.6, smoothness
 
 
 def textbook_pass(features, labels, point, step_size, radius):
-    """The average of all iterates of projected SGD, the start too, one record at a time."""
+    """Return the average of all iterates of projected SGD with the start, one record at a time."""
     total = np.zeros_like(point)
     for x, y in zip(features, labels, strict=True):
         total += point
@@ -35,7 +35,7 @@ def textbook_pass(features, labels, point, step_size, radius):
 
 
 def textbook(features, labels, noise, *, step_size, scale, radius):
-    """Feldman, Koren and Talwar 2020, phased SGD, on records in their order."""
+    """Return phased SGD of Feldman, Koren and Talwar 2020, on records in stored order."""
     point, used = np.zeros(features.shape[1]), 0
     for i in range(1, int(math.log2(len(labels))) + 1):
         size = len(labels) // 2**i
@@ -49,7 +49,7 @@ def textbook(features, labels, noise, *, step_size, scale, radius):
 
 
 def pass_of(query, objective, order):
-    """``(start, first, steps) -> average`` of one pass."""
+    """Return the function ``(start, first, steps) -> average`` of one pass."""
     method = FirstOrder(StepSizes(query.step_size), Update.of(optax.sgd), Average())
     answers = query.oracle(objective, order)
 
@@ -61,7 +61,7 @@ def pass_of(query, objective, order):
 
 
 def drawn(key, n, dim):
-    """The order and the unit noise that a run draws from its key."""
+    """Return the order and the unit noise that a run draws from its key."""
     order = np.asarray(random.order(stream(key, "batches"), n))
     keys = [jax.random.fold_in(stream(key, "noise"), i) for i in range(len(phase_sizes(n)))]
     return order, [np.asarray(random.normal(k, (dim,), np.float64)) for k in keys]
@@ -94,7 +94,7 @@ def test_equals_the_textbook_loop(step_size):
 
 
 def test_multiplicities_stand_for_records():
-    """Records stored once with how often they occur, or one by one: the same run."""
+    """Records with multiplicities and repeated records give the same run."""
     features, labels = classification(5, DIM)
     counts = np.array([10, 0, 20, 3, 4])
     planned, key = MAKE(FACTS, BUDGET), jax.random.key(4)
@@ -109,7 +109,10 @@ def test_multiplicities_stand_for_records():
 
 
 def passes(facts, step_size):
-    """``(problem, start) -> average`` over all records in their order, whatever the step size."""
+    """Return ``(problem, start) -> average`` over all records in order, and the query.
+
+    The step size may have any value.
+    """
     smooth = dataclasses.replace(facts, smoothness=0.0)  # for steps that would be refused
     query = OnePass.of(smooth, step_size)
 
@@ -186,7 +189,7 @@ def test_the_parameter_may_be_a_tree():
 
 @pytest.mark.parametrize(("relation", "moved"), [("replace_one", 2), ("zero_out", 1)])
 def test_noise_is_sensitivity_over_mu(relation, moved):
-    """Once for all phases: a single Gaussian release, exactly within the budget."""
+    """The phases are one Gaussian release, exactly within the budget."""
     budget = dataclasses.replace(BUDGET, relation=privopt.Relation(relation))
     for step_size in (0.01, 1.0):
         planned = MAKE(FACTS, budget, step_size=step_size)
@@ -209,14 +212,14 @@ def test_step_size_is_the_best_that_smoothness_allows(smoothness):
 
 
 def at(mu, relation="replace_one"):
-    """A budget of that Gaussian parameter."""
+    """Return a budget of the given Gaussian parameter."""
     epsilon = 5.0 * mu
     delta = privopt.privacy.gaussian_delta(epsilon, mu=mu).upper
     return privopt.Budget(epsilon=epsilon, delta=delta, relation=relation)
 
 
 def test_excess_population_risk_is_within_the_bound():
-    """At n = 4000, d = 10, mu = 1; five standard errors of the mean of 60 runs are granted."""
+    """Test n = 4000, d = 10, mu = 1; five standard errors of the mean of 60 runs are allowed."""
     n, dim = 4000, 10
     where = problems.family("linear_population").build(
         n=n, dim=dim, noise_ratio=math.sqrt(dim) / n, strength=8.0

@@ -1,8 +1,9 @@
-"""A toy: private Newton steps, whose mechanism answers two things at once. Nothing else knows.
+"""Tests of a toy algorithm: private Newton steps with a mechanism of two answers per step.
 
-One answer is the mean gradient with Gaussian noise, the other the mean Hessian with symmetric
-Gaussian noise; ``w_{t+1} = w_t - (H + r I)^{-1} g``. Records are ``(x, y)`` with ``|x| <= 1`` and a
-logistic loss: gradients are within 1, Hessians ``s(1 - s) x x^T`` within 1/4 in the Frobenius norm.
+The algorithm is defined in this file only. The first answer is the mean gradient with Gaussian
+noise, the second the mean Hessian with symmetric Gaussian noise;
+``w_{t+1} = w_t - (H + r I)^{-1} g``. Records are ``(x, y)`` with ``|x| <= 1`` and a logistic loss:
+gradients are within 1, Hessians ``s(1 - s) x x^T`` within 1/4 in the Frobenius norm.
 Source: Avella-Medina, Bradshaw and Loh 2023, "Differentially private inference via noisy
 optimization".
 """
@@ -29,7 +30,7 @@ from privopt.random import stream
 
 
 class ClippedHessian(NamedTuple):
-    """The upper half of ``(1/n) sum_i s_i (1 - s_i) x_i x_i^T``, with ``x_i`` clipped to norm 1."""
+    """Upper half of ``(1/n) sum_i s_i (1 - s_i) x_i x_i^T``, with ``x_i`` clipped to norm 1."""
 
     size: float
     dim: int
@@ -51,7 +52,7 @@ class ClippedHessian(NamedTuple):
 
 
 class TwoAnswers(NamedTuple):
-    """``steps`` times a noisy gradient, and a noisy Hessian."""
+    """Mechanism with ``steps`` noisy gradients and noisy Hessians."""
 
     gradient: GaussianMechanism[ClippedGradient]
     hessian: GaussianMechanism[ClippedHessian]
@@ -87,7 +88,7 @@ class Answers(Oracle):
 
 
 def newton(learning_rate, ridge):
-    """``-eta_t (H + r I)^{-1} g``, as an optax transformation of the two answers."""
+    """Return ``-eta_t (H + r I)^{-1} g`` as an Optax transformation of the two answers."""
 
     def update(answer, count, point):
         gradient, hessian = answer
@@ -152,7 +153,10 @@ def where():
 
 
 def test_five_steps_end_near_the_minimiser(where):
-    """Without noise at it, to six digits; with noise within what the noise explains."""
+    """Five steps reach the minimiser to six digits without noise.
+
+    With noise, the mean excess risk is below 0.02 of that of the start.
+    """
     planned = plan(FACTS, BUDGET)
     best = where.reference.minimiser
     exact = privopt.run(planned.with_noise(0.0), where, jax.random.key(0)).released

@@ -1,4 +1,4 @@
-"""The projection mechanism against a naive twin, and its bounds."""
+"""Tests of the projection mechanism: naive implementation and bounds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def where(points, facts=CLASS):
     [("gaussian", "l1_l2"), ("gaussian", "l1"), ("gaussian", "none"), ("laplace", "l1_l2")],
 )
 def test_the_naive_twin_agrees(noise, body):
-    """On points that are clipped, with the same draws."""
+    """Test clipped points, with the same draws."""
     points = 1.5 * sparse_rows(np.random.default_rng(0), 40, 12, 6)
     planned = plan_of(CLASS, BUDGET, noise=noise, body=body)
     l2, l1 = 1.0, math.sqrt(3.0)
@@ -82,7 +82,7 @@ def test_noise_and_means_are_float64_where_the_data_are_not():
 
 
 def copies(facts, strength, epsilon=1.0, delta=1e-6):
-    """Blocks of identical flat records: the hard instance."""
+    """Return blocks of identical flat records: the hard instance."""
     n, s = facts.n, facts.sparsity
     size = math.ceil(strength * math.sqrt(s * math.log(1 / delta)) / epsilon)
     blocks = min(n // size, facts.dim // s)
@@ -104,7 +104,7 @@ def mean_risk(facts, problem, budget=BUDGET, **choices):
 
 
 def test_the_sparse_bound_holds_on_its_hard_instance_and_is_of_the_right_size():
-    """The error, a root of the risk, is from a third of its bound to all of it."""
+    """The error, a root of the risk, is between a third of its bound and its bound."""
     facts = dataclasses.replace(CLASS, n=512, dim=2048, sparsity=4)
     risk, bound = mean_risk(facts, copies(facts, strength=4.0))
     assert 0.3 <= math.sqrt(risk / bound) <= 1.0
@@ -135,7 +135,10 @@ def test_the_law_is_the_rate_of_the_default_plan(budget, strong_convexity):
 @pytest.mark.parametrize("body", ["l1_l2", "l1", "l2", "none"])
 @pytest.mark.parametrize("n", [100, 3000, 100_000])
 def test_the_default_noise_is_that_of_the_smaller_bound(body, n):
-    """Few records: Gaussian noise, whose largest coordinate is smaller; many: its scale decides."""
+    """The default is Gaussian for few records: its largest coordinate is smaller.
+
+    For many records the scale of the noise decides.
+    """
     facts = dataclasses.replace(CLASS, n=n, dim=64)
     rates = {
         noise: plan_of(facts, BUDGET, noise=noise, body=body).rate.upper

@@ -1,4 +1,4 @@
-"""What is refused, by name and before anything compiles, and what is taken all the same."""
+"""Tests of refused arguments, by name and before compilation, and of unusual valid ones."""
 
 import dataclasses
 import math
@@ -238,7 +238,7 @@ by_gradients = pytest.mark.parametrize("name", BY_GRADIENTS)
 
 
 def plan(name, **changes):
-    """With other facts, another budget or other choices, by their names."""
+    """Return a plan; ``changes`` are fields of the class or the budget, or choices, by name."""
     choices, told = dict(changes), []
     for whole in (CLASSES.get(name, FACTS), BUDGET):
         names = {field.name for field in dataclasses.fields(whole)} & changes.keys()
@@ -321,7 +321,7 @@ def problem(convex):
 
 @by_gradients
 def test_a_plan_for_convex_problems_refuses_others(name):
-    """Its rate would be claimed of a problem that it does not hold for."""
+    """The rate of the plan does not hold for a problem that is not convex."""
     planned, key = (
         privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **BY_GRADIENTS[name]),
         jax.random.key(0),

@@ -1,4 +1,4 @@
-"""Algorithms for sparse records under attack: hostile data, programs, theory on odd classes."""
+"""Tests of algorithms for sparse records: hostile data, programs and unusual classes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hostile_rows():
 
 
 def data_sets(rng):
-    """A hub and its leaves, or rows of every length; the first record is any hostile one."""
+    """Yield star-shaped data, then rows of any length; the first record is any hostile one."""
     hub = np.zeros((ROWS, DIM))
     hub[:, 0], hub[np.arange(ROWS), 1 + np.arange(ROWS) % (DIM - 1)] = 0.3, math.sqrt(0.91)
     wild = hub * 10.0 ** rng.uniform(-300, 300, size=(ROWS, 1))
@@ -59,7 +59,7 @@ def data_sets(rng):
 
 
 def minimisers(planned, objective, features, labels):
-    """What a run adds noise to, for all data sets."""
+    """Return the minimisers of a run before noise, for all data sets."""
     query = planned.params.mechanism.query
 
     @jax.jit
@@ -88,7 +88,7 @@ def minimisers(planned, objective, features, labels):
 def test_no_hostile_record_moves_a_minimiser_further_than_is_charged(
     problem, smoothness, choices, least
 ):
-    """All pairs of 112 records; labels and rows that no loss is declared for among them."""
+    """Test all pairs of 112 records, including labels and rows outside the domain of the loss."""
     facts = privopt.ProblemClass(
         n=ROWS, dim=DIM, lipschitz=1.0, radius=math.inf, smoothness=smoothness, sparsity=SPARSITY
     )
@@ -105,7 +105,7 @@ def test_no_hostile_record_moves_a_minimiser_further_than_is_charged(
 
 
 def test_a_problem_that_is_denser_than_planned_is_refused():
-    """Pure privacy of losses that are no linear prediction rests on the sparsity."""
+    """Pure privacy of losses without linear predictions assumes the sparsity."""
     facts = privopt.ProblemClass(
         n=4, dim=6, lipschitz=1.0, radius=math.inf, smoothness=0.25, sparsity=2
     )
@@ -123,7 +123,7 @@ def test_a_problem_that_is_denser_than_planned_is_refused():
 
 
 def test_the_number_of_steps_and_the_path_do_not_see_what_the_data_are():
-    """NaN for records is zeros for records: every point of the path is the same."""
+    """Records of NaN count as zero records: every point of the path is equal."""
     facts = privopt.ProblemClass(n=32, dim=3, lipschitz=1.0, radius=1.0, sparsity=1)
     budget = privopt.Budget(epsilon=1.0, delta=0.1, relation="replace_one")
     planned = PLANS["bias_reduced_sgd"](facts, budget, step_size=0.01, record="all", mode="paper")
@@ -174,7 +174,7 @@ def test_plans_of_odd_classes_have_bounds_in_order_and_can_be_read(name):
 
 @pytest.mark.parametrize("name", ["projection_mechanism", "l1_recovery"])
 def test_a_class_without_curvature_has_no_lower_bound_of_linear_losses(name):
-    """Over a large ball that would be above what the mechanism attains."""
+    """The lower bound would exceed the risk of the mechanism over a large ball."""
     facts = privopt.ProblemClass(n=10, dim=100, lipschitz=2.0, radius=50.0, sparsity=4)
     rate = PLANS[name](facts, APPROXIMATE).rate
     assert rate.lower == ()

@@ -1,4 +1,4 @@
-"""Sparse features: every function of dense ones accepts them, and algorithms have dense twins."""
+"""Tests of sparse features: all functions of dense ones accept them, with equal results."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_counts_populations_first_records_and_families():
 
 
 def test_a_general_loss_sees_one_sparse_row_at_a_time():
-    """Softmax regression, and a loss of the user's own; per-example gradients, microbatches."""
+    """Test softmax regression and a user loss: per-example gradients and microbatches."""
     shape, point = (2, DIM), np.array([[0.3, -0.2, 0.1], [0.0, 0.4, -0.3]])
     facts = dataclasses.replace(
         CLASS, dim=2 * DIM, sparsity=2 * DIM, lipschitz=math.sqrt(2.0), smoothness=0.5
@@ -179,7 +179,7 @@ def test_ready_made_features_and_float32():
 
 
 def test_no_program_makes_an_array_of_rows_times_dimensions():
-    """A million coordinates, 10^4 records of 100 numbers: of shapes alone, nothing is computed."""
+    """Trace a million coordinates and 10^4 records of 100 numbers; no value is computed."""
     n, width, dim = 10_000, 100, 10**6
     placed = jax.ShapeDtypeStruct((n, width), jnp.int32), jax.ShapeDtypeStruct((n, width), float)
     features = jax.tree.unflatten(jax.tree.structure(SparseFeatures.of(

@@ -1,4 +1,4 @@
-"""Sufficient statistics: a naive twin, identities, and every kind of set."""
+"""Tests of sufficient statistics: naive implementation, identities and all kinds of sets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plan_of(problem_class, budget, **choices):
 
 
 def data(n=300, dim=4, seed=0):
-    """Some features and labels are longer than their clips."""
+    """Return records; some features and labels exceed their clipping norms."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(n, dim)) * 0.6
     return features, features @ rng.normal(size=dim) + 0.3 * rng.normal(size=n)
@@ -42,7 +42,7 @@ def where(features, labels, facts=FACTS, **options):
 
 
 def quadratic_over_ball(matrix, linear, radius):
-    """By a root of the norm, from the textbooks on trust regions."""
+    """Return the minimiser over a ball, by a root of the norm (textbook trust region)."""
     eigenvalues, vectors = np.linalg.eigh(matrix)
     turned = vectors.T @ linear
 
@@ -63,7 +63,7 @@ def quadratic_over_ball(matrix, linear, radius):
 @pytest.mark.parametrize("choices", [{}, {"floor": 0.0}, {"floor": -math.inf}, {"weight": 0.3}])
 @pytest.mark.parametrize("centre", [0.0, 0.25])
 def test_the_naive_twin_agrees(budget, choices, centre):
-    """Record by record, entry by entry, with the same draws."""
+    """Compare record by record and entry by entry, with the same draws."""
     features, labels = data()
     planned = plan_of(FACTS, budget, **choices)
     problem = where(features, labels, constraint=convex.L2Ball(2.0, centre))
@@ -97,7 +97,7 @@ def test_the_naive_twin_agrees(budget, choices, centre):
 
 
 def test_features_longer_than_declared_are_shortened_and_counted():
-    """By the query itself, where no problem has done so."""
+    """The query shortens long features if no problem has done so."""
     features, labels = data()
     query = plan_of(FACTS, BUDGET).params.mechanism.query
     objective = dataclasses.replace(
@@ -124,7 +124,7 @@ def test_nothing_but_the_norm_of_the_vector_is_spent_on_its_order():
 
 @pytest.mark.parametrize("n", [1, 1024, 2500])
 def test_sparse_features_and_counts_give_what_dense_rows_give(n):
-    """In blocks, of which the last overlaps; a row counted twice is two rows."""
+    """Test blocks with an overlapping last one; a row counted twice is two rows."""
     rng = np.random.default_rng(n)
     features, labels = data(n)
     features *= rng.random(features.shape) < 0.5
@@ -173,7 +173,7 @@ def test_any_set_but_a_ball_needs_a_convex_quadratic():
 @pytest.mark.parametrize("choices", [{}, {"floor": -math.inf}])
 @pytest.mark.parametrize("strength", [0.5, 2.0, 8.0])
 def test_the_bound_is_of_the_size_of_its_hard_family(choices, strength):
-    """From a twentieth of the bound on, and never above it: 60 runs."""
+    """The mean excess risk of 60 runs is from a twentieth of the bound to the bound."""
     facts = privopt.ProblemClass(n=20_000, dim=16, lipschitz=2.0, radius=1.0, smoothness=1.0)
     planned = plan_of(facts, BUDGET, **choices)
     mu = privopt.privacy.gaussian_mu(BUDGET.epsilon, BUDGET.delta)

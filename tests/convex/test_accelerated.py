@@ -1,4 +1,4 @@
-"""Accelerated projected descent: its rate, exactly so many steps, numbers as arguments."""
+"""Tests of accelerated projected descent: rate, exact number of steps, traced constants."""
 
 import math
 
@@ -32,7 +32,7 @@ def descend(matrix, centre, where, steps, condition, start=None):
 
 
 def plain_minimiser(matrix, centre, where, condition):
-    """Projected gradient descent in NumPy until nothing moves: an oracle without momentum."""
+    """Return the minimiser by projected gradient descent in NumPy, without momentum."""
     w = np.zeros(len(centre))
     for _ in range(int(40 * condition)):
         w = w - matrix @ (w - centre) / condition
@@ -67,7 +67,7 @@ def test_linear_rate_holds_and_the_sequence_stays_in_the_set(name, condition):
 def test_slowest_direction_in_closed_form(condition):
     """``x_t = (1 + t/sqrt(kappa)) (1 - 1/sqrt(kappa))^t`` along the flattest eigenvector.
 
-    The gap is its square: the promised number of steps is at most twice what is needed.
+    The gap is its square. The stated number of steps is at most twice the required number.
     """
     steps = np.arange(60, dtype=np.int32)
     matrix, centre = np.diag([1.0, condition]), np.zeros(2)

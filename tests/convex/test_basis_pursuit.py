@@ -15,7 +15,7 @@ RHS = RNG.normal(size=M)
 
 
 def certified(matrix: np.ndarray, b: np.ndarray, tolerance: float = 1e-9) -> BasisPursuit:
-    """Nothing of the solver is believed: feasibility, the dual point and the gap are looked at."""
+    """Return the solution after a check of feasibility, of the dual point and of the gap."""
     found = jax.tree.map(np.asarray, basis_pursuit(matrix, b))
     value = np.abs(found.point).sum()
     assert np.linalg.norm(matrix @ found.point - b) <= tolerance * max(np.linalg.norm(b), 1.0)

@@ -1,4 +1,4 @@
-"""Sparse features against the array they stand for, and rows that are not what they should be."""
+"""Tests of sparse features against the dense array, and of invalid rows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_hessians_and_gram_matrices(features):
 
 
 def test_values_of_one_place_are_added_once_for_norms_and_products_alike():
-    """Norms of what is stored would be 5, 1e30 and so on; those of the rows are 7, 1 and 0."""
+    """Norms of the stored values would be 5, 1e30 and so on; norms of the rows are 7, 1 and 0."""
     indices = jnp.array([[4, 4, 0], [2, 2, 2], [9, -1, 3], [1, 3, 1]])
     values = jnp.array([[3.0, 4.0, 0.0], [1e30, -1e30, 1.0], [5.0, jnp.nan, 0.0], [2.0, 1.0, -2.0]])
     features = SparseFeatures(indices, values, 9)
@@ -98,7 +98,7 @@ def test_values_of_one_place_are_added_once_for_norms_and_products_alike():
 @pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize("kind", [list, np.int64, np.uint64, jnp.asarray])
 def test_a_place_beyond_all_integers_is_no_place(wide, kind):
-    """2^32 + 1 was place 1 where x64 is off, and 2^70 was refused, and told of, for its value."""
+    """Regression: without x64, index 2^32 + 1 became index 1, and 2^70 raised an error."""
     places = [[2**32 + 1, 2], [2**33, 0]]
     if kind is list:
         places[1][0] = 2**70
@@ -179,7 +179,7 @@ def test_what_is_no_sparse_matrix_is_refused_on_the_host(make, message):
 
 
 def test_a_single_row_is_one_of_the_same_class():
-    """As a loss sees it under vmap, with a vector and with a matrix of parameters."""
+    """A loss receives the row under vmap, with a vector and with a matrix of parameters."""
     for features in (SPARSE, DENSE):
         scores = jax.vmap(lambda row: row.matvec(jnp.asarray(POINTS)))(features)
         np.testing.assert_allclose(scores, ARRAY @ POINTS.T, **TOLERANCE)

@@ -124,7 +124,7 @@ def test_the_path_is_what_fewer_steps_release(rule):
 
 
 def test_what_is_not_finite_starts_again():
-    """From the public start, with fresh moments: no exception, no memory of it."""
+    """The run restarts at the public start with new moments, and no exception is raised."""
 
     def ask(state, t, point):
         return jnp.where(t == 7, jnp.nan, 1.0) * jnp.ones(DIM), state
@@ -220,7 +220,10 @@ def on_a_ball(gradient_mapping, factory=optax.adam, radius=2.0, steps=400, **opt
     ],
 )
 def test_the_gradient_mapping_leads_an_update_to_the_minimiser_on_a_set(factory):
-    """By itself it ends where ``U(g)`` is normal to the set: for Adam near the signs of ``g``."""
+    """The update alone ends at a point at which ``U(g)`` is normal to the set.
+
+    For Adam this point is near the signs of ``g``.
+    """
     minimiser = -2.0 * SLOPE / jnp.linalg.norm(SLOPE)
     least = float(SLOPE @ minimiser)
     risks = [float(SLOPE @ on_a_ball(given, factory)) - least for given in (True, False)]
@@ -236,7 +239,7 @@ def test_where_the_set_is_far_the_gradient_mapping_is_the_gradient():
 
 
 def test_a_step_with_the_gradient_mapping_equals_the_formula():
-    """In NumPy, by the definition, for the signs of gradients at the end of the set."""
+    """Compare with the definition in NumPy, for signs of gradients at the boundary of the set."""
     start, rng = np.array([2.0, 0.0, 0.0]), np.random.default_rng(0)
     run = FirstOrder(
         StepSizes(0.3), Update.of(optax.sign_sgd), last_iterate(), gradient_mapping=True

@@ -99,7 +99,7 @@ def test_closed_forms():
 
 
 def test_of_many_nearest_members_the_one_of_least_modulus_is_taken():
-    """In a ball every coordinate is as small as the distance allows."""
+    """Every coordinate of a point in a ball is as small as the distance allows."""
     x = points()
     for constraint in (SETS["l2"], SETS["l1"], SETS["l1 and l2"]):
         found = np.asarray(nearest(constraint, jnp.asarray(x)))

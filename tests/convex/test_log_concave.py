@@ -1,6 +1,6 @@
-"""Exact draws: against closed forms and quadrature; the envelope they need, and its price.
+"""Tests of exact draws against closed forms and quadrature, and of the envelope and its cost.
 
-Beside each, a density whose scale is wrong by 1.3 or 0.77 is rejected.
+The tests reject a density with a scale that is wrong by 1.3 or 0.77.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_line_against_quadrature(numbers):
 
 
 def test_a_normal_law_has_its_variance():
-    """Ten deviations inside; by the sum of squares, which tells a twentieth more sharpness."""
+    """The radius is ten deviations. The sum of squares detects a twentieth more sharpness."""
     where = {"dim": 1, "radius": 1.0, "draws": 40_000}
     numbers = jnp.array([0.0, 0.0, 100.0])
     draw = sampled(jax.random.key(5), norm_about, numbers, L2Ball(1.0), **where)
@@ -158,7 +158,10 @@ def test_every_set_against_a_grid(constraint):
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_bounding_ellipsoid_holds_the_low_part_and_bounds_the_minimum(dim):
-    """On random maxima of planes, whose low part and minimum a fine sample of the ball knows."""
+    """Compare random maxima of planes with a fine sample of the ball.
+
+    The sample gives the low part and the minimum.
+    """
     rng = np.random.default_rng(dim)
     cloud = rng.normal(size=(200_000, dim))
     cloud *= rng.random((200_000, 1)) ** (1 / dim) / np.linalg.norm(cloud, axis=1, keepdims=True)
@@ -214,7 +217,10 @@ def test_the_stated_shares_are_the_integrals(dim):
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_no_fewer_are_accepted(dim):
-    """A cone about a point inside the ball, whose ``K`` is a ball; five standard errors, 3e-7."""
+    """Use a cone around a point inside the ball, so that ``K`` is a ball.
+
+    The tolerance is five standard errors, 3e-7.
+    """
     middle = jnp.full(dim, 0.2)
 
     @jax.jit

@@ -37,7 +37,7 @@ def plain(steps=STEPS, **options):
 
 
 def blocks(block, steps=STEPS, **options):
-    """The same answers, from noise that is drawn for a block of steps."""
+    """Return the same answers, from noise that is drawn for a block of steps."""
 
     def draw(number):
         rows = number * block + jnp.arange(block)
@@ -131,7 +131,7 @@ def test_stops_at_random_steps_are_those_of_each_replicate():
 
 
 class Norms:
-    """The sum of the squares of what was asked about, and of the secrets."""
+    """Observer of the sums of squares of the points and of the secrets."""
 
     def init(self, point, secret):
         assert secret == "losses"

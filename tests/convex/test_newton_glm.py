@@ -39,7 +39,7 @@ def gradient(point, term):
 
 
 def exact(term, constraint):
-    """By very many plain projected steps."""
+    """Return the minimiser by 3,000 plain projected steps."""
     point = np.zeros(DIM)
     for _ in range(3_000):
         point = np.asarray(constraint.project(point - gradient(point, term) / SMOOTHNESS))
@@ -80,7 +80,7 @@ def test_residuals_are_never_below_the_distance(constraint):
 
 
 def test_a_minimiser_outside_of_the_set_is_not_certified():
-    """Where the gradient vanishes but the point is no member, the move back counts."""
+    """The projection counts if the gradient vanishes at a point outside of the set."""
     far = exact(LINEAR_TERMS[0], WholeSpace())
     ball = L2Ball(0.5 * float(np.linalg.norm(far)))
     flat = gradient(far, LINEAR_TERMS[0])

@@ -24,7 +24,7 @@ START = np.array([0.3, -0.2, 0.1, 0.0])
 
 
 def points(update, constraint, start=START, gradients=GRADIENTS, step_sizes=None):
-    """``w_2, .., w_{T+1}`` of the loop, on gradients that do not ask where it stands."""
+    """Return ``w_2, .., w_{T+1}`` of the loop, on gradients that do not depend on the iterate."""
     rows, method = jnp.asarray(gradients), FirstOrder(
         step_sizes or StepSizes.constant(ETA), update, last_iterate(), len(gradients),
         every_step=True,
@@ -60,7 +60,7 @@ def test_equals_the_textbook_loop(momentum, period, radius):
 
 @pytest.mark.parametrize("constraint", [L2Ball(0.7), Simplex(), WholeSpace()])
 def test_it_is_dual_averaging(constraint):
-    """``w`` minimises ``<s, w> + (Lambda/2) |w - w_1|^2``: no member lies down its gradient."""
+    """``w`` minimises ``<s, w> + (Lambda/2) |w - w_1|^2``: no member is in a descent direction."""
     found = points(Update.of(projected_leader), constraint)
     members = np.random.default_rng(1).normal(size=(200, DIM)) * 3.0
     members = np.asarray(jax.vmap(constraint.project)(jnp.asarray(members)))

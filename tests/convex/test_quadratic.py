@@ -1,4 +1,4 @@
-"""Quadratics over sets: exact over a ball, whatever the signs of their eigenvalues."""
+"""Tests of quadratics over sets: exact over a ball, for eigenvalues of any sign."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def assert_close(found, expected, **tolerance):
 
 @every
 def test_replayed_offline_on_stored_gradients_it_is_the_same_run(name):
-    """Whatever it does depends on the released gradients and on nothing else."""
+    """The run depends on the released gradients only."""
     update, stored = UPDATES[name], {}
 
     def ask(t, point):
@@ -79,7 +79,7 @@ def test_replayed_offline_on_stored_gradients_it_is_the_same_run(name):
 
 
 def test_a_made_optimiser_is_used_as_it_is():
-    """Its own loop on exact gradients, with its own learning rate."""
+    """Compare with a plain Optax loop on exact gradients, with the optimiser's learning rate."""
     made = optax.adam(0.2, b1=0.7)
     with jax.numpy_dtype_promotion("standard"):
         point, state = START, made.init(START)

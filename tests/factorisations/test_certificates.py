@@ -1,4 +1,4 @@
-"""Lower bounds on the error of all factorisations of a class, and how near the optimised ones are.
+"""Tests of lower bounds on the error of all factorisations of a class, and of their tightness.
 
 A Toeplitz factorisation has ``sum_i c_i b_(k-i) = 1`` for every ``k < T``, and its mean square
 error is ``|c|^2 sum_j w_j b_j^2``, ``w_j = (T - j)/T``. For any multipliers ``a`` and ``H_ij =
@@ -6,10 +6,11 @@ a_(i+j)``
 
     sum_k a_k = c^T H b <= |c| |H W^(-1/2)| |W^(1/2) b|,
 
-so that every factorisation whose ``c`` has ``m`` coefficients has an error of at least
+so that every factorisation with ``m`` coefficients ``c`` has an error of at least
 ``sum_k a_k/|H W^(-1/2)|``, ``H`` of ``m`` rows. At an optimum with the multipliers of its
-first-order conditions both sides are equal if that singular value is the largest. Likewise where
-``r = 1/c`` has ``m`` coefficients: ``a_0 = c^T H r`` and ``sum_j w_j b_j^2 = r^T Q r``.
+first-order conditions both sides are equal if that singular value is the largest. The argument
+also holds if ``r = 1/c`` has ``m`` coefficients:
+``a_0 = c^T H r`` and ``sum_j w_j b_j^2 = r^T Q r``.
 """
 
 import numpy as np

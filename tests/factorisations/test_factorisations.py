@@ -121,7 +121,7 @@ def test_bounds_are_never_below_the_truth(signed, monkeypatch):
 
 @pytest.mark.parametrize(("steps", "epochs"), [(600, 2), (1000, 4), (4096, 8)])
 def test_sensitivity_of_many_epochs_of_a_tree(steps, epochs):
-    """Between what epochs of one order attain and what the heights cost at most."""
+    """The sensitivity is between the value attained by epochs of one order and the height bound."""
     found = factorise("honaker", steps)
     gap = steps // epochs
     attained = 0.0
@@ -173,7 +173,10 @@ def test_restarted_sensitivity_is_that_of_the_worst_pattern(name, epochs, gap, e
 
 @pytest.mark.parametrize("name", ["tree", "toeplitz", "banded_inverse"])
 def test_a_pass_an_epoch_costs_the_root_of_the_epochs(name):
-    """Also where nothing is enumerated, and less than the same noise without restarts."""
+    """The rule also holds beyond the range of enumeration.
+
+    The same noise without restarts is at least as sensitive.
+    """
     one = factorise(name, 1000)
     found = RestartedFactorisation(one, 4000)
     expected = 2.0 * one.sensitivity()
@@ -231,7 +234,10 @@ def test_bad_input(call, message):
 
 
 def test_two_participations_of_a_series_that_is_not_monotone():
-    """Beyond what is enumerated: the worst lag of a pair, exact where long lags cut nothing off."""
+    """Check the worst lag of a pair beyond the range of enumeration.
+
+    It is exact if no long lag is cut off.
+    """
     found = factorise("banded_inverse", 2000, 16, optimise=True)
     c = found.coefficients()
     assert np.diff(c).max() > 1e-6

@@ -41,7 +41,7 @@ def root_of_prefix_sums(steps):
 
 
 def dyadic_blocks(steps):
-    """All complete blocks ``(first, last + 1)`` of the tree, found by doubling."""
+    """Return all complete blocks ``(first, last + 1)`` of the tree, found by doubling."""
     blocks, width = [], 1
     while width <= steps:
         blocks += [(first, first + width) for first in range(0, steps - width + 1, width)]
@@ -68,7 +68,10 @@ def decoder_of_tree(steps, blocks):
 
 
 def decoder_of_least_variance(steps, blocks):
-    """For each block of a prefix the unbiased estimate of least variance from what lies inside."""
+    """Return the unbiased estimates of least variance of the blocks of each prefix.
+
+    Each uses only the blocks inside.
+    """
     decoder = np.zeros((steps, len(blocks)))
     for t, first in itertools.product(range(steps), peeled_all(steps)):
         if first in set(peeled(t + 1)):
@@ -175,7 +178,7 @@ def most(gram, patterns):
 
 
 def reached(gram, patterns, rng, dim=3):
-    """What unit vectors reach, each turned to where the others want it; never above the truth."""
+    """Return a lower bound on the sensitivity by alternating maximisation over unit vectors."""
     vectors = rng.normal(size=(len(patterns), len(gram), dim))
     vectors *= patterns[:, :, None]
     for _ in range(40):
@@ -186,10 +189,10 @@ def reached(gram, patterns, rng, dim=3):
 
 
 def attained_by_release(found):
-    """What unit records reach in the answers, whatever ``C`` was chosen: the Gram is ``B``'s own.
+    """Return the Gram matrix of the released answers. It depends on ``B`` only, and not on ``C``.
 
-    The released prefix sums are ``A g + B xi``, so two neighbours differ by ``v = A g`` against
-    the covariance ``B B^T``: ``v^T (B B^T)^-1 v``.
+    The released prefix sums are ``A g + B xi``, so two neighbours differ by ``v = A g`` against the
+    covariance ``B B^T``: ``v^T (B B^T)^-1 v``.
     """
     factor = np.linalg.cholesky(found.covariance())
     encoder = solve_triangular(factor, np.tri(found.steps), lower=True)
@@ -200,9 +203,9 @@ def attained_by_release(found):
 @pytest.mark.parametrize("steps", [1, 2, 7, 10])
 @pytest.mark.parametrize("name", FACTORISATIONS)
 def test_sensitivity_is_that_of_the_worst_of_all_patterns(name, steps, optimise):
-    """All gaps, all counts. What is released reveals as much as the claim, and never more.
+    """The released answers reveal as much as claimed and never more, for all gaps and counts.
 
-    Honaker's estimates of prefixes alone reveal a little less than the blocks they are made of.
+    Honaker's estimates of prefixes alone reveal slightly less than the blocks that they combine.
     """
     if optimise and name not in FREE:
         return
@@ -242,7 +245,7 @@ def test_sensitivity_of_epochs_in_one_order(name, steps, optimise):
 
 
 def test_a_pass_that_is_cut_short_may_weigh_most():
-    """Of eight steps, three apart, the third and the sixth: no other is left for a third pass."""
+    """Eight steps, gap three: the third and the sixth step leave no room for a third pass."""
     heavy = DenseFactorisation(np.diag([1.0, 1.0, 9.0, 1.0, 1.0, 9.0, 1.0, 1.0]))
     assert heavy.sensitivity(3, 3, even=True) == pytest.approx(9.0 * math.sqrt(2.0), rel=1e-12)
 

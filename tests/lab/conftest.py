@@ -1,4 +1,4 @@
-"""Results whose truth is known: exact power laws with multiplicative noise of mean 1."""
+"""Synthetic results with known truth: exact power laws with multiplicative noise of mean 1."""
 
 import json
 import math
@@ -65,11 +65,11 @@ def build(
     bend=BEND,
     seed=0,
 ):
-    """Mean ``c_s n^a d^b eps^c`` with ``max c_s = 0.01`` at base.
+    """Build results with mean ``c_s n^a d^b eps^c`` and ``max c_s = 0.01`` at base.
 
-    ``true`` are the exponents of the means, ``exponents`` what the rate claims. Without noise the
-    share ``off`` of the mean is left, and bent along an axis the noise adds ``bend`` to its
-    exponent. Controls share what is random with the measured runs.
+    ``true`` contains the exponents of the means, ``exponents`` those of the rate. Without noise the
+    share ``off`` of the mean remains. Noise that is bent along an axis adds ``bend`` to its
+    exponent. Control runs share their random numbers with the measured runs.
     """
     rng, others = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     true = exponents if true is None else true
@@ -173,9 +173,10 @@ def sweep_cells(
     seed=0,
     **facts,
 ):
-    """At each value ``strengths[s] * scale * (value/base)^true``; the bound has slope ``bound``.
+    """Return cells with mean ``strengths[s] * scale * (value/base)^true`` at each value.
 
-    ``facts`` are fields of the cells, numbers or functions of the value.
+    The bound has slope ``bound``. ``facts`` are fields of the cells, numbers or functions of the
+    value.
     """
     rng = np.random.default_rng([seed, list(Trial).index(trial)])
     found = []
@@ -268,7 +269,7 @@ def contents():
 
 
 class Page(HTMLParser):
-    """Tags, ids, links and pictures of a page, whose tags match."""
+    """Parser for the tags, ids, links and pictures of a page; all tags must match."""
 
     VOID = ("meta", "img", "source", "br", "link", "wbr", "input")
 

@@ -1,4 +1,4 @@
-"""The page in a browser: nothing is cut off at any width, tables sort, the chart has values."""
+"""Tests of the page in a browser: full content at any width, sortable tables, chart values."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def found():
 
 
 def is_error(event):
-    """Whether a script threw, or something could not be loaded."""
+    """Return True if a script raised an error or a resource could not be loaded."""
     logged = event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] == "error"
     return logged or event["method"] == "Runtime.exceptionThrown"
 
@@ -92,7 +92,7 @@ class Browser:
             self._receive()
 
     def run_scripts(self, told):
-        """Whether pages opened from now on run theirs."""
+        """Turn scripts on or off for pages that are opened from now on."""
         self._ask("Emulation.setScriptExecutionDisabled", value=not told)
 
     def evaluate(self, expression):
@@ -103,7 +103,7 @@ class Browser:
 
     @property
     def errors(self):
-        """What scripts threw and what could not be loaded since the page was opened."""
+        """Return the script errors and the failed loads since the page was opened."""
         return [event["params"] for event in self.events if is_error(event)]
 
     def _ask(self, method, **params):

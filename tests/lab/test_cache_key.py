@@ -124,7 +124,7 @@ def with_other_docstrings(source):
 
 
 def test_other_docstrings_in_privopt_and_in_the_experiment_change_no_key(tmp_path):
-    """In a copy of the package whose docstrings and comments all differ."""
+    """Compare with a copy of the package in which all docstrings and comments differ."""
     (tmp_path / "mine.py").write_text(EXPERIMENT)
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "mine.py").write_text(with_other_docstrings(EXPERIMENT))
@@ -332,7 +332,7 @@ def test_modules_of_the_user_are_followed(tmp_path, monkeypatch):
 
 
 def test_another_process_has_the_same_digest(tmp_path):
-    """Neither the order of sets nor addresses of objects enter: otherwise nothing is resumed."""
+    """The digest does not depend on the order of sets or on addresses, so that work is resumed."""
     code = f"""
 import runpy
 from privopt.lab.runner.cache_key import user_code

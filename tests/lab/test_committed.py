@@ -1,4 +1,4 @@
-"""A table made again is the committed one, or is told to differ."""
+"""Tests of reproduced tables: equal to the committed table, or reported as different."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""One picture for all algorithms: what is drawn is what was measured."""
+"""Tests of the figure that compares all algorithms: it shows the measured values."""
 
 from dataclasses import replace
 

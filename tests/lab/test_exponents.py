@@ -25,7 +25,7 @@ def lognormal(rng, mean, size, spread=0.7):
 
 
 def covered(trials, draw, alpha):
-    """How often the interval for exponent -1 misses, low and high."""
+    """Return how often the interval misses the exponent -1: low end above it, high end below it."""
     low = high = 0
     for trial in range(trials):
         rng = np.random.default_rng(trial)
@@ -113,7 +113,7 @@ def test_a_difference_of_pairs_misses_as_often_as_it_says():
 
 
 def measured(trials, off, size, spread, alpha, ties=1):
-    """How often an exponent that is ``off`` passes, and the chances that its fits tell of that."""
+    """Return how often an exponent with error ``off`` passes, and its mean pass probabilities."""
     passed, told = 0, []
     for trial in range(trials):
         rng = np.random.default_rng([trial, size])

@@ -1,4 +1,4 @@
-"""Laws: what was measured against the exact expectation, a test of code."""
+"""Tests of laws: measured values against the exact expectation, a test of code."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_laws_are_asked_where_they_are_known_and_asked_for(cells_of):
 
 
 class Cell(NamedTuple):
-    """One cell, small and noisy, in which nothing but its law is known."""
+    """A small and noisy cell with a known law."""
 
     algorithm: str
     family: str
@@ -155,10 +155,10 @@ def test_every_law_has_a_cell():
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.algorithm}-{cell.family}")
 def test_runs_follow_their_law(cell):
-    """A control of half the noise too, whose law is another; and without noise nothing is lost.
+    """A run and a control run with half the noise follow their laws; without noise the risk is 0.
 
-    A mean is within five standard errors of its law, but for a chance of 6e-7; a law that is wrong
-    by ``off`` is not.
+    A mean is within five standard errors of its law, except with probability 6e-7. A law that is
+    wrong by ``off`` is rejected.
     """
     plan, where = cell.plan(), cell.problem
     plans = [plan, plan.with_noise(0.5)]

@@ -20,14 +20,14 @@ ERRORS = 4.0  # standard errors: a false alarm in one of 30,000 cells
 
 
 def lines(figure, words):
-    """The lines of a figure whose label contains the words."""
+    """Return the lines of a figure with labels that contain the words."""
     return [
         line for place in figure.axes for line in place.get_lines() if words in line.get_label()
     ]
 
 
 def swept(synthetic, family):
-    """A sweep over n with a lower bound of its own guarantee, larger than that of the budget."""
+    """Return a sweep over n with a lower bound for its guarantee, larger than the budget's."""
     recorded = synthetic(families=(family,), axes={"n": SIZES}, checks=("bound",))
     return [
         replace(cell, own_lower=2.0 * cell.lower, own_guarantee="0.5-Gaussian DP")
@@ -107,7 +107,7 @@ def test_methods_beside_each_other_have_the_line_or_the_tick(synthetic, family, 
 
 
 def test_a_tick_beyond_the_panel_is_not_drawn(synthetic):
-    """The name says that it is below; the tick would lie in the panel of another family."""
+    """The label says that the bound is below the panel; the tick would be in another panel."""
     recorded = synthetic(families=("a9a_logistic", "two_kinks"), axes={"n": SIZES}, checks=())
     cells = [replace(cell, lower=1e-9) for cell in cell_results(recorded)]
     figure = curve_figure(cells)

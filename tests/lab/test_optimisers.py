@@ -1,4 +1,4 @@
-"""Optimisers as arguments of methods: recorded by name and numbers, told apart, compared."""
+"""Tests of optimisers as arguments of methods: recorded by name and numbers, and compared."""
 
 import json
 import subprocess

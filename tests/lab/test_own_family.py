@@ -26,7 +26,7 @@ def smooth_distance(w, record):
 
 @pytest.fixture(scope="module")
 def families(tmp_path_factory):
-    """A loss of one's own on a file of one's own over the l1 ball, and a matrix parameter."""
+    """Return a user-defined loss on a user's file over the l1 ball, and a matrix parameter."""
     path = tmp_path_factory.mktemp("data") / "records.csv"
     records = np.random.default_rng(0).normal(size=(N, DIM))
     np.savetxt(path, records, delimiter=",", header="a,b,c")

@@ -1,4 +1,4 @@
-"""Which risk was measured, which one a rate speaks of, and that they are not mixed up."""
+"""Tests of the measured risk and the risk of the rate: they are never mixed."""
 
 import json
 import math
@@ -59,7 +59,7 @@ def test_a_bound_on_the_other_risk_is_no_claim_and_decides_nothing(table):
 
 
 def test_a_row_is_the_population_risk_of_a_run_on_its_own_records(table):
-    """In closed form: ``v (1 - w_1)``."""
+    """The population risk has the closed form ``v (1 - w_1)``."""
     rows = [
         row
         for row in table.table().to_pylist()

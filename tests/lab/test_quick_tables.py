@@ -1,4 +1,4 @@
-"""What is recorded is never lost: quick tables are compared like with like, better tables kept."""
+"""Tests of quick tables: compared at equal settings; recorded and better tables are kept."""
 
 import subprocess
 from dataclasses import replace
@@ -124,7 +124,7 @@ def test_a_table_equals_itself_up_to_round_off(results, have, noisy, tmp_path):
 
 
 def test_few_cells_may_be_other_samples_of_the_same_law(synthetic, tmp_path, have):
-    """Of 20 cells of 400 runs: two are two per cent of a deviation off, or far off, or three."""
+    """Move two of 20 cells of 400 runs by two per cent of a deviation, or two far, or three."""
     sizes = tuple(range(500, 2500, 100))
     told = {"strengths": (1.0,), "profile_of_strength": (1.0,), "replicates": 400, "checks": ()}
     recorded = synthetic(**told, axes={"n": sizes}, experiment="sweep")

@@ -104,7 +104,7 @@ def test_a_refusing_disk_leaves_what_was_there(tmp_path, monkeypatch, call, numb
 
 
 def test_what_is_there_already_is_not_written_again(tmp_path, monkeypatch):
-    """So finished results on a disk that is read-only can be judged again."""
+    """Finished results on a read-only disk can be evaluated again."""
     path = tmp_path / "table.parquet"
     write_file(path, b"same")
     monkeypatch.setattr(os, "replace", None)

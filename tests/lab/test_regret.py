@@ -1,4 +1,4 @@
-"""Regret: what the observer adds up, what is subtracted, and where it is measured at all."""
+"""Tests of regret: the sum of the observer, the reference value, and the supported cases."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The search: it finds what a naive loop finds, and the same whenever it is asked."""
+"""Tests of the search: it agrees with a naive loop, and repeated calls agree."""
 
 import json
 import math
@@ -179,7 +179,7 @@ def test_the_data_of_every_strength_are_in_the_key(searched, monkeypatch):
 
 
 def chosen(monkeypatch, means, grid=(1, 2, 3), refused=()):
-    """Return the result of a search whose candidates have these means, by strength."""
+    """Return the result of a search with these means of the candidates, by strength."""
     candidates = tuple(Candidate({"steps": value}, {}) for value in grid if value not in refused)
     rows = iter(np.asarray(means, float))
     monkeypatch.setattr(measure, "_means", lambda *_: next(rows))

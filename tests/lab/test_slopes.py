@@ -1,4 +1,4 @@
-"""Slopes by equivalence, their controls and their twins, on sweeps whose truth is known."""
+"""Tests of slopes by equivalence, with control runs and twins, on sweeps with known truth."""
 
 import dataclasses
 import math
@@ -22,9 +22,10 @@ OTHER = {"replicates": 20}
 
 @pytest.fixture
 def judged(cells_of):
-    """``judged(off={}, bent={}, second=None, **truth) -> Verdict``, in n; ``None`` leaves one out.
+    """Return ``judged(off={}, bent={}, second=None, **truth) -> Verdict``; ``None`` omits one.
 
-    Without noise no risk is left, and bent noise has an exponent of its own, unless told.
+    The axis is n. By default there is no risk without noise, and bent noise has a different
+    exponent.
     """
 
     def judge(off=(), bent=(), second=None, refused=(), alpha=ALPHA, **truth):
@@ -126,7 +127,7 @@ def test_what_keeps_an_exponent_from_being_read(judged, truth, why):
 
 
 def test_exponents_that_are_local_are_compared_by_their_mean(judged):
-    """As a logarithm's are; beyond the margin they belong to two laws."""
+    """Local exponents are those of a logarithm. Beyond the margin they belong to two laws."""
     local = {500: -1.04, 1000: -1.0, 2000: -1.0, 4000: -1.0, 8000: -0.996}
     verdict = judged(exponents=lambda n: {"n": local[n]}, true=-1.0072, bound=-1.0072)
     assert verdict.target == -1.007  # of -1.0072: exponents have three digits
@@ -285,7 +286,7 @@ BEST = {"chosen": {"steps": 64}, "at_edge": [], "candidates": 9}
 
 
 def both_methods(cells_of, **truth):
-    """A method at theory's numbers whose slope is inherited, and the same at the best of a grid."""
+    """Return a method with the theorem's values, which inherits its slope, and a grid search."""
     truth = {"private": True, **truth}
     off = cells_of(OFF, scale=0.004, spread=0.0, **OTHER)
     theory = cells_of() + off + cells_of(BENT, **OTHER)

@@ -44,7 +44,7 @@ def demo(demonstration):
 
 @pytest.fixture(scope="module")
 def events_of(demo):
-    """``events_of(results, ...)``: what a run leaves behind, and what it tells."""
+    """Return ``events_of(results, ...)``: the outcome of a run, and its progress messages."""
 
     def run(results, experiment=demo, *, seed=0, profile="quick"):
         said = []
@@ -60,7 +60,7 @@ def notes(events):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, events_of, tables):
-    """The tables of a sweep that nobody disturbed."""
+    """Return the tables of a sweep without interruption."""
     return tables(events_of(tmp_path_factory.mktemp("whole") / "r")[0])
 
 

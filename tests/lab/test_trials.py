@@ -37,7 +37,7 @@ def sloped(demonstration):
 
 @pytest.fixture(scope="module")
 def rows(sloped, tmp_path_factory):
-    """Of a finished sweep at one strength: trial -> (n, epsilon, factor) -> row, and its values."""
+    """Return trial -> (n, epsilon, factor) -> row and values of a sweep at one strength."""
     folder = run(sloped, tmp_path_factory.mktemp("results")).folder
     found = {trial: {} for trial in Trial}
     recorded = read(folder)

@@ -1,4 +1,4 @@
-"""Verdicts on tables whose truth is known; every false-alarm probability is stated."""
+"""Tests of verdicts on tables with known truth; every false-alarm probability is stated."""
 
 import math
 
@@ -93,7 +93,7 @@ def test_a_certified_gap_too_large_is_undecided(synthetic):
 
 
 def test_a_bound_above_what_the_public_centre_has_is_vacuous(synthetic, replaced):
-    """It could not fail: any risk up to the centre's would pass. In every cell; else it is told."""
+    """A bound above the centre's risk in every cell cannot fail; else the count is printed."""
     table = synthetic(axes=N_ONLY, bound=2.0)  # 0.005 to 0.08
     verdict = bound(table)
     assert (verdict.outcome, verdict.below_centre) == (Outcome.HOLDS, "in 15 of 15 cells")
@@ -254,7 +254,7 @@ def test_a_replicate_that_stands_twice_is_refused(synthetic):
 
 
 def test_a_failed_cell_leaves_the_bound_undecided(synthetic):
-    """Its runs might have refuted the bound; a refused plan has no runs to wait for."""
+    """Runs of a failed cell might have refuted the bound; a refused plan has no runs."""
     cells = cell_results(synthetic(spread=0.1, replicates=200))
     pair = cells[0].experiment, cells[0].method, cells[0].family
     reasons = {"delta must be positive": Outcome.HOLDS, "failed: OSError: full": Outcome.UNDECIDED}

@@ -95,7 +95,7 @@ def test_laplace_noise_meets_the_budget_and_two_percent_less_does_not(relation, 
 @relations
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 8.0])
 def test_norm_laplace_noise_meets_the_budget_and_two_percent_less_does_not(relation, epsilon):
-    """At 1e-9 the event itself, a float64 next to one half, costs a relative 1e-7."""
+    """The event is a float64 next to one half: a relative error of 1e-7 at epsilon 1e-9."""
     for n in (1, 1000, 1024):
         problem_class = ProblemClass(n=n, dim=3, lipschitz=1.0, radius=1.0, smoothness=1.0)
         for query in (
@@ -138,7 +138,7 @@ def test_what_no_noise_meets_is_refused():
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("epsilon", [0.2, 3.0])
 def test_the_privacy_loss_of_norm_laplace_noise_attains_epsilon(relation, dim, epsilon):
-    """From the law tested below: a Gamma radius over a uniform direction, on a grid of outputs."""
+    """Use the law tested below, a Gamma radius over a uniform direction, on a grid of outputs."""
     query = ClippedGradient.of(ProblemClass(n=10, dim=dim, lipschitz=0.5, radius=1.0))
     scale = NormLaplaceMechanism.calibrated(query, pure(epsilon, relation)).scale
     distance = relation.multiple * 0.5 / 10

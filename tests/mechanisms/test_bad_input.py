@@ -1,4 +1,4 @@
-"""What no mechanism can be calibrated from: a host error with the name, the kind and the rule."""
+"""Tests of invalid arguments of mechanisms: a host error with the name, the kind and the rule."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_class_of_problems_that_is_none(of, given):
 
 @pytest.mark.parametrize("period", [0, -2, True, 1.5])
 def test_a_period_that_is_none(period):
-    """By hand, or asked for: a bare division by zero names nothing."""
+    """An invalid period raises a named error and no division by zero, also in ``calibrated``."""
     message = "period must be an integer from 1 to 2147483647, got "
     by_hand = mechanisms.VarianceReducedGradient(GRADIENT, 0.1, GRADIENT, 0.1, BATCHES, period, 3)
     with pytest.raises(ValueError, match=message):

@@ -43,7 +43,7 @@ def gradient(post=BODY, scale=NOISE, base=1):
 
 @jax.jit
 def levels_of(law, coins):
-    """Of the first steps, of which some have each level."""
+    """Return the levels of the first 100 steps; every level occurs."""
     return jax.vmap(lambda t: law.draw(jax.random.fold_in(coins, t)))(jnp.arange(100))
 
 
@@ -65,7 +65,7 @@ def by_level(mechanism, runs=RUNS):
 
 @pytest.fixture(scope="module")
 def found():
-    """Of the mechanism with noise and body."""
+    """Return the answers by level of the mechanism with noise and convex set."""
     return by_level(gradient())
 
 
@@ -96,7 +96,7 @@ def test_the_law_of_levels():
 
 @pytest.mark.parametrize(("size", "n"), [(2, 8), (3, 4)])
 def test_every_ordered_subset_is_as_likely(size, n):
-    """By rejection and by permutation: chi-square at level 1e-6 on 30,000 draws."""
+    """Test rejection and permutation: chi-square at level 1e-6 on 30,000 draws."""
     keys = jax.random.split(jax.random.key(3), 30_000)
     drawn = np.asarray(jax.vmap(lambda key: ordered_subset(key, size, n))(keys))
     assert all(len(set(row)) == size for row in drawn.tolist())
@@ -106,7 +106,7 @@ def test_every_ordered_subset_is_as_likely(size, n):
 
 
 def test_the_levels_add_up_to_the_mechanism_on_all_records(found):
-    """At level 1e-6."""
+    """The false-alarm probability is 1e-6."""
     assert statistic(gradient(), found) < stats.chi2.isf(1e-6, DIM)
 
 
@@ -119,7 +119,7 @@ def test_without_noise_and_body_it_is_the_mean_of_the_single_set():
 
 
 def test_the_noise_at_every_level_has_the_scale_that_is_stated():
-    """What a scale of 0 takes away is noise alone; one of 0.98 is told apart. False alarm 1e-6."""
+    """A scale of 0 removes only the noise; a scale of 0.98 is rejected. False alarm 1e-6."""
     base, law = 2, gradient(base=2).law
     noisy, silent = (by_level(gradient(post=None, scale=s, base=base)) for s in (NOISE, 0.0))
     square = 0.0
@@ -133,7 +133,7 @@ def test_the_noise_at_every_level_has_the_scale_that_is_stated():
 
 
 def test_records_stored_with_multiplicities_are_as_many():
-    """The same numbers of records, so the same sets, and the same answer."""
+    """Equal numbers of records give equal sets and an equal answer."""
     rows, counts = records()[:4], np.array([6, 1, 4, 5])
 
     @jax.jit
@@ -158,7 +158,7 @@ def test_second_moments_are_below_their_bounds(found):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_runs_that_share_levels_compute_one_branch(shared):
-    """A switch stays a switch; with levels of their own, runs compute every branch."""
+    """A shared switch stays a switch; runs with separate levels compute every branch."""
     mechanism, keys = gradient(), jax.random.split(jax.random.key(0), 3)
 
     def one(key, coins):

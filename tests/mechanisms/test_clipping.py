@@ -57,7 +57,7 @@ def gradient_sum(path, loss, features, labels, counts, clip_norm, point):
 
 
 def scattered(features):
-    """The same rows without regard to order, with values of no place and of nothing between."""
+    """Return the same rows in reverse order of indices, with zeros and with invalid indices."""
     n, dim = features.shape
     places = np.r_[0, np.arange(dim)[::-1], 0, -1, dim]
     none, strange = np.zeros((n, 1), features.dtype), np.full((n, 2), np.nan, features.dtype)
@@ -165,7 +165,7 @@ def test_no_record_poisons_the_sum(name, path, dtype, place):
 @paths
 @dtypes
 def test_a_prediction_that_is_not_a_number_does_not_poison_the_sum(name, path, dtype):
-    """Finite features whose products with the point overflow in both directions."""
+    """Products of finite features with the point overflow in both directions."""
     features, labels = (a.astype(dtype) for a in records())
     point = np.full(4, 100.0, dtype)
     features[0] = 0.0
@@ -207,7 +207,7 @@ def test_new_numbers_are_no_new_program(path):
 
 @paths
 def test_products_that_bound_a_record_are_not_taken_in_reduced_precision(path):
-    """Accelerators may round the factors of a float32 product to 10 bits unless told not to."""
+    """Accelerators may round the factors of a float32 product to 10 bits by default."""
     features, labels = (a.astype(np.float32) for a in records())
     counts, point = np.ones(23, np.float32), POINT.astype(np.float32)
     given = Logistic(), features, labels, counts, 0.5, point

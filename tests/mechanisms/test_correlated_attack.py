@@ -1,6 +1,6 @@
-"""Correlated noise under attack: whole transcripts, hostile records, long runs.
+"""Tests of correlated noise under attack: whole transcripts, hostile records, long runs.
 
-What the code says of itself is not asked: means and covariances are those of the runs.
+Means and covariances are computed from the runs, independently of the code under test.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def named(name):
 
 
 def along(point, record):
-    """A loss whose gradient is the record."""
+    """Return a loss with the record as its gradient."""
     return point @ record
 
 
 def mechanism(batches, noise, relation, dim=1):
-    """At about one unit of Gaussian privacy, whatever the noise."""
+    """Return a mechanism at about one unit of Gaussian privacy, for any noise."""
     budget = privopt.Budget(epsilon=4.0, delta=1e-4, relation=relation)
     facts = privopt.ProblemClass(n=getattr(batches, "n", 1), dim=dim, lipschitz=1.0, radius=5.0)
     return PrivateGradient.calibrated(ClippedGradient.of(facts), budget, STEPS, batches, noise)
@@ -50,7 +50,7 @@ def mechanism(batches, noise, relation, dim=1):
 
 @jax.jit
 def asked(oracle_of, records, keys):
-    """All answers of runs with these keys, shape ``(runs, steps, dim)``; the point stays."""
+    """Return all answers for these keys, shape ``(runs, steps, dim)``, at a fixed point."""
     risk = EmpiricalRisk(along, records, None, WholeSpace())
     point = jnp.zeros_like(records[0])
 
@@ -73,9 +73,9 @@ def transcripts(oracle_of, records, seed):
 
 
 def scores(one, two):
-    """The likelihood ratio of normal transcripts: along what differs, by what both have in common.
+    """Return likelihood-ratio scores of normal transcripts: mean difference, pooled covariance.
 
-    Means and covariance are those of the runs themselves, so it knows of no claim.
+    Means and covariance are computed from the runs, independently of every claim.
     """
     spread = 0.5 * (np.cov(one.T) + np.cov(two.T))
     spread += 1e-9 * np.trace(spread) * np.eye(len(spread))  # noise may lie in fewer dimensions
@@ -94,7 +94,7 @@ SETTINGS = {
 
 
 def attacked(oracle_of, relation):
-    """The first record at its largest, and the other way round or nothing; others at zero."""
+    """Return scores for the first record at its largest, and negated or zero; others are zero."""
     one, two = np.zeros((2, getattr(oracle_of.batches, "n", 1), 1))
     one[0], two[0] = 1.0, -1.0 if relation is REPLACE else 0.0
     return scores(transcripts(oracle_of, one, 0), transcripts(oracle_of, two, 1))
@@ -133,9 +133,10 @@ SIZES = [0.0, 1e-45, 1e-38, 1e-20, 1e-3, 1.0, 3e19, 1e30, 3e38, np.inf, -np.inf,
     ("name", "dtype"), [*((name, jnp.float32) for name in FACTORISATIONS), ("tree", jnp.float64)]
 )
 def test_no_record_reaches_beyond_its_steps_or_its_share(name, dtype):
-    """The same key on both neighbours: only the record's own answers differ, by ``C/b`` at most.
+    """Neighbours with the same key differ in the record's answers only, by ``C/b`` at most.
 
-    Every size, both coordinates, mixed; a record that is not finite leaves no trace in the state.
+    Use every size, both coordinates and mixtures. A record that is not finite does not change the
+    state.
     """
     half = STEPS // 2
     batches = OrderedBatches.of(2, STEPS, epochs=2)

@@ -1,7 +1,7 @@
-"""Correlated noise equals its factorisation: after recomputation, a restart or a resumed run.
+"""Tests that correlated noise equals its factorisation: recomputed, restarted or resumed.
 
-A step is linear in what has been drawn, so the matrix that maps the draws to the noise is read off
-one run of more coordinates than steps, without any statistics.
+A step is linear in the draws. One run of more coordinates than steps gives the matrix from draws to
+noise, without any statistics.
 """
 
 import math
@@ -51,7 +51,7 @@ of_each_class = pytest.mark.parametrize("noise", [NOISES[name] for name in CLASS
 
 @partial(jax.jit, static_argnames="steps")
 def answered(noise, state, first, steps, key, like):
-    """``z`` of so many steps from ``first`` on, and the state."""
+    """Return ``z`` of ``steps`` steps from ``first`` on, and the state."""
 
     def step(state, t):
         z, state = noise.update(state, t, key, like)
@@ -69,7 +69,7 @@ def stream(noise, key=KEY, steps=STEPS, dtype=np.float64):
 
 @cache
 def drawn(steps, period):
-    """What is drawn in each of the steps, of which every ``period`` have a key of their own."""
+    """Return the draws of each step; every ``period`` steps have a separate key."""
 
     def one(t):
         own, place = KEY, t
@@ -130,7 +130,7 @@ def test_the_tree_has_the_same_bits_however_much_it_remembers():
 
 @of_each_class
 def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
-    """In every step: its state goes through NumPy, and the step is a program of its own."""
+    """The state passes through NumPy in every step, and each step is a separate program."""
     like = jnp.zeros(DIM)
     state = noise.init(like)
     for t, expected in enumerate(stream(noise)):
@@ -186,7 +186,7 @@ def test_keys_do_not_decide_how_many_blocks_are_drawn_again(remembered):
     ids=lambda noises: type(noises[0]).__name__,
 )
 def test_numbers_enter_by_argument(noises):
-    """Plans of equal shapes are mapped together, and new coefficients compile nothing."""
+    """Plans of equal shapes are mapped together, and new coefficients cause no compilation."""
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *noises)
     together = jax.vmap(stream)(stacked)
     np.testing.assert_allclose(together[0], stream(noises[0]), rtol=1e-11, atol=1e-12)
@@ -258,7 +258,7 @@ def test_epochs_have_other_draws():
 
 @pytest.mark.optimised
 def test_a_million_steps_are_one_program_that_remembers_next_to_nothing():
-    """Their sum is one block; at ``d = 100`` all buffers of the program are below 64 KB."""
+    """The sum is one block; at ``d = 100`` all buffers of the program are below 64 KB."""
     noise, steps = TreeNoise(), 2**20
 
     @partial(jax.jit, static_argnames="dim")

@@ -1,4 +1,4 @@
-"""Poisson batches of blocks that take turns: who takes part, what is charged, what is refused."""
+"""Tests of Poisson batches of cyclic blocks: included records, privacy events and errors."""
 
 import dataclasses
 import math
@@ -74,7 +74,7 @@ def test_a_cycle_of_one_is_poisson():
 @pytest.mark.parametrize("relation", [Relation.ZERO_OUT, Relation.REPLACE_ONE])
 @pytest.mark.parametrize(("steps", "times"), [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2), (9, 3)])
 def test_a_record_is_charged_for_its_own_steps(steps, times, relation):
-    """At the noise over the largest column; fresh noise is a band of one."""
+    """The event has the noise over the largest column norm; independent noise is a band of one."""
     batches = cyclic(capacity=6)
     event = BAND.event(batches, 2.0, steps, relation)
     assert event.count == times
@@ -88,7 +88,7 @@ def test_a_record_is_charged_for_its_own_steps(steps, times, relation):
 
 
 def test_full_batches_are_charged():
-    """Places for all but few: what is left out is in the event, of a block's number of records."""
+    """The event contains the truncation of batches, with the number of records of a block."""
     batches = cyclic(5.0, n=4000, cycle=4, steps=8)
     event = batches.composed(2.0, 8, Relation.ZERO_OUT)
     assert isinstance(event.event, dp.TruncatedSubsampledGaussianDpEvent)

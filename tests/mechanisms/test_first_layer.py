@@ -77,7 +77,7 @@ def test_sums_are_those_of_clipped_embeddings(sparse, gamma):
 
 
 def rated(n=23, seed=0):
-    """Who rates, what is rated and how, and tables of factors with a level in their last column."""
+    """Return users, items, ratings and tables of factors with a level in their last column."""
     rng = np.random.default_rng(seed)
     who, what = rng.integers(0, 5, n), rng.integers(0, 7, n)
     tables = jnp.asarray(rng.normal(size=(5, WIDTH))), jnp.asarray(rng.normal(size=(7, WIDTH)))
@@ -118,7 +118,7 @@ def test_two_layers_are_clipped_together(rest):
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1e200, 1e-320])
 @pytest.mark.parametrize("layer", [0, 1])
 def test_one_strange_layer_of_two_is_bounded(layer, strange):
-    """Also where nothing that is predicted depends on the layer."""
+    """The bound also holds if the prediction does not depend on the layer."""
     tables = rated()[3]
     rows = [jnp.ones((1, len(table))) for table in tables]
     rows[layer] = rows[layer].at[0, 1].set(strange)

@@ -1,4 +1,4 @@
-"""The private gradient on every sampler: what it answers, what it charges, what it refuses."""
+"""Tests of the private gradient on every sampler: answers, privacy events and errors."""
 
 import dataclasses
 import math
@@ -104,7 +104,7 @@ every = pytest.mark.parametrize("name", ORACLES)
 
 @every
 def test_noise_has_the_scale_and_not_another(name):
-    """Of clipped sums that vanish: a normal's shape and its variance, each at level 1e-6."""
+    """Use zero clipped sums: test the normal shape and the variance, each at level 1e-6."""
     nothing = problems.logistic(np.zeros((N, DIM)), np.ones(N), problem_class=facts())
     oracle = ORACLES[name]
     found = [answers(oracle, nothing.objective, keys(seed=seed)) for seed in range(5)]
@@ -130,7 +130,7 @@ def still(oracle):
 
 @every
 def test_a_record_moves_the_answer_by_the_clip_at_most(name):
-    """The same batch on two data sets that differ in one record, from a hostile choice of it."""
+    """Compare the same batch on two data sets that differ in one hostile record."""
     features, labels = data()
     other = features.copy()
     other[5] *= -1e6
@@ -171,7 +171,7 @@ def test_poisson_at_rate_one_is_the_full_batch():
 
 
 def test_the_divisor_and_the_noise_do_not_know_how_many_came():
-    """Records are equal, so the answer tells the size: multiples of clip/b, noise one scale."""
+    """Answers on equal records reveal the size: multiples of clip/b, with one noise scale."""
     features, labels = np.tile([[2.0, 0.0, 0.0]], (N, 1)), np.ones(N)
     same = problems.logistic(features, labels, problem_class=facts())
     oracle = ORACLES["poisson"]
@@ -188,10 +188,10 @@ def test_the_divisor_and_the_noise_do_not_know_how_many_came():
 
 @pytest.fixture(scope="module")
 def spent(epsilon_lower_bound):
-    """``(sizes, weaker) -> epsilon`` that an attack on Poisson batches proves to be spent.
+    """Return ``(sizes, weaker) -> epsilon``, a lower bound by an attack on Poisson batches.
 
-    Neighbours of two sizes, whose last record alone has a gradient, of the clip norm; at most 16
-    may come, in batches of four. 40,000 runs a side.
+    Neighbours have two sizes. Only the last record has a gradient, of the clip norm. The maximum is
+    16 records, in batches of four. There are 40,000 runs a side.
     """
     query = ClippedGradient(CLIP, 16.0, 1)
     loose = Budget(epsilon=1.0, delta=1e-3, relation="add_or_remove_one")
@@ -224,7 +224,7 @@ def test_an_attack_on_the_last_record_proves_no_more_than_the_budget(spent):
 
 
 def test_a_record_beyond_the_most_cannot_be_told_from_none(spent):
-    """It would fill the rest of every batch: no budget covers that. False alarm 1e-4."""
+    """The record would fill the rest of every batch: no budget covers that. False alarm 1e-4."""
     assert spent(16, 17) <= 1.0
 
 
@@ -248,7 +248,7 @@ def asked_at_each(oracle, objective, key, steps):
 
 
 def taken(batches, steps, records=N, seed=0):
-    """How often each record counts, as a gradient without noise sees it: shape ``(steps, N)``."""
+    """Return the count of each record in a gradient without noise, shape ``(steps, N)``."""
     public = ProblemClass(n=records, dim=N, lipschitz=2.0, radius=5.0)
     losses = problems.linear(np.eye(records, N), problem_class=public).objective
     oracle = gradient(batches, ClippedGradient(10.0, float(N), N), scale=0.0)
@@ -383,7 +383,7 @@ def test_the_number_of_passes_compiles_nothing():
 
 @pytest.mark.parametrize("name", sorted(set(ORACLES) - {"all_records"}))
 def test_a_block_of_draws_is_the_draws_of_its_steps(name):
-    """What the loop draws at once for many steps is what a step draws for itself, to the bit."""
+    """Draws of the loop for many steps equal the draws of each single step, to the bit."""
     batches = ORACLES[name].batches
     assert ORACLES[name].oracle(problem().objective, jax.random.key(3)).block == batches.block
 
@@ -416,7 +416,7 @@ def test_poisson_draws_do_not_depend_on_the_block(batches, monkeypatch):
 @pytest.mark.parametrize("places", [N // 3, N, 10 * N])
 @pytest.mark.parametrize("name", BATCHES)
 def test_no_record_counts_twice_whatever_the_number_of_places(name, places):
-    """A sampler is charged for its own ``n``: places beyond the records are nobody's."""
+    """The event of a sampler depends on its ``n``; places beyond the records contain no record."""
     changed = {PLACES.get(name, "n"): places}
     if name == "shuffled":
         changed["batches"] = min(places, BATCHES[name].batches)
@@ -444,7 +444,7 @@ def test_more_records_than_int32_numbers_are_refused(of):
 @pytest.mark.parametrize("steps", [-1, True, 2.5])
 @pytest.mark.parametrize("batches", [AllRecords(), *BATCHES.values()], ids=repr)
 def test_a_number_of_steps_that_is_none(batches, steps):
-    """A negative number of releases would cost nothing."""
+    """A negative number of releases would have no privacy cost."""
     with pytest.raises(ValueError, match=f"steps must be an integer from 0 on, got {steps}"):
         batches.composed(1.0, steps, Relation.REPLACE_ONE)
     with pytest.raises(ValueError, match="steps must be an integer from 0 on"):

@@ -49,7 +49,7 @@ def drawn(mechanism, labels, keys):
 
 @pytest.mark.parametrize(("budget", "least"), [(PURE, 0.3), (BOTH, 0.1)], ids=["pure", "curved"])
 def test_huge_labels_show_no_more_than_epsilon(budget, least, epsilon_lower_bound):
-    """100,000 runs a side, false alarm 1e-4; and a good part of what may be shown is."""
+    """The attack proves a good part of epsilon: 100,000 runs a side, false alarm 1e-4."""
     mechanism = plan_of(FACTS, budget).params.mechanism
     keys = jax.random.split(jax.random.key(3), 2 * RUNS).reshape(2, RUNS)
     labels = [[last, 1e16, -1e16, 1e16] for last in (1e16, -1e16)]
@@ -119,7 +119,7 @@ def test_a_spent_number_of_proposals_is_the_centre():
 
 
 def test_the_number_of_proposals_pays_for_its_failure():
-    """With ``2^-64`` at most, and with a share of a smaller delta."""
+    """The probability of failure is at most ``2^-64``, and a share of delta if delta is smaller."""
     query = ClippedRisk.of(FACTS)
     mechanism = GibbsMechanism.pure(query, PURE)
     pure = mechanism.proposals
@@ -188,7 +188,7 @@ def test_is_the_integral_of_the_clipped_gradient_and_convex(loss):
 
 
 def test_any_loss_counts_from_the_centre_and_without_records_that_are_not_finite():
-    """A record so large that its distance cannot be told apart counts with its slope."""
+    """A record too large for an exact distance counts with its slope."""
     points = np.random.default_rng(0).normal(size=(6, 2))
     point = jnp.array([-0.4, 0.9])
     points[2] = np.nan

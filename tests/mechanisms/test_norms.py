@@ -47,7 +47,7 @@ def risks(rows):
 
 
 def gradients(rows):
-    """Of their records, in the same order."""
+    """Return the gradients of the records for each risk, in the same order."""
     labels, point = np.where(np.arange(len(rows)) % 3, 1.0, -1.0), np.asarray(POINT)
     logistic = (-labels / (1.0 + np.exp(labels * (rows @ point))))[:, None] * rows
     sines = convex.Separable(convex.Sine()).gradients(POINT, convex.as_features(rows))
@@ -85,7 +85,7 @@ def alone(query, risk, point, places):
 @norms
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_record_moves_a_mean_further_than_is_charged_in_any_norm(norm, dtype):
-    """The record's own sum, so that nothing else hides a rounding."""
+    """Use the sum of the record alone, so that no other record hides a rounding error."""
     query = ClippedGradient.of(FACTS, 0.75, norm=norm)
     sizes = (0.0, 1e-45, 1e-20, 1e-3, 1.0, 1e3, 1e19, 1e38, np.inf, np.nan)
     shapes = np.array([np.ones(DIM), np.eye(DIM)[0], [1.0, -1.0, 1e-3, 0.0, 0.5]])
@@ -110,7 +110,7 @@ def test_no_record_moves_a_mean_further_than_is_charged_in_any_norm(norm, dtype)
 
 @norms
 def test_numbers_stored_twice_are_one_coordinate(norm):
-    """Of a sparse row: 3 and 4 at one place are 7 there, in every norm."""
+    """Values 3 and 4 at one index of a sparse row are 7, in every norm."""
     row = convex.SparseFeatures(jnp.array([[0, 0, 1]]), jnp.array([[3.0, 4.0, 0.0]]), DIM)
     loss = convex.GeneralisedLinear(convex.Linear())
     risk = convex.EmpiricalRisk(loss, (row, jnp.ones(1)), None, convex.WholeSpace())
@@ -202,7 +202,7 @@ def test_a_check_finds_records_that_are_steeper_than_declared(fact):
 
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "noisy_adam"])
 def test_a_plan_clips_in_its_norm(name):
-    """Its noise is that of the Euclidean sensitivity, and its run is the naive loop."""
+    """The noise is that of the Euclidean sensitivity, and the run equals the naive loop."""
     facts = ProblemClass(n=N, dim=DIM, lipschitz=np.inf, lipschitz_linf=0.5, radius=np.inf)
     budget = Budget(epsilon=1.0, delta=1e-6, relation="zero_out")
     chosen = {"steps": 3, "step_size": 0.1, "output": convex.last_iterate()} | (

@@ -49,7 +49,7 @@ def test_error_is_never_passed(radius, regularisation, relative_error):
 
 
 def test_start_is_the_minimiser_of_what_is_public():
-    """One step or a thousand: without data the answer is exact, whatever the tilt."""
+    """The answer without data is exact after any number of steps, for any tilt."""
     c = facts(radius=0.7)
     where = problems.huber(np.zeros((30, 2)), np.zeros(30), width=0.25, problem_class=c)
     query = PerturbedMinimiser.of(c, regularisation=0.1)
@@ -96,7 +96,7 @@ def test_an_analysis_speaks_from_its_least_regularisation_on(name):
 
 
 def test_tilts_have_the_scale_that_is_stated():
-    """Of 20,000 tilts; one of 0.98 is told apart. False alarm 1e-6 each."""
+    """Compare 20,000 tilts with the law; a scale of 0.98 is rejected. False alarm 1e-6 each."""
     query, keys = PerturbedMinimiser.of(facts(), regularisation=0.5), 20_000
     for tilt, law in (
         (

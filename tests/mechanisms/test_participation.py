@@ -1,4 +1,4 @@
-"""In which steps a record takes part, by what the samplers draw; and which sums it then changes."""
+"""Tests of the steps that include a record, by the sampler, and of the sums that it changes."""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ BATCHES = {
 
 @pytest.mark.parametrize(("batches", "steps"), BATCHES.values(), ids=BATCHES)
 def test_no_record_participates_more_often_than_stated(batches, steps):
-    """In 500 runs; and some record does, so that no less could be stated."""
+    """Check 500 runs. Some record attains the stated number, so no smaller number is valid."""
     times, gap, even = batches.participation(steps, Relation.REPLACE_ONE)
     found = taken_in(batches, steps, N, jax.random.split(jax.random.key(0), 500))[..., :N]
     records = found.transpose(0, 2, 1).reshape(-1, steps)
@@ -48,7 +48,10 @@ def test_no_record_participates_more_often_than_stated(batches, steps):
 @pytest.mark.parametrize(("size", "epochs"), [(1, 1), (3, 5)])
 @pytest.mark.parametrize("noise", [TreeNoise(), HonakerNoise.of(20)], ids=["tree", "honaker"])
 def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, epochs):
-    """By itself in each, or as often as it is in the block, whatever the noise; at one point."""
+    """The change in a block is the record times its multiplicity there, for any noise.
+
+    All steps use one point.
+    """
     batches = OrderedBatches.of(size, N, epochs=epochs, order="random")
     steps, wide, key = epochs * batches.period, 3, jax.random.key(5)
     query = ClippedGradient(1.0, float(N), wide)
@@ -102,7 +105,7 @@ def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, 
     ],
 )
 def test_multiplicities_have_no_numbers(batches, accepted):
-    """Of (2, 2, 2, 2) and (1, 2, 2, 3), one record replaced, the lists differ at three places."""
+    """The lists of (2, 2, 2, 2) and (1, 2, 2, 3), one record replaced, differ at three places."""
     query = ClippedGradient(1.0, 8.0, 1)
     oracle = PrivateGradient(query=query, batches=batches, scale=1.0, steps=4)
     public = ProblemClass(n=8, dim=1, lipschitz=1.0, radius=5.0)

@@ -73,7 +73,10 @@ def test_only_the_steps_that_a_record_can_have_count():
 
 
 def test_dp_accounting_knows_the_tree_of_a_single_pass():
-    """Its restarted tree of ``T`` steps has the Gaussian's epsilon for ``floor(log2 T) + 1``."""
+    """The tree of dp-accounting, restarted, has the Gaussian's epsilon for ``floor(log2 T) + 1``.
+
+    ``T`` is the number of steps.
+    """
     for steps in (1, 2, 7, 8, 100):
         event = TreeNoise().event(OrderedBatches.of(1, steps), 4.0, steps, Relation.ZERO_OUT)
         tree = dp.SingleEpochTreeAggregationDpEvent(4.0, steps)

@@ -1,4 +1,4 @@
-"""Noisy means: the scale of the noise, the laws of what is released, and attacks that are exact."""
+"""Tests of noisy means: noise scale, laws of the released values, and exact attacks."""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ def sequences(stop, law, runs=10_000):
 
 
 def test_no_sequence_spends_more_than_the_published_rule_says():
-    """All steps but the last by advanced composition, the last one besides; the law of levels."""
+    """Use advanced composition for all steps but the last, and add the cost of the last step.
+
+    The levels follow their law.
+    """
     mechanism = plan().params.mechanism
     stop, law, log = mechanism.stop, mechanism.law, 2.0 * math.log(4.0 / BUDGET.delta)
     shares = np.array([(3 * 2 ** (k + 1) + 1) / (16 * N) for k in range(law.highest + 1)])
@@ -54,7 +57,10 @@ def test_no_sequence_spends_more_than_the_published_rule_says():
 
 
 def test_a_run_stops_where_the_host_says():
-    """By the levels of its coins, whatever the key of its noise; the iterates are kept as given."""
+    """The stop depends on the levels of the public randomness, for any key of the noise.
+
+    The iterates are kept as given.
+    """
     planned = plan(base=16)
     mechanism, descent = planned.params
     records = np.eye(3)[np.arange(N) % 3]
@@ -76,7 +82,7 @@ def test_a_run_stops_where_the_host_says():
 
 
 def test_the_guarantee_of_all_steps_is_the_rule_s():
-    """Whose noise is the classical one, of a replaced record, for ``epsilon/32, delta/16``."""
+    """The noise is the classical one, of a replaced record, for ``epsilon/32, delta/16``."""
     planned = plan()
     spent = planned.guarantee.epsilon(BUDGET.delta)
     assert 0.74 < spent.upper <= 0.76

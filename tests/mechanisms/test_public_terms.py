@@ -25,7 +25,7 @@ def half_square(point):
 
 
 def test_descent_without_noise_is_that_of_the_formula():
-    """``w <- w - eta (w - zbar cos w)``, clipping included, which changes nothing here."""
+    """Each step is ``w <- w - eta (w - zbar cos w)``; clipping has no effect here."""
     rows = np.asarray(SINES.objective.data.block(0, 5))
     mean = np.asarray(SINES.counts) @ rows / 60
     choices = {"steps": 4, "step_size": 0.5, "output": "last"}

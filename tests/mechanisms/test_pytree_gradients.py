@@ -46,7 +46,7 @@ def network(w, record):
 
 
 def records(n=23, seed=0, dtype=np.float64):
-    """Of joint norms from 0.01 to 100."""
+    """Return records with joint norms from 0.01 to 100."""
     rng = np.random.default_rng(seed)
     size = 10.0 ** rng.uniform(-2, 2, size=n)
     return {
@@ -61,7 +61,7 @@ def zeros(dtype=np.float64):
 
 @partial(jax.jit, static_argnames=("kind", "microbatch"))
 def summed(kind, data, clip_norm, gamma=None, weights=None, microbatch=512):
-    """Of all records, by either sum."""
+    """Return the clipped gradient sum of all records, by either function."""
     if kind == "whole":
         risk = EmpiricalRisk(inner, data, weights, WholeSpace())
         return clipped_gradient_sum(risk, clip_norm, gamma, microbatch)(zeros())
@@ -235,7 +235,7 @@ def flat(trees):
 
 
 def correlated(vectors):
-    """Whether some two of them are, by more than ``LIMIT`` standard deviations."""
+    """Return True if some two vectors correlate by more than ``LIMIT`` standard deviations."""
     return any(
         abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) > LIMIT / math.sqrt(a.size)
         for a, b in itertools.combinations(vectors, 2)
@@ -262,7 +262,7 @@ def test_noise_is_independent_across_leaves_steps_and_seeds(batches):
 
 
 def test_noise_of_anchors_and_of_differences_is_independent():
-    """Answers between anchors hold the anchor's noise, and one of their own."""
+    """Answers between anchors contain the anchor's noise and additional independent noise."""
     reduced = VarianceReducedGradient(QUERY, 1.0, QUERY, 1.0, POISSON, period=3, steps=9)
     objective = still()
     anchors, changes = reduced.oracles(objective, jax.random.key(0))

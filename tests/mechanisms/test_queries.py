@@ -107,7 +107,7 @@ def solver(name):
 
 
 def neighbours(rng, relation, sets):
-    """Pairs ``(points, counts)`` that differ in the first record; null records count nothing."""
+    """Return pairs ``(points, counts)`` that differ in the first record; null records count 0."""
     points, counts = draw(rng, (sets, N)), np.ones((sets, N))
     others, changed = points.copy(), counts.copy()
     if relation is REPLACE:
@@ -133,7 +133,7 @@ def test_clip_and_size_are_float32_numbers_not_below_what_was_asked():
 
 @pytest.mark.optimised
 def test_no_clip_is_accepted_whose_sums_overflow():
-    """A sum that is infinite is so whatever noise is added: it would tell of the records."""
+    """An infinite sum stays infinite for any added noise and would reveal the records."""
     n = 1000
     declared = ProblemClass(n=n, dim=2, lipschitz=1e33, radius=1.0)
     records = np.full((n, 2), 1e33 / np.sqrt(2.0), np.float32)
@@ -148,7 +148,7 @@ def test_no_clip_is_accepted_whose_sums_overflow():
 
 @pytest.mark.optimised
 def test_no_clip_is_accepted_whose_shares_underflow():
-    """Sums moved by 1.46 times a clip of 1e-37: what ends below ``2^-126`` counts as 0."""
+    """Sums moved by 1.46 times a clip of 1e-37, because values below ``2^-126`` count as 0."""
     n, dim, stacks = 24, 6, 40
     declared = ProblemClass(n=n, dim=dim, lipschitz=1.0, radius=1.0)
     for clip_norm in (2e-24, 1e-37, 1e-45):
@@ -199,7 +199,7 @@ def test_no_clip_is_accepted_whose_shares_underflow():
 @pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize("dim", [1, 40])
 def test_no_neighbours_move_the_clipped_gradient_further(relation, dtype, linear, dim):
-    """As computed, float32 included: what the round-off term in the sensitivity is for."""
+    """The computed change is within the sensitivity in float32, because of the round-off term."""
     clip_norm, pairs = 0.7, 4000
     query = ClippedGradient.of(ProblemClass(n=2, dim=dim, lipschitz=clip_norm, radius=1.0))
     rng = np.random.default_rng(dim)
@@ -228,7 +228,7 @@ def test_no_neighbours_move_the_clipped_gradient_further(relation, dtype, linear
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_clipped_gradient_divides_by_the_public_size(counted):
-    """By the design size, not by the records that happen to be there."""
+    """The divisor is the design size, not the number of records in the data."""
     query = ClippedGradient.of(problem_class(lipschitz=2.0))
     points = jnp.asarray(draw(np.random.default_rng(0), (1, N - 1))[0])
     counts = jnp.ones(N - 1) if counted else None
@@ -310,7 +310,7 @@ def exact(setting, points):
 
 @settings
 def test_the_stated_error_is_true_on_random_data(name):
-    """Whatever the data, and where the minimiser lies on the boundary of the set as well."""
+    """The error bound holds for any data, also for minimisers on the boundary of the set."""
     setting = SETTINGS[name]
     query = query_of(setting)
     points = draw(np.random.default_rng(2), (25, N))

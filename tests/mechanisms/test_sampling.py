@@ -33,7 +33,7 @@ def inclusions(rate, records, *, capacity=None, most=None, draws=20_000, seed=0,
 
 
 def pairwise_p_value(taken, rate):
-    """Of the hypothesis that records are included independently, by the number of pairs.
+    """Return the p-value of independent inclusion of records, by the number of pairs.
 
     The size ``N`` of a batch has variance ``n q (1 - q)`` if and only if pairs are uncorrelated.
     """
@@ -77,7 +77,7 @@ def test_inclusion_is_bernoulli_for_every_record(records, rate):
 
 
 def test_gaps_over_many_digits_are_geometric():
-    """At a rate of 1e-4 gaps take three digits; Kolmogorov-Smirnov of the first, level 1e-6."""
+    """Gaps at a rate of 1e-4 take three digits; Kolmogorov-Smirnov of the first, level 1e-6."""
     sample = poisson_sampler(jnp.float64(1e-4), 4, 40_000)
     keys = jax.random.split(jax.random.key(0), 40_000)
     rows, weights = map(np.asarray, jax.jit(jax.vmap(lambda key: sample(key, 40_000)))(keys))
@@ -102,7 +102,7 @@ def test_fewer_records_than_the_most_are_the_first_of_them():
 
 
 def test_records_beyond_the_maximum_are_never_sampled():
-    """The row after the last is where gaps without an end stop: nobody's, whoever stands there."""
+    """Gaps without an end stop at the row after the last, which is never sampled."""
     within, rows, weights = inclusions(0.25, 16, most=16, capacity=12, draws=2000)
     beyond = inclusions(0.25, 20, most=16, capacity=12, draws=2000)
     np.testing.assert_array_equal(within, beyond[0][:, :16])
@@ -112,7 +112,10 @@ def test_records_beyond_the_maximum_are_never_sampled():
 
 
 def test_as_many_records_as_numbers_reach():
-    """Without overflow at 31 * 32^5: the first of a Poisson process, Kolmogorov-Smirnov at 1e-6."""
+    """Row numbers do not overflow at 31 * 32^5.
+
+    The first row is that of a Poisson process, by Kolmogorov-Smirnov at 1e-6.
+    """
     most = 31 * 32**5
     sample = poisson_sampler(jnp.float64(20.0 / most), 60, most)
     draw = jax.jit(jax.vmap(lambda key: sample(key, most)))
@@ -134,7 +137,7 @@ def test_beyond_capacity_the_first_stay():
 
 
 def test_large_data_cost_no_more_words():
-    """A million records, batches of about ten: nothing of size n is made."""
+    """A million records with batches of about ten: no array of size n is created."""
     sample = poisson_sampler(jnp.float32(1e-5), 40, 10**6)
     jaxpr = jax.make_jaxpr(lambda key: sample(key, 10**6))(jax.random.key(0))
     largest = max(

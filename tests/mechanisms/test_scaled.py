@@ -73,7 +73,7 @@ def test_both_scales_of_differences_follow():
 
 @pytest.mark.parametrize("name", GIBBS)
 def test_the_temperature_follows(name):
-    """Twice the temperature is half the potential, but for what each loss is rounded by."""
+    """Twice the temperature is half the potential, up to the rounding of each loss."""
     mechanism = GIBBS[name]
     twice = scaled(mechanism, 2.0)
     assert twice.temperature == 2.0 * mechanism.temperature

@@ -1,6 +1,6 @@
-"""Mechanisms for sparse records under attack: hostile records and whole transcripts.
+"""Tests of mechanisms for sparse records under attack: hostile records and whole transcripts.
 
-What the code says of itself is not asked: changes are those of what the device computes.
+Changes are computed from the results of the device, independently of the code under test.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def squares(points):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("clip_norm", [1.0, 1e-30, 1e30])
 def test_no_hostile_record_moves_a_mean_further_than_is_charged(dtype, clip_norm):
-    """All pairs of hostile records, beside ordinary ones of any size."""
+    """Use all pairs of hostile records, next to ordinary ones of any size."""
     query = ClippedMean(clip_norm, clip_norm * math.sqrt(2.0), float(N), DIM)
     rng = np.random.default_rng(1)
     others = rng.normal(size=(N, DIM)) * 10.0 ** rng.uniform(-3, 3, size=(N, 1))
@@ -129,7 +129,7 @@ def test_entries_that_repeat_or_lie_nowhere_move_a_mean_no_further():
 
 
 def test_a_sum_much_longer_than_its_records_is_charged_for():
-    """100,000 records on one side: the rounding of their sum is part of what one record moves."""
+    """The sensitivity includes the rounding of the sum: 100,000 records on one side."""
     n = 100_000
     query = ClippedMean(1.0, math.sqrt(2.0), float(n), 2)
     rows = np.abs(np.random.default_rng(2).normal(size=(n, 2)))
@@ -178,7 +178,7 @@ def test_no_hostile_record_moves_a_sum_of_sparse_gradients_further(name, dtype):
 
 @pytest.mark.parametrize("offset", [1.0, 1e2, 1e4, 1e6])
 def test_distances_far_from_the_origin_do_not_lose_a_record_in_the_rounding(offset):
-    """float32, 100,000 records near the point: sums of the point are what must not grow."""
+    """Sums of the point must not grow: float32, 100,000 records near the point."""
     n = 100_000
     near = offset + 0.3 * np.random.default_rng(0).normal(size=n)
     stack = np.repeat(near[None], 4, axis=0).astype(np.float32)
@@ -196,7 +196,7 @@ def test_distances_far_from_the_origin_do_not_lose_a_record_in_the_rounding(offs
 
 @pytest.mark.optimised
 def test_no_distance_is_rounded_down():
-    """Where it has fewest digits, an eighth of the point's norm: 100,000 records one by one."""
+    """Use distances with the fewest digits, an eighth of the point's norm: 100,000 records."""
     rng = np.random.default_rng(0)
     turns = rng.uniform(0.0, 2.0 * np.pi, 100_000)
     away = rng.uniform(126.0, 140.0, (turns.size, 1)) * np.stack([np.cos(turns), np.sin(turns)], 1)
@@ -220,7 +220,7 @@ def test_no_distance_is_rounded_down():
 @pytree_dataclass
 @dataclasses.dataclass(frozen=True)
 class Apart:
-    """Post-processing that puts the four means into coordinates of their own."""
+    """Post-processing that maps the four means to separate coordinates."""
 
     def project(self, means):
         return means[:, :1] * jnp.eye(4, dtype=means.dtype)
@@ -261,7 +261,10 @@ def line(n, first, others=-1.0):
 
 
 def log_ratio(mechanism, levels, sums):
-    """Of ``first = 1`` and ``first = -1``, all others -1: summed over who is in the sets."""
+    """Return the log-likelihood ratio of ``first = 1`` and ``first = -1``, all others -1.
+
+    The likelihoods are summed over all possible sets.
+    """
     levels, sums = np.asarray(levels, np.float64), np.asarray(sums, np.float64)
     n, base, variance = mechanism.n, mechanism.base, mechanism.scale**2
     half = base * 2.0**levels

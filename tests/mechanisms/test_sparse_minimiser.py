@@ -1,8 +1,8 @@
-"""The l1 sensitivity of sparse minimisers: searched for what exceeds it, and attained.
+"""Tests of the l1 sensitivity of sparse minimisers: it is never exceeded, and attained.
 
 All losses are quadratics along one row, ``phi(<a, x>)`` of curvature ``h``, so that minimisers are
-solutions of linear systems. The theorem asks for a Lipschitz constant at the minimiser alone: what
-the two losses have there is taken, the least that may be claimed.
+solutions of linear systems. The theorem requires a Lipschitz constant at the minimiser only. The
+tests use the larger gradient norm of the two losses there, the least valid constant.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_few_dimensions_spread_less():
 
 
 def moved(rows, curvatures, slopes, changed, regularisation, n):
-    """``w - w'``, the norms of the change over what is claimed, and ``H``; record 0 is changed."""
+    """Return ``w - w'``, the norms of the change over the bound, and ``H``; record 0 is changed."""
 
     def minimiser(rows, curvatures, slopes):
         hessian = (curvatures[:, None] * rows).T @ rows / n

@@ -54,7 +54,7 @@ def answers(query, features, labels, rest=2):
 @pytest.mark.parametrize("weight", [0.1, 1.0, 1.4, 3.0])
 @pytest.mark.parametrize(("feature_clip", "label_clip"), [(1.0, 1.0), (0.5, 2.0)])
 def test_no_record_moves_the_moments_further_than_is_charged(dim, weight, feature_clip, label_clip):
-    """All pairs of hostile records; some pair of opposite labels nearly attains what is charged."""
+    """Use all pairs of hostile records; some pair of opposite labels nearly attains the bound."""
     query = ClippedMoments(feature_clip, label_clip, weight, 3.0, dim)
     rows = hostile_rows(dim)
     found = answers(query, np.repeat(rows, len(LABELS), axis=0), np.tile(LABELS, len(rows)))
@@ -69,10 +69,10 @@ def test_no_record_moves_the_moments_further_than_is_charged(dim, weight, featur
 
 @pytest.mark.parametrize(("dtype", "delta"), [(np.float64, 0.0), (np.float32, 0.01)])
 def test_an_attack_on_whole_programs(epsilon_lower_bound, dtype, delta):
-    """The worst pair, likelihood ratios of what is released in between, 100,000 runs each.
+    """Attack the worst pair by likelihood ratios of the noisy moments, 100,000 runs each.
 
-    The records are at angles with ``cos = w^2 Y^2/(2 X^2)`` and have opposite labels. What the run
-    itself releases says no more. A plan with half of its noise is caught.
+    The records are at angles with ``cos = w^2 Y^2/(2 X^2)`` and have opposite labels. The release
+    of the run contains no more information. A plan with half of its noise is detected.
     """
     budget = privopt.Budget(epsilon=2.0, delta=delta, relation="replace_one")
     planned = privopt.sufficient_statistics(FACTS, budget, weight=1.0)

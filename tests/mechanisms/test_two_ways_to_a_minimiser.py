@@ -1,4 +1,4 @@
-"""Two ways to one minimiser: neither leaves the distance that is charged, whatever the data."""
+"""Tests of two methods for one minimiser: both stay within the charged distance for any data."""
 
 import jax
 import jax.numpy as jnp
@@ -76,7 +76,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_both_ways_end_at_the_same_point(case):
-    """Tilts together; and one alone, of which a ball stands for every set."""
+    """Solve all tilts together, and each tilt alone with a ball as the example of all sets."""
     where = problem(**CASES[case])
     query = query_of(where)
     found = np.asarray(together(query, where.objective, tilts()))
@@ -97,7 +97,7 @@ def fresh():
 
 
 def ways(monkeypatch, candidate):
-    """Replaces what is looked for, and counts the steps of descent that each tilt is given."""
+    """Replace the candidate solution, and count the steps of descent of each tilt."""
     counted = []
     original = minimisers._descents
 

@@ -101,13 +101,16 @@ def test_a_record_that_moves_no_other_dilutes_delta(sampler, relation, epsilon, 
 
 
 def test_a_record_added_to_a_subset_of_fixed_size_costs_two_steps():
-    """All others say -1, the new record 1: the sum moves by 2, more than one step's worth."""
+    """The other records are -1 and the new one is 1.
+
+    The sum changes by 2, more than one step allows.
+    """
     n, m = 60, 59
     rate = m / n
     epsilon = 1.0
     for mu in (0.3, 1.0):
         delta = gaussian_delta(epsilon, mu=mu).upper
-        gamma = math.exp(2.0 * epsilon)  # what two steps allow
+        gamma = math.exp(2.0 * epsilon)  # bound of two steps
         truth = rate * gaussian_delta(math.log((gamma - 1 + rate) / rate), mu=2 * mu).lower
         one_step = rate * gaussian_delta(math.log((math.e - 1 + rate) / rate), mu=2 * mu).lower
         assert one_step > delta  # the pair without amplification would be wrong

@@ -93,7 +93,7 @@ def heterogeneous(noise):
 
 
 def check(make_event, budget, noise, tolerance=1e-4):
-    """It meets the budget by a finer account, and noise three tolerances smaller does not."""
+    """Check the budget with a finer account. Noise smaller by three tolerances exceeds it."""
     fine = Fourier(accuracy=1e-5)
     spent = fine.epsilon(make_event(noise), budget.relation, budget.delta)
     assert spent.upper <= budget.epsilon * (1 + 1e-5)
@@ -239,7 +239,7 @@ def test_budgets_that_are_none(ask):
 
 @dataclass
 class Counting:
-    """An accountant that counts how often it is asked."""
+    """An accountant that counts its calls to ``epsilon``."""
 
     inner: object = field(default_factory=lambda: Fourier(accuracy=1e-3, two_sided=False))
     calls: int = 0
@@ -280,7 +280,7 @@ def test_few_calls_whatever_the_shape_of_the_event(make_event, epsilon):
         assert "cannot be met" in str(error)  # noqa: PT017
         assert epsilon == 1e-2
     else:
-        # Even where more noise is less private, what is returned has been shown to do.
+        # Even if more noise is less private, the returned noise has been checked.
         assert counting.epsilon(make_event(noise), budget.relation, 1e-6).upper <= epsilon
     assert counting.calls <= 300  # of which 240 look for the least noise above zero, if need be
 
@@ -294,7 +294,7 @@ def test_the_usual_case_takes_a_dozen_calls():
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_what_was_calibrated_reads_back_within_its_budget(relation):
-    """In print: it read 1.00027 for 1, and 4.001 for 4."""
+    """The reported epsilon was once 1.00027 for 1, and 4.001 for 4."""
     for epsilon, rate, steps in ((1.0, 0.01, 1000), (4.0, 0.1, 100), (0.3, 0.02, 50)):
         budget, event = Budget(epsilon=epsilon, delta=1e-6, relation=relation), sampled(rate, steps)
         spent = Guarantee(event(calibrate(event, budget)), relation).epsilon(1e-6)
@@ -302,7 +302,7 @@ def test_what_was_calibrated_reads_back_within_its_budget(relation):
 
 
 def test_noise_that_the_default_accuracy_cannot_judge_meets_its_budget():
-    """Upper ends a little above one at the default accuracy: what ``meets`` is for."""
+    """The upper end exceeds 1 slightly at the default accuracy. ``meets`` still returns True."""
     event, budget = sampled(0.01, 1000), Budget(epsilon=1.0, delta=1e-5, relation=ADD)
     noise = calibrate(event, budget, tolerance=1e-6)
     guarantee = Guarantee(event(noise), budget.relation)

@@ -74,7 +74,7 @@ LAWS = {name: convolution(parts) for name, parts in CASES.items()}
 
 @pytest.fixture(params=[DenseTails, ModalTails], ids=lambda kind: kind.__name__)
 def tails(request, monkeypatch):
-    """Either way of reading a law, whatever the number of its frequencies."""
+    """Force each representation of the tails, for any number of frequencies."""
     always = 10**9 if request.param is DenseTails else 0
     monkeypatch.setattr(composition, "_POINTS_PER_MODE", always)
     monkeypatch.setattr(composition, "_FEW_POINTS", always)
@@ -173,7 +173,7 @@ def test_infinite_mass_stays_visible():
 
 
 def test_a_law_of_far_modes_is_not_cut():
-    """A few sums, thousands apart: no mode may get lost, whatever overflows between them."""
+    """The few sums are thousands apart. No mode is lost, even if values between them overflow."""
     part = LatticeLoss(np.array([0.5, 0.5]), np.array([-1, 5000]), 0.0, 0.5, 0.0)
     window = Window(0.0, 3749.0, -1000.0, 8000.0, 0.05, 0.05, 30.0)
     law = convolution([(part, 3)])

@@ -73,7 +73,7 @@ def test_no_noise_is_not_private_and_little_noise_is_not_none(accountant, kind):
 
 @pytest.mark.parametrize("p", [1.0 - 1e-12, 1.0 - 1e-9, 1e-200])
 def test_the_loss_of_two_buckets_is_known_to_the_last_digits(p):
-    """Beside ``p = 1`` the lower end was above the truth by a relative 5e-5."""
+    """Near ``p = 1`` the lower end once exceeded the truth by a relative 5e-5."""
     exact = math.log1p((1.0 - p) * 2.0 / p)
     lower, upper = Fourier().epsilon(Response(p, 2), OUT, 0.0)
     assert lower <= exact <= upper <= exact * (1.0 + 1e-9)

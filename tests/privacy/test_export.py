@@ -1,4 +1,4 @@
-"""What leaves the house is read by dp-accounting's accountants no more kindly than by us."""
+"""Tests of exported events: dp-accounting never returns a smaller epsilon than privopt."""
 
 import math
 
@@ -49,7 +49,7 @@ def test_nobody_reads_less_than_is_certain(name, relation):
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_a_pure_release_needs_no_other_words_and_is_checked_under_every_relation(relation):
-    """As randomised response it read 0.62 for 1 under ``zero_out``."""
+    """Exported as randomised response it once gave 0.62 for 1 under ``zero_out``."""
     same, theirs = Guarantee(pure_event(1.0), relation).exported()
     assert same == pure_event(1.0)
     (reading,) = readings(same, theirs, 1e-6)

@@ -60,7 +60,7 @@ def test_the_step_that_would_cross_is_refused_and_a_cheaper_one_is_not():
     most = 1.0 / math.sqrt(limited.limit)
     half = Gaussian(most * math.sqrt(2.0) * (1.0 + 1e-12))
     once = limited.after(half)
-    assert (limited.remaining, once.remaining) == (1.0, 0.5)  # reading and spending change nothing
+    assert (limited.remaining, once.remaining) == (1.0, 0.5)  # reading and spending have no effect
     too_much = Gaussian(most * 1.4)
     assert not once.admits(once.state, once.cost(too_much))
     with pytest.raises(ValueError, match=r"release must fit into the remaining 0\.5 of the budget"):
@@ -162,7 +162,7 @@ def test_a_ledger_cannot_be_written_below_zero():
 
 
 def run_compiled(limited, table, key, steps):
-    """Random levels until ``steps`` tries are made: what is spent, and how many were run."""
+    """Try random levels for ``steps`` steps. Return the spent budget and the number of releases."""
 
     @jax.jit
     def program(table, spent, key):
@@ -200,7 +200,7 @@ def test_a_compiled_loop_agrees_with_the_host(wide):
     assert host == limited.resume(spent)
 
 
-# Equal to plain accounting where nothing is adaptive.
+# Equal to plain accounting if no choice is adaptive.
 @EVERY_RELATION
 @pytest.mark.parametrize("steps", [1, 10, 1000, 10**6])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-10), (1.0, 1e-6), (8.0, 1e-5)])
@@ -222,7 +222,7 @@ def test_no_statement_is_above_the_budget(relation):
     assert claim.epsilon(b.delta).upper <= b.epsilon
     assert claim.epsilon(b.delta).upper == pytest.approx(b.epsilon, rel=1e-8)
     half = GaussianFilter(b).after(Gaussian(100.0))
-    assert half.guarantee() == claim  # of the limit, whatever is spent
+    assert half.guarantee() == claim  # of the limit, for any spending
 
 
 def test_exact_costs():
@@ -322,7 +322,7 @@ def test_adaptive_gaussian_noise_stays_within_the_gaussian_filter():
     for threshold in (-1.0, 0.0, 1.0, 3.0):
         assert delta(lambda y, c=threshold: rest if y > c else 0.0) <= b.delta
         assert delta(lambda y, c=threshold: rest if y < c else 0.2 * rest) <= b.delta
-    # To spend *on average* what may be spent at most is no filter, and here is why.
+    # Spending the maximum *on average* is no filter. This is a counterexample.
     chance = stats.norm.sf(1.5 - first)
     assert delta(lambda y: rest / math.sqrt(chance) if y > 1.5 else 0.0) > 1.5 * b.delta
 

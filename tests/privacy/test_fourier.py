@@ -107,7 +107,10 @@ def test_deltas_too_small_are_bracketed_and_never_jump():
 
 @pytest.mark.parametrize("steps", [2, 40, 1000])
 def test_randomised_response_against_binomial_sums(steps):
-    """The optimum of Kairouz, Oh and Viswanath, in 40 digits, far below what floats resolve."""
+    """Compare with the optimum of Kairouz, Oh and Viswanath.
+
+    It has 40 digits, far below float resolution.
+    """
     with mpmath.workdps(40):
         p = mpmath.mpf(0.75) + mpmath.mpf(0.125)
         q = 1 - p

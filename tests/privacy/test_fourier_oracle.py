@@ -1,12 +1,12 @@
-"""The Fourier accountant against an inversion of another transform that shares nothing with it.
+"""Tests of the Fourier accountant against an independent inversion of another transform.
 
 With ``M(z) = E e^(z L)`` of one release, moved to ``T`` releases as ``M^T``,
 
     delta(eps) = (1 / 2 pi i) integral over Re z = c > 0 of M(z)^T e^(-z eps) / (z (z + 1)) dz,
 
 which holds without lattice, tilt, window or bounds. ``M`` is a trapezoid sum over outcomes, exact
-to rounding for the Gaussian; the line goes through the saddle point, and the sum over it is taken
-until nothing is added.
+to rounding for the Gaussian. The line goes through the saddle point, and the sum over it ends when
+further terms no longer change it.
 """
 
 import math
@@ -51,7 +51,7 @@ def log_moment(law, z):
 
 
 def log_delta(law, steps, epsilon):
-    if epsilon >= steps * law[1].max():  # what adding a record shows is bounded
+    if epsilon >= steps * law[1].max():  # the loss of adding a record is bounded
         return -math.inf
 
     def height(log_real):

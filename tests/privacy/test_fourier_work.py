@@ -1,4 +1,4 @@
-"""How much work and memory the Fourier accountant takes at most, and what it says beyond that."""
+"""Tests of the limits on work and memory of the Fourier accountant, and of larger problems."""
 
 import cProfile
 import math
@@ -23,7 +23,7 @@ from privopt.privacy.flatten import bounding_events
 from privopt.privacy.pairs import spread_points
 from privopt.spec import Budget
 
-ENOUGH = 200_000  # calls of functions, each on little memory; what took hours makes millions
+ENOUGH = 200_000  # calls of functions, each on little memory; runs of hours need millions
 
 
 def calls(ask):
@@ -51,7 +51,7 @@ def test_little_noise_and_many_steps_end_in_time_and_close(event, relation, delt
 
 
 def test_participations_are_counted_where_nothing_else_is_hidden():
-    """Noise 1e-4: ``k`` participations of 100 tell about ``k / (2 z^2)``."""
+    """Noise 1e-4: ``k`` participations of 100 have a privacy loss of about ``k / (2 z^2)``."""
     found = Fourier().epsilon(Times(Poisson(0.01, Gaussian(1e-4)), 100), ADD, 1e-5)
     seen = [math.comb(100, k) * 0.01**k * 0.99 ** (100 - k) for k in range(20)]
     k = next(k for k in range(20) if sum(seen[k + 1 :]) <= 1e-5)
@@ -59,7 +59,7 @@ def test_participations_are_counted_where_nothing_else_is_hidden():
 
 
 def test_rare_losses_within_delta_tell_nothing():
-    """Each of a million steps tells all with probability 1e-9, delta allows for 2e-3."""
+    """Each of a million steps reveals everything with probability 1e-9. Delta allows 2e-3."""
     event = Times(Poisson(1e-9, Laplace(0.005)), 10**6)
     assert tuple(Fourier().epsilon(event, OUT, 2e-3)) == (0.0, 0.0)
     lower, upper = Fourier().delta(event, OUT, 1.0)

@@ -60,6 +60,6 @@ def test_thousands_of_distinct_steps_are_as_much_work_as_two_hundred():
     event = ramp("gaussian", 2_000)
     for end in bounding_events(event):
         assert len(list(flatten(end))) <= 200
-    coarse = Fourier(accuracy=3e-3)  # half of what the groups may cost
+    coarse = Fourier(accuracy=3e-3)  # half of the allowed cost of the groups
     found = privacy.epsilon(event, 1e-5, relation="add_or_remove_one", accountant=coarse)
     assert 0.993 * found.upper < found.lower < found.upper

@@ -212,7 +212,7 @@ test_bad_arguments_are_named = refused(
 
 
 def test_the_best_proof_counts(monkeypatch):
-    class Loose:  # proves less than the exact curve from above, and nothing from below
+    class Loose:  # looser than the exact curve from above, no bound from below
         name = "loose"
 
         def supports(self, event, relation):

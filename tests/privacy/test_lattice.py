@@ -31,9 +31,9 @@ PAIRS = [
 
 
 def true_curve(pair, epsilons):
-    """``P(L > eps) - e^eps Q(L > eps)`` from single masses, and what rounding may add to it.
+    """Return ``P(L > eps) - e^eps Q(L > eps)`` from single masses, and a rounding error bound.
 
-    The second part covers outcomes within the blur of epsilon, whose contribution is small.
+    The bound covers outcomes within the blur of epsilon, which contribute little.
     """
     bins = [pair.bins(np.array([epsilon])) for epsilon in epsilons.tolist()]
     gamma = np.exp(epsilons)
@@ -203,7 +203,7 @@ def test_errors_are_taken_at_the_unfavourable_end(p, q, p_error, q_error, width,
 
 @pytest.mark.parametrize("share", [1e-3, 0.1, 0.9])
 def test_outcomes_of_the_next_bin_cost_no_more_than_the_blur(share):
-    """Most of a bin lies a blur below it and moves the loss of the rest out of sight."""
+    """Most of the mass is one blur below its bin and hides the loss of the rest."""
     blur, width = 1e-3, 0.1
     losses, p = np.array([-blur, width]), np.array([1.0 - share, share])
     bins = single(1.0, float(p @ np.exp(-losses)), blur=blur)
@@ -214,7 +214,10 @@ def test_outcomes_of_the_next_bin_cost_no_more_than_the_blur(share):
 
 
 def test_mass_beyond_the_edges():
-    """From above: infinite above the lattice, moved up to it below. From below: lost."""
+    """Pessimistic bins are infinite above the lattice and move up to it below.
+
+    Optimistic bins lose the mass.
+    """
     bins = Bins(*np.array([[0.2, 0.3, 0.5], [0.3, 0.25, 0.1], [0.0] * 3, [0.0] * 3]))
     upper = discretise_above(bins, ONE, 0.5, 0.125)
     assert upper.infinite == pytest.approx(0.625)

@@ -15,7 +15,7 @@ from privopt.privacy.pairs import NOTHING
 
 
 def test_the_example_of_dp_accounting():
-    """Of its ``pld_privacy_accountant_test``, whose own discretisation is from above by 1e-4."""
+    """Compare with ``pld_privacy_accountant_test``. Its discretisation is from above, by 1e-4."""
     event = Together(
         [
             Times(Mixture(1.0, [0.0, 1.0, 2.0], [0.2, 0.6, 0.2]), 3),

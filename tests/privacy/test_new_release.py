@@ -36,7 +36,7 @@ class StairsDpEvent(dp.DpEvent):
 
 @dataclass(frozen=True)
 class Stairs(Release, event=StairsDpEvent, parameters=("loss",)):
-    """All that is stated of it is its largest loss."""
+    """A release that declares only its largest loss."""
 
     largest: float
 
@@ -53,7 +53,7 @@ class TwiceDpEvent(dp.DpEvent):
 
 @dataclass(frozen=True)
 class Twice(Release, event=TwiceDpEvent, parameters=("noise",)):
-    """All that is stated of it is which Gaussian releases it amounts to."""
+    """A release that declares only its equivalent Gaussian releases."""
 
     noise: float
 

@@ -1,4 +1,4 @@
-"""Rounding outwards, intervals of what is proved, and the root finder behind the inverses."""
+"""Tests of outward rounding, of proved intervals, and of the root finder behind the inverses."""
 
 import math
 

@@ -180,7 +180,7 @@ def test_a_sample_of_it(eps):
 
 
 def test_its_lower_ends_are_a_linear_loss():
-    """For ``f = L x w`` the release is a Gaussian mechanism, which no proof can improve on."""
+    """If ``f = L x w`` the release is a Gaussian mechanism. No proof can improve on it."""
     assert ObjectivePair(0.3, 0.1).attained == GaussianPair(0.3)
     both = Guarantee(event(5.0), REPLACE).delta(1.0)
     assert both.lower == pytest.approx(gaussian_delta(1.0, mu=2.0 / 5.0).upper, rel=2e-3)
@@ -242,7 +242,7 @@ def test_one_record_removed_added_or_replaced(n, regularisation, sigma):
 
 
 def rounded_slopes(width, regularisation, sigma, kinks):
-    """Piecewise linear slopes ``clip((w - y)/h, -1, 1)``: the curvature is all or nothing."""
+    """Return the log density for slopes ``clip((w - y)/h, -1, 1)``, with curvature 0 or ``1/h``."""
     kinks = np.asarray(kinks, np.float64)[:, None]
 
     def log_density(w):

@@ -189,7 +189,7 @@ def test_the_mass_that_is_left_has_loss_zero():
 
 @pytest.mark.parametrize(("a", "b"), [(0.05, 0.05), (0.3, 1.0), (2.0, 2.5), (0.01, 6.0)])
 def test_one_laplace_coordinate_dominates_two(a, b):
-    """Of noise of scale 1, in the plane; its midpoints err by less than 1e-4."""
+    """Compare with noise of scale 1 in the plane. The midpoint rule errs by less than 1e-4."""
     x = np.linspace(-12.0, 18.0, 1501)[:-1] + 0.01
     laws = [(np.exp(-abs(x - s)) / 100.0, np.exp(-abs(x)) / 100.0) for s in (a, b)]
     p, q = (np.multiply.outer(*each) for each in zip(*laws, strict=True))

@@ -1,4 +1,4 @@
-"""Rényi divergences against 30 digits and their definitions; what they prove against the truth."""
+"""Tests of Rényi divergences (30 digits, definitions) and of the bounds that they prove."""
 
 import math
 from itertools import pairwise

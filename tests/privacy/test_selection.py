@@ -38,7 +38,7 @@ EVERY_LAW = pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.mean}-{l
 
 @cache
 def support(law):
-    """All ``k`` that matter, with their probabilities, from the definition of the law."""
+    """Return all relevant ``k`` with their probabilities, from the definition of the law."""
     k = np.arange(0, 4000)
     return k, np.array([law.probability(int(each)) for each in k])
 
@@ -123,7 +123,10 @@ def test_pure_cost_holds_for_every_small_mechanism(law):
 
 
 def test_pure_cost_is_nearly_attained_by_random_stopping():
-    """An output falls by ``e^epsilon``, what beats it rises: the loss nears three epsilon."""
+    """One output falls by ``e^epsilon`` and better ones rise.
+
+    The loss is close to three epsilon.
+    """
     law, epsilon = Repetitions.geometric(400.0), 0.5
     assert selection_epsilon(epsilon, law) == pytest.approx(1.5, rel=1e-15)
     worst = 0.0

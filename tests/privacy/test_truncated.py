@@ -44,7 +44,7 @@ def hockey_stick(p, q, epsilon):
 @EVERY_RELATION
 @pytest.mark.parametrize("capacity", [1, 2, 3])
 def test_dominates_every_batch_by_enumeration(relation, capacity):
-    """The record in question stands last, where it is the first to find no place."""
+    """The differing record is the last one, so it is the first to be dropped from a full batch."""
     rate, noise = 0.3, 0.8
     other = {REPLACE: [-1.0], ADD: [], OUT: [0.0]}[relation]
     guarantee = privacy.Guarantee(truncated(4, rate, capacity, noise), relation)
@@ -56,10 +56,13 @@ def test_dominates_every_batch_by_enumeration(relation, capacity):
 
 
 def test_the_loss_by_truncation_is_charged():
-    """Without it the claim would be broken: records that fill the batch drive others out."""
+    """Truncation adds to the loss.
+
+    Records that fill the batch displace others, so a claim without it would be false.
+    """
     rate, noise, epsilon = 0.9, 0.5, 3.0
     plain = privacy.Guarantee(Poisson(rate, Gaussian(noise)), ADD)
-    # Ahead of three others stands the record; present, it takes the place of one of norm 1.
+    # The record precedes three others. If present, it displaces one of norm 1.
     others = [-1.0, -1.0, -1.0]
     present, absent = (density(each, rate, 1, noise) for each in ([1.0, *others], others))
     spent = hockey_stick(present, absent, epsilon)
@@ -79,7 +82,7 @@ def test_ample_capacity_is_poisson_sampling(relation):
 
 
 def test_contains_what_dp_accounting_says():
-    """Whose event keeps a random subset, and whose analysis is finer."""
+    """Compare with dp-accounting. Its event keeps a random subset, and its analysis is finer."""
     event = Times(truncated(10_000, 0.0256, 380), 200)
     ours = privacy.epsilon(event, 1e-6, relation="add_or_remove_one")
     other = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-3)
@@ -89,7 +92,7 @@ def test_contains_what_dp_accounting_says():
 
 
 def test_losses_add_over_steps():
-    """At a huge epsilon only what was lost remains: ``1 - (1 - tau)^T``."""
+    """Only the truncation loss remains at a very large epsilon: ``1 - (1 - tau)^T``."""
     lost = chance_of_overflow(999, 0.05, 80)
     event = Times(truncated(1000, 0.05, 80, 4.0), 50)
     delta = privacy.Guarantee(event, "zero_out").delta(60.0).upper

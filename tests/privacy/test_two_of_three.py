@@ -47,7 +47,10 @@ def stick(ours, theirs, noise, gamma):
 
 
 def claimed(size, batch, z, epsilon, seen):
-    """The profile of a batch whose record is seen ``seen`` times, at noise ``2 z`` on each sum."""
+    """Return the claimed delta at noise ``2 z`` on each sum.
+
+    The record is in the batch ``seen`` times.
+    """
     inner = dp.GaussianDpEvent(2.0 * z / math.sqrt(seen))
     event = dp.SampledWithoutReplacementDpEvent(size, batch, inner)
     return Fourier().delta(event, Relation.REPLACE_ONE, epsilon).upper

@@ -52,7 +52,7 @@ def test_simple_is_never_better(log_rho, log10_delta):
 
 
 def test_delta_is_not_anti_conservative():
-    """The Gaussian truth lies below the bound at every epsilon, also below ``rho``."""
+    """The Gaussian truth is below the bound at every epsilon, also below ``rho``."""
     for z in (0.05, 0.5, 1.0, 10.0):
         event = Gaussian(z)
         for epsilon in (0.0, 0.01, 0.1, 1.0, 5.0, 50.0, 300.0):

@@ -45,7 +45,7 @@ MEASURED = {
     "mnist": (60_000, 196, 29_492),
     "mnist_test": (10_000, 196, 4_926),
 }
-# Without PRIVOPT_DATA the sets that need files are not parameters: nothing is skipped.
+# Without PRIVOPT_DATA the sets that need files are not parameters: no test is skipped.
 LARGE = {"kddcup99", "kddcup99_test", "mnist", "w8a"}  # seconds each, in formats of the others
 LOADABLE = [name for name in available() if name not in {*TEXTS, *REVIEWS}]
 

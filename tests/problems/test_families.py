@@ -64,7 +64,7 @@ def test_real_families_refuse_more_records_than_there_are_and_other_dimensions(n
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_families_are_the_first_records_of_the_public_order(name):
-    """In one shape for every size; smaller problems nest in larger ones."""
+    """The shape is the same for every size. Smaller problems are nested in larger ones."""
     n = 100
     data = datasets.load(name.removesuffix("_logistic")).subset(n)
     problem = built(name, n=n)
@@ -90,7 +90,7 @@ def test_families_are_listed_under_their_names_with_a_summary(name):
 
 
 def test_data_loaded_from_a_folder_are_not_there_without_it(monkeypatch, tmp_path):
-    """The same name with another ``PRIVOPT_DATA`` is looked for anew."""
+    """A name is loaded again if ``PRIVOPT_DATA`` changes."""
     calls, found = [], DATASETS["breast_cancer"]()
     monkeypatch.setattr(datasets, "load", lambda name: calls.append(name) or found)
     for folder in (tmp_path, tmp_path / "other", tmp_path):

@@ -1,4 +1,4 @@
-"""Hard families: what they claim of strength, minimiser and hardness."""
+"""Tests of the declared strength, minimiser and hardness of hard families."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_medians_pull_every_coordinate_alike(name, strength, n, dim, noise_ratio
 
 
 def test_medians_push_back_harder_than_they_pull():
-    """What makes them harder than linear losses: overshooting costs 1/m times what it gains."""
+    """Overshooting costs 1/m times its gain, so medians are harder than linear losses."""
     problem = built("medians", n=40_000, dim=4, noise_ratio=0.01, strength=5.0)
     below, at, beyond = (problem.risk(np.full(4, 0.5) * size) for size in (0.9, 1.0, 1.1))
     assert (beyond - at) / (below - at) == pytest.approx(1.0 / 0.1, rel=1e-9)
@@ -108,7 +108,7 @@ def test_hard_families_are_free_in_size(name):
         assert (problem.problem_class.n, problem.problem_class.dim) == (n, dim)
 
 
-# Streams of linear losses: what their order tells of the next record.
+# Streams of linear losses: information of their order about the next record.
 def records(name, n, dim=4):
     problem = built(name, n=n, dim=dim)
     return problem, np.asarray(problem.data[0], np.float64)

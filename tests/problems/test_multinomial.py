@@ -73,7 +73,7 @@ def test_two_classes_are_logistic_regression_on_the_difference_of_the_rows():
     ],
 )
 def test_labels_are_read_as_declared(labels, classes):
-    """Of labels 1..K the last class was null, and every other took the row of the next."""
+    """Labels 1..K once made the last class null, and every other class used the next row."""
     point = np.random.default_rng(5).normal(size=SHAPE)
     assert made(labels=labels, classes=classes).risk(point) == PROBLEM.risk(point)
 
@@ -146,7 +146,7 @@ def test_methods_release_matrices(name):
 
 
 def test_a_matrix_is_its_vector_to_every_method():
-    """The same loss of ``dim`` numbers, written without a matrix: the same run to the bit."""
+    """A loss of ``dim`` numbers, written without a matrix, gives the same run."""
     plan = privopt.dp_gd(PROBLEM.problem_class, BUDGET, steps=8)
     loss = Multinomial(CLASSES)
     flat = Problem(

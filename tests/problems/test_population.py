@@ -1,4 +1,4 @@
-"""Populations: every run draws its own records, and nothing else changes.
+"""Tests of populations: every run draws its own records, and the rest of the run is unchanged.
 
 Statistical tests use a fixed key and state the level at which a correct law would be rejected.
 """
@@ -31,7 +31,7 @@ def population(n=40, dtype=np.float64, **options):
 
 
 def counts_seen(where, keys):
-    """How often each stored record occurs in the run of each key."""
+    """Return the count of each stored record in the run of each key."""
     return np.asarray(
         jax.vmap(lambda key: where.source.sample(where.source.keys(key)[0]).counts)(keys)
     )
@@ -114,7 +114,7 @@ def test_plans_see_the_same_records_and_draw_their_own_noise():
 
 
 def test_given_records_leave_the_key_whole():
-    """So that results on them are what they were before there were populations."""
+    """Results on given records are the same as before populations existed."""
     key, counts = jax.random.key(3), np.array([20, 8, 0, 12, 0])
     given = problems.logistic(FEATURES, LABELS, problem_class=FACTS, counts=counts)
     seen = spied(given, key)

@@ -1,4 +1,4 @@
-"""Problems: what is refused, risk against plain NumPy, the reference against other solvers."""
+"""Tests of problems: rejected arguments, risks in plain NumPy, references of other solvers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ every = pytest.mark.parametrize("name", EVERY)
 
 
 def optimum(name, risk):
-    """By scipy: linear programmes for the kinks, sequential quadratic programming else."""
+    """Return the minimum computed by scipy.
+
+    Kinks use linear programmes, others sequential quadratic programming.
+    """
     if name in ("absolute", "hinge"):
         labels = TARGETS if name == "absolute" else SIGNS
         rows = FEATURES if name == "absolute" else SIGNS[:, None] * FEATURES
@@ -156,7 +159,7 @@ def test_risk_is_float64_even_where_x64_is_off_and_data_are_float32(name):
 
 @dataclass(frozen=True)
 class Weighted:
-    """A user's loss with a number of its own: weighted distance to a target."""
+    """A user-defined loss with a parameter: weighted distance to a target."""
 
     scale: float
 
@@ -286,7 +289,7 @@ def test_a_known_minimiser_is_certified_and_spares_the_solver(monkeypatch):
 
 
 def test_a_point_outside_the_set_is_no_minimiser():
-    """It has less risk than every member, and must not become the reference."""
+    """A point outside the set has less risk than every member. It must not become the reference."""
     features = np.tile([1.0, 0.0, 0.0], (N, 1))
     problem = problems.linear(
         features,
@@ -411,7 +414,10 @@ def test_contradictions_are_refused_by_name_and_value(message):
 
 @pytest.mark.parametrize(("dtype", "most"), [(np.float32, 2**24), (np.float64, 2**53)])
 def test_counts_are_exact_in_their_type_or_refused(dtype, most):
-    """By the public ``n``: beyond ``2^24`` float32 cannot tell a record more from none."""
+    """The limit follows from the public ``n``.
+
+    Beyond ``2^24`` float32 cannot count one record more.
+    """
     rows = np.eye(2, DIM, dtype=dtype)
     for n, refused in ((most, False), (most + 1, True)):
         for given in ({"counts": np.array([n - 1, 1])}, {"probabilities": np.array([0.5, 0.5])}):

@@ -96,7 +96,7 @@ def test_one_record_is_put_right_without_a_look_at_the_others():
 @pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_shortened_features_stay_within_the_bound_as_they_are_stored(dtype):
-    """Their own round-off included, whatever the size: norms are checked in long double."""
+    """Norms are checked in long double at every size, round-off included."""
     sizes = np.array([1.0, 1.0 + 1e-7, 3.0, 1e10, 1e30, 1e38])[:, None]
     kept = made("logistic", (sizes * FEATURES).astype(dtype)).objective.data[0]
     norms = np.sqrt(np.sum(np.square(np.asarray(kept, np.longdouble)), axis=1))
@@ -106,7 +106,7 @@ def test_shortened_features_stay_within_the_bound_as_they_are_stored(dtype):
 
 @pytest.mark.parametrize("name", ["logistic", "hinge"])
 def test_two_classes_may_be_named_in_any_way(name):
-    """Of labels 0 and 1 half were null records, and of masked ones the mask was lost."""
+    """Labels 0 and 1 once made half of the records null, and masked labels once lost the mask."""
     point = np.array([0.3, -0.2, 0.5])
     plain, bits = made(name), (SIGNS > 0.0).astype(int)
     for labels in (bits, bits.astype(bool), bits.tolist(), bits.astype(np.float32), 3.0 * SIGNS):
@@ -134,7 +134,7 @@ def test_two_classes_may_be_named_in_any_way(name):
 
 
 class NAType:
-    """As the missing value of pandas: it has no truth."""
+    """Substitute for the missing value of pandas, without a truth value."""
 
     def __eq__(self, other):
         return self
@@ -159,7 +159,7 @@ MISSING = {
 @pytest.mark.parametrize("kind", MISSING)
 @pytest.mark.parametrize("wide", [True, False])
 def test_a_record_with_something_missing_is_a_null_one(name, kind, wide):
-    """In its label and in its features; and no value is told, nor asked for."""
+    """Missing labels and features make a record null. No value is printed or requested."""
     point, total = np.zeros(DIM), clipped_gradient_sum
     columns = np.ma.array(FEATURES, mask=np.arange(N * DIM).reshape(N, DIM) == N * DIM - 1)
     rows = {"masked": columns, "nan": columns.filled(math.nan)}.get(kind, FEATURES)
@@ -175,7 +175,7 @@ def test_a_record_with_something_missing_is_a_null_one(name, kind, wide):
 
 @pytest.mark.parametrize("wide", [True, False])
 def test_no_integer_wraps_around(wide):
-    """2^32 + 1 was 1 where x64 is off; and 2^70 was refused, and told of, for its value."""
+    """If x64 is off, 2^32 + 1 once became 1. The error for 2^70 once contained the value."""
     big = [1, 2**31, 2**32 + 1, 2**63, 2**70, -(2**40)]
     with jax.enable_x64(wide):
         kept = np.asarray(made("squared", labels=big).objective.data[1], np.float64)
@@ -255,7 +255,7 @@ def test_a_text_among_the_labels_is_refused_by_its_dtype_alone():
 
 
 def test_nothing_that_is_printed_shows_a_record():
-    """A problem, what it holds, and a data set: their public facts, and no number of the data."""
+    """Problems, their fields and data sets print public facts only, and no number of the data."""
     features = FEATURES.copy()
     features[2, 1] = 0.123456
     counts = np.array([1, 1, 1, 1, 1, 77])

@@ -1,4 +1,4 @@
-"""Sparse families: their records one by one, their means in closed form, what they refuse."""
+"""Tests of sparse families: single records, means in closed form, and rejected arguments."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_risk_and_optimum_are_those_of_the_dense_twin(form, counts):
 
 
 def test_an_excess_far_below_the_value_is_seen():
-    """``F* = .4`` or so hides what is below ``1e-17`` of a difference of two sums."""
+    """A difference of two sums cannot resolve an excess below ``1e-17`` at ``F* = .4``."""
     problem = squared_distance(SPARSE, problem_class=facts(), modulus=1.0)
     mean = DENSE.mean(axis=0)
     for size in (1e-5, 1e-8, 1e-9):
@@ -173,9 +173,9 @@ def sums(risk, points, clips):
 
 
 def test_no_record_is_clipped_to_more_than_the_clip_in_float32():
-    """Where ``|w - x|`` is far below ``|w|`` its square is mostly round-off: 100 points a size.
+    """If ``|w - x|`` is far below ``|w|`` its square is mostly round-off. Each size has 100 points.
 
-    There gradients are taken to be as long as ``|w|/8``, and are clipped to less.
+    Such gradients are assumed to be as long as ``|w|/8``, and are clipped to less.
     """
     rng, dim, worst = np.random.default_rng(3), 64, 0.0
     record = rng.normal(size=dim).astype(np.float32)

@@ -77,7 +77,7 @@ def test_conditioning_is_the_ratio_of_eigenvalues_and_tails_shorten_rows():
 
 
 def test_the_minimiser_of_the_quantile_loss_is_a_quantile():
-    """Of constant rows: the reference lies between the order statistics at the level."""
+    """The reference for constant rows is between the order statistics at the level."""
     problem = built("quantile")
     constant = replace(
         problem, data=(np.full((300, 1), 1.0), problem.data[1]), loss=problem.loss,

@@ -60,7 +60,10 @@ def test_risk_and_gradient_are_those_of_a_loop_over_users(mean):
     ],
 )
 def test_a_record_too_many_changes_nothing_and_one_within_does(name, choices):
-    """Whatever it holds; batches are of users for every sampler."""
+    """A record beyond the limit has no effect for any value.
+
+    Every sampler draws batches of users.
+    """
     (features, labels), users = table()
     plan = privopt.ALGORITHMS[name].plan(FACTS, BUDGET, **choices)
     full = int(np.argmax(np.bincount(users)))
@@ -81,7 +84,10 @@ def test_a_record_too_many_changes_nothing_and_one_within_does(name, choices):
 
 
 def test_a_user_moves_the_clipped_gradient_by_no_more_than_one_record_may():
-    """All of a user's records at once, huge and broken ones too; attained by equal ones."""
+    """The records of a user all change at once, to huge and invalid values too.
+
+    Equal records attain the bound.
+    """
     (features, labels), users = table()
     query = privopt.dp_gd(FACTS, BUDGET, steps=1).params.mechanism.query
     mine, point = np.flatnonzero(users == users[0]), jnp.zeros(DIM)

@@ -95,7 +95,7 @@ def test_records_of_other_types_and_shapes_are_refused():
             BoundedSum.of(0.0, 1.0).answer(jnp.zeros(3), mask)
 
 
-# --- what no statistic can be made of: an error with the name, the kind and the rule -------------
+# --- invalid arguments: an error with the name, the kind and the rule ----------------------------
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -135,7 +135,7 @@ def test_a_median_needs_a_record_and_one_is_enough():
 
 
 def test_equal_bounds_need_no_noise_and_give_the_bound():
-    """Nothing can move, so the release is exact at any epsilon and costs nothing."""
+    """The answer is constant, so the release is exact at any epsilon and costs no privacy."""
     budget = Budget(epsilon=1e-3, delta=0.0, relation=Relation.REPLACE_ONE)
     query = BoundedMean.of(2.0, 2.0, 4)
     mechanism = LaplaceMechanism.calibrated(query, budget)

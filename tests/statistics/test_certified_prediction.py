@@ -1,4 +1,4 @@
-"""Votes on noisy inputs and what they prove: twins, closed forms, and an attack on coverage."""
+"""Tests of votes on noisy inputs and certificates: twins, closed forms, attack on coverage."""
 
 import math
 
@@ -127,7 +127,7 @@ def test_the_radius_by_epsilon_is_the_last_of_its_condition_and_below_that_by_f_
 
 
 def test_a_margin_is_never_exceeded_and_reached_with_many_votes():
-    """Of two classes beside a plane; votes as expected, and as few as 1 time in 1,000."""
+    """Two classes are separated by a plane. Votes are as expected, or as low as 1 time in 1,000."""
     for margin in (0.3, 1.0, 2.5):
         share, ratios = norm.cdf(margin), []
         for samples in (10**3, 10**5, 10**7, 10**9):
@@ -150,11 +150,12 @@ def test_an_adversary_beyond_the_margin_turns_the_vote_and_within_the_radius_doe
         assert Certificate.of(moved).predicted == expected
 
 
-# Coverage: 100,000 certificates where two classes are even, so that each that does not abstain lies
+# Coverage: 100,000 certificates for two equally likely classes. Each one that does not abstain is
+# wrong.
 
 
 def lies(failure=0.01, fresh=True):
-    """Of 100,000 certificates, each claimed at failure 0.01, those that are wrong."""
+    """Return the number of wrong certificates out of 100,000, each claimed at failure 0.01."""
     rng = np.random.default_rng(1)
     counts, first = (rng.binomial(n, 0.5, size=100_000) for n in (500, 101))
     chosen = 1 - np.where(fresh, first > 50, counts > 250)
@@ -167,7 +168,7 @@ def lies(failure=0.01, fresh=True):
 
 
 def test_one_certificate_in_a_hundred_lies_and_broken_ones_more_often():
-    """At a false alarm of 1e-6; what is chosen and bounded on one sample lies twice as often."""
+    """The false alarm is 1e-6. Selecting and bounding on one sample doubles the failure rate."""
 
     def refuted(wrong):
         return float(clopper_pearson(wrong, 100_000, 1e-6)[0]) > 0.01

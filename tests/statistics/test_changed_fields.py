@@ -1,4 +1,4 @@
-"""A mechanism whose fields are changed by hand has an event, or is refused by name."""
+"""Tests of mechanisms with changed fields: each has an event or raises an error with its name."""
 
 import pytest
 from changes import changed, fields_of, numbers, other_kinds, others
@@ -43,7 +43,7 @@ MECHANISMS = {
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_changed_field_has_an_event_or_is_refused(name):
-    """With its scales halved a mechanism never claims as much privacy as before."""
+    """A mechanism with halved scales never claims as much privacy as before."""
     mechanism, events, refusals = MECHANISMS[name], 0, 0
     relation = "zero_out" if name == "sparse vector" else "replace_one"
     ways = (fields_of, other_kinds), (numbers, others)

@@ -51,7 +51,7 @@ def ask(mechanism, key, records):
     return mechanism.update(mechanism.init(key), *inputs)[0]
 
 
-# name -> (mechanism from a budget and an upper bound, what it releases)
+# name -> (mechanism from a budget and an upper bound, released quantity)
 MECHANISMS = {
     "laplace sum": (
         lambda budget, upper: LaplaceMechanism.calibrated(BoundedSum.of(-0.1, upper), budget),
@@ -168,7 +168,7 @@ def test_noise_is_drawn_a_fixed_number_of_times_and_nothing_branches_on_data(nam
 def test_the_same_key_gives_the_same_release_and_another_key_another(name):
     run, data, mechanism = jax.jit(MECHANISMS[name][1]), records(), made(name)
     same(run(mechanism, KEY, data), run(mechanism, KEY, data))
-    keys = jax.random.split(KEY, 10_000)  # enough for what passes a test once in a thousand
+    keys = jax.random.split(KEY, 10_000)  # enough for an event of probability 1e-3
     many = jax.vmap(run, (None, 0, None))(mechanism, keys, data)
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(many)]
     assert any(len(np.unique(leaf[~np.isnan(leaf)])) > 1 for leaf in leaves)

@@ -1,4 +1,4 @@
-"""Histograms: bins against their definition, one bin a record whatever it is."""
+"""Tests of histograms: bins follow their definition, and every record is in exactly one bin."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_bad_input_fails_with_its_name():
 
 @pytest.mark.parametrize(("dtype", "last"), [(np.float32, 2**24 - 1), (np.float64, 2**53 - 1)])
 def test_more_records_than_a_dtype_counts_are_refused_by_their_shape(dtype, last):
-    """In float32 the counts 2^25 + 2 and 2^25 + 3 are four apart."""
+    """The float32 counts 2^25 + 2 and 2^25 + 3 differ by four."""
     assert np.ptp(np.asarray([2**25 + 2, 2**25 + 3]).astype(np.float32)) == 4.0
     for query in (LOG.answer, Count().answer):
         jax.eval_shape(query, jax.ShapeDtypeStruct((1000,), dtype))

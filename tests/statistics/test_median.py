@@ -28,7 +28,7 @@ def median(records):
 
 @lru_cache
 def every(n):
-    """All data sets on the grid, their local sensitivities, their Hamming distances."""
+    """Return all data sets on the grid, their local sensitivities and their Hamming distances."""
     data = np.array(list(itertools.product(GRID, repeat=n)))
     local = np.zeros(len(data))
     for i, value in itertools.product(range(n), GRID):  # replaced by an end, or by anything
@@ -42,7 +42,7 @@ def every(n):
 @sizes
 @pytest.mark.parametrize("beta", [0.05, 0.4, 2.0])
 def test_smooth_sensitivity_equals_brute_force(n, beta):
-    """Data sets and neighbours on a grid that holds both ends, where the worst ones lie."""
+    """The grid of data sets and neighbours contains both bounds, so it contains the worst cases."""
     data, local, apart = every(n)
     expected = (np.exp(-beta * apart) * local[None, :]).max(axis=1)
     found = jax.vmap(lambda x: smooth(UNIT, x, beta))(jnp.asarray(data))
@@ -122,7 +122,10 @@ def test_neighbours_have_close_smooth_sensitivities(dtype):
 @pytest.mark.optimised
 @pytest.mark.parametrize(("dtype", "beta"), [(np.float32, 2.0), (np.float64, 20.0)])
 def test_no_data_have_a_smooth_sensitivity_below_a_public_floor(dtype, beta):
-    """From equal records to half of each, one by one: far from moving, and near."""
+    """Records change one by one from all equal to half of each.
+
+    The median is stable at first, and then not.
+    """
     n, floor = 89, float(np.finfo(dtype).eps)
     rows = np.arange(n)[None, :] < np.arange(n // 2 + 1)[:, None]
     found = jax.jit(jax.vmap(lambda x: UNIT.smooth_sensitivity(x, beta)))(rows.astype(dtype))
@@ -138,7 +141,7 @@ def test_no_data_have_a_smooth_sensitivity_below_a_public_floor(dtype, beta):
 @pytest.mark.optimised
 @pytest.mark.parametrize("lower", [0.0, 2000.0, -2020.0])
 def test_distances_compare_differences_exactly_in_float32(lower):
-    """Bounds whose sum with a record is no float32 number: half of them are rounded up."""
+    """A bound plus a record is no float32 number here. Half of these sums are rounded up."""
     rng, query = np.random.default_rng(3), Median.of(lower, lower + 20.0)
     step = np.spacing(np.float32(2000.0))
     for _ in range(40):

@@ -87,7 +87,7 @@ def test_a_refusal_is_data_and_the_answer_of_a_pass_has_the_stated_noise():
 
 
 def test_both_noises_are_drawn_whatever_the_test_says():
-    """The value of a pass is that of the same key with a threshold that nothing fails."""
+    """An accepted value equals the value of the same key with a threshold that always accepts."""
     found = ProposeTestRelease.calibrated(QUERY, 0.1, budget(1.0, 0.05))
     records = [0.1, 0.25, 0.3, 0.4, 0.9]
     free = draw(found._replace(threshold=-math.inf), records, 500)

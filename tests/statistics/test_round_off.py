@@ -28,7 +28,7 @@ dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @dtypes
 @pytest.mark.parametrize("n", [1, 2, 7, 1000, 2**17])
 def test_sums_err_by_one_rounding_whatever_the_terms(n, dtype):
-    """Those too that make a running sum stand still: too small for what is there already."""
+    """Some terms are too small to change a running sum."""
     rng = np.random.default_rng(n)
     half_ulps = np.where(np.arange(n) <= n // 2, 1.0, 0.6 * np.finfo(dtype).eps * n / 2)
     for terms in (rng.uniform(-1, 1, n), rng.uniform(0, 1, n), half_ulps, half_ulps[::-1]):
@@ -53,9 +53,9 @@ class Pair(NamedTuple):
 
 
 def offset_mean():
-    """In [2000, 2020], about a centre that float32 resolves to six sensitivities.
+    """Return a pair with records in [2000, 2020]; float32 resolves the centre to six sensitivities.
 
-    Ten records of a public million; the others are at the centre, where they count nothing.
+    Ten records of a public million differ from the centre. The others are at the centre and add 0.
     """
     base = 0.5 * np.spacing(np.float32(2010)) * 10**6 / 10.0 + 0.1  # of the sum, in half-widths
     records = np.full(10, 2010.0)
@@ -93,7 +93,7 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_rounded_answers_are_no_further_apart_than_charged(name):
-    """In float32 further apart than they should be, but for the one that is centred."""
+    """Float32 answers differ by more than the exact ones, except for the centred mean."""
     pair = PAIRS[name]()
     moved = {
         dtype: float(np.abs(np.subtract(*np.float64(pair.answers(dtype)))).sum())
@@ -122,9 +122,9 @@ def test_neighbours_far_from_zero_are_no_easier_told_apart_than_claimed(name, ep
 
 @pytest.mark.parametrize("width", [4e-38, 4e-37, 4e-36])
 def test_no_answer_shows_through_noise_that_underflows(width):
-    """By the value that comes most often, where the product that scales the noise is rounded.
+    """Count the most frequent value, for rounded products of scale and noise.
 
-    Of scales near ``2^-126`` one draw in twenty was flushed to 0: epsilon was 4.7 to 6.4.
+    At scales near ``2^-126`` one draw in twenty was flushed to 0: epsilon was 4.7 to 6.4.
     """
     query = BoundedMean.of(0.0, width, 1)
     mechanism = LaplaceMechanism.calibrated(query, Budget(epsilon=1.0, delta=0.0, relation=REPLACE))

@@ -44,7 +44,7 @@ def draw(mechanism, scores, draws=DRAWS, seed=0):
 @pytest.mark.parametrize("monotone", [False, True])
 @relations
 def test_no_neighbouring_table_is_told_apart_by_more_than_epsilon(monotone, relation):
-    """All tables of three scores on a half-integer grid, all changes that one record can make."""
+    """Enumerate tables of three scores on a half-integer grid, with all changes by one record."""
     epsilon = 1.0
     query = BoundedScores.of(1.0, monotone=monotone, replacement=1.0)
     budget = Budget(epsilon=epsilon, delta=0.0, relation=relation)
@@ -103,7 +103,7 @@ def test_an_excluded_candidate_is_never_taken_and_equal_ones_equally_often():
 
 @pytest.mark.parametrize("optimal", [1, 2])
 def test_the_gap_to_the_best_obeys_its_bound(optimal):
-    """At failure e^-t for t = 1, 2, 3; five candidates, the others where they fail most."""
+    """Check failure e^-t for t = 1, 2, 3 with five candidates. The others are at the worst gap."""
     mechanism = ExponentialMechanism(BoundedScores.of(1.0), 2.0)
     for t in (1.0, 2.0, 3.0):
         failure = math.exp(-t)
@@ -185,7 +185,7 @@ def test_bad_bounds_fail_with_their_name(change, replacement):
 
 
 def test_the_bounded_range_view_is_a_quarter_of_pure_concentration():
-    """``D_alpha <= alpha epsilon^2/8``, the law of what differs tested with its event."""
+    """``D_alpha <= alpha epsilon^2/8``. The law of the difference is tested with its event."""
     budget = Budget(epsilon=1.5, delta=0.0, relation=Relation.ZERO_OUT)
     found = ExponentialMechanism.calibrated(BoundedScores.of(1.0), budget)
     event = found.bounded_range_event(Relation.ZERO_OUT)

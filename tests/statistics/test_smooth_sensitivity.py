@@ -59,7 +59,7 @@ def test_the_worst_laplace_pair_stays_within_epsilon_and_delta(epsilon, delta):
 
 
 def test_the_laplace_constants_fail_where_they_are_refused():
-    """At epsilon 15, delta 1/2 the formula's noise is too little, by the same integral."""
+    """The noise of the formula is too small at epsilon 15, delta 1/2, by the same integral."""
     careless = SmoothLaplaceMechanism(QUERY, 15.0 / (2.0 * math.log(4.0)), 2.0 / 15.0)
     assert worst_delta(careless, 15.0) > 0.55
     assert careless.event(REPLACE) == NonPrivateDpEvent()
@@ -101,9 +101,9 @@ def test_noise_has_the_stated_law_and_scale_and_no_other():
 
 @pytest.mark.parametrize(("dtype", "n"), [(np.float32, 1061), (np.float64, 8501)])
 def test_data_far_from_moving_are_no_easier_told_apart_than_claimed(dtype, n, epsilon_lower_bound):
-    """All at a bound, or one of them moved: ``e^(-beta k)`` is 0 for the first, and not for both.
+    """Every record is at a bound, or all but one: ``e^(-beta k)`` is 0 only in the first case.
 
-    False alarm 1e-4. Without a floor the first is released as it is, each time.
+    False alarm 1e-4. Without a floor the first data set would be released without noise.
     """
     found = SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0, 0.1))
 

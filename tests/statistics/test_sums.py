@@ -33,7 +33,7 @@ def neighbours(relation):
 
 
 def moves(query, relation, dtype, norm=1):
-    """How far each pair of neighbours moves the answer."""
+    """Yield the distance between the answers of each pair of neighbours."""
     answer = jax.jit(type(query).answer)
     for pair in neighbours(relation):
         one, two = (

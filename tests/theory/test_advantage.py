@@ -122,7 +122,7 @@ def test_replacing_is_two_steps_of_the_null_relations():
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_what_is_told_of_a_record_and_of_its_removal(relation):
-    """By the equations that both solve; infinite where a loss may be."""
+    """Compare with the defining equations. The advantage is infinite if a loss may be infinite."""
     steps = 1 if relation is REPLACE else 2
     found = ApproximateAdvantage(Budget(epsilon=0.4, delta=1e-3, relation=relation))
     delta = 1e-3 * (1 + (steps - 1) * math.exp(0.4))

@@ -25,13 +25,13 @@ HALF = Exponents(n=-0.5, epsilon=-0.5)
 
 
 def estimate(gradient, bias, spread, rng):
-    """The gradient, a bias against it of the length asked, and noise."""
+    """Return the gradient with an opposing bias of length ``bias`` and with noise."""
     away = -gradient / max(np.linalg.norm(gradient), 1e-12)
     return gradient + bias * away + spread * rng.normal(size=gradient.size) / math.sqrt(3.0)
 
 
 def descended(gradient_of, estimated, steps, step_size, radius=1.0):
-    """All iterates from the centre of the ball."""
+    """Return all iterates from the centre of the ball."""
     point, path = np.zeros(3), []
     for _ in range(steps + 1):
         path.append(point)

@@ -27,7 +27,7 @@ def cls(dim=7, lipschitz=1.0, radius=1.0):
 
 
 def noisy_descent(facts, *, steps, step_size, noise_std, output="average"):
-    """The bound for any convex losses, whatever the set allows."""
+    """Return the bound for any convex losses, without the cap of the set."""
     return best_rate(DescentSetting(facts, steps, noise_std), StepRule(step_size), output).uncapped
 
 
@@ -93,9 +93,10 @@ def piecewise(rng, modulus, steepest=1.0):
 
 @pytest.mark.parametrize("output", ["average", "weighted_average", "random_iterate", "last"])
 def test_no_piecewise_linear_risk_exceeds_it(output):
-    """A search over risks on the line, up to four pieces, at step sizes of all orders.
+    """Search over risks on the line with up to four pieces, at step sizes of all orders.
 
-    Exact, as nothing is random: 1,500 risks an output, each at its worst subgradient at kinks.
+    The search is exact, because it has no randomness: 1,500 risks an output, each at its worst
+    subgradient at kinks.
     """
     rng, worst = np.random.default_rng(7), 0.0
     modulus = 0.2 if output == "weighted_average" else 0.0
@@ -125,10 +126,11 @@ def test_no_piecewise_linear_risk_exceeds_it(output):
     [("average", 20_000, 300, 0.2, 4.0, 0.8), ("last", 2000, 2000, 0.067, 0.3, 0.87)],
 )
 def test_rare_pushes_cost_what_the_bound_says(output, steps, runs, pull, factor, attained):
-    """Noise of mean zero that seldom throws the point back, as far as it just cannot come again.
+    """Use noise of mean zero that rarely pushes the point back by the largest useful distance.
 
-    A linear risk on the line, whose minimiser is an end. At large steps nine tenths of the bound
-    are the noise's, at small ones the start's. The bound is three standard errors above.
+    The risk is linear on the line, with its minimiser at an end. At large steps nine tenths of the
+    bound are due to the noise, at small steps to the start. The bound is three standard errors
+    above.
     """
     rng, std = np.random.default_rng(3), 1.0
     c = ProblemClass(n=10, dim=1, lipschitz=pull, radius=1.0)

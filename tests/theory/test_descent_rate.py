@@ -1,4 +1,4 @@
-"""Which theorem covers a method, and that its terms add up to the theorem's bound."""
+"""Tests of the theorem that covers each method, and of the sum of its terms."""
 
 import dataclasses
 import itertools
@@ -34,7 +34,7 @@ MOMENTS = {
 @pytest.mark.parametrize("tuned", [True, False])
 @pytest.mark.parametrize("sampler", MOMENTS)
 def test_terms_add_up_to_the_theorem(sampler, tuned):
-    """All theorems, as sums at given step sizes and as roots of squares at the best."""
+    """Check all theorems, as sums at given step sizes and as roots of squares at the best ones."""
     known = NUMBERS | {"moments": MOMENTS[sampler]}
     before = DescentSetting(FACTS, **known).convex_step if tuned else 0.11
     after = DescentSetting(FACTS, **known).smooth_step if tuned else 0.13

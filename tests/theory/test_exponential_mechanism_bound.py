@@ -26,7 +26,7 @@ def facts(dim=1, radius=1.0, lipschitz=1.0, n=100):
 
 
 def exponential_mechanism(problem_class, **numbers):
-    """The bound, whatever the set allows."""
+    """Return the bound without the cap of the set."""
     rate = exponential_mechanism_rate(problem_class, pure=False, **numbers)
     return rate.uncapped
 

@@ -36,7 +36,7 @@ def hard(n, k, a, advantage, *, groups=1, **more):
 
 
 class Enumeration:
-    """All data sets of ``k`` records in ``d`` coordinates, and all means."""
+    """Enumeration of all data sets of ``k`` records in ``d`` coordinates, and of all means."""
 
     def __init__(self, k, d, a):
         nodes, weights = prior(a, k + 3)
@@ -142,7 +142,10 @@ def best_linear_risk(law, mean, constraints):
 
 
 def demands(guarantee):
-    """Of mu-GDP its ``delta(epsilon)`` at many epsilon: fewer demands, so a lower risk."""
+    """Return ``(e^epsilon, delta)`` constraints.
+
+    For mu-GDP they are at many epsilon: fewer constraints, so a lower risk.
+    """
     if isinstance(guarantee, ApproximateAdvantage):
         return [(math.exp(guarantee.budget.epsilon), guarantee.budget.delta)]
     mu = guarantee.mu
@@ -189,7 +192,7 @@ def quadratic_risk(law, mean, epsilon):
 @pytest.mark.parametrize("a", [0.0, 4.0])
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_no_pure_mechanism_beats_the_strongly_convex_fingerprint(epsilon, a):
-    """All mechanisms with answers on a grid; every answer an event."""
+    """Optimise over all mechanisms with answers on a grid. Every answer is an event."""
     budget = Budget(epsilon=epsilon, delta=0.0, relation="replace_one")
     for k in (1, 2, 4):
         risk = quadratic_risk(*count_law(k, a), epsilon)
@@ -202,7 +205,7 @@ def test_no_pure_mechanism_beats_the_strongly_convex_fingerprint(epsilon, a):
 @pytest.mark.parametrize("epsilon", [0.2, 0.6, 1.5])
 @pytest.mark.parametrize("k", [2, 5, 30])
 def test_no_pure_mechanism_beats_hidden_counts(epsilon, k):
-    """All mechanisms with answers on a grid, under the prior on counts."""
+    """Optimise over all mechanisms with answers on a grid, under the prior on counts."""
     edges = np.r_[0.0, 2 / k * np.sin(np.pi * (np.arange(k) + 0.5) / k) ** 2, 0.0]
     law, mean = (edges[:-1] + edges[1:]) / 2, (2.0 * np.arange(k + 1) - k) / k
     risk = quadratic_risk(law, mean, epsilon)

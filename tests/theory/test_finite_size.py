@@ -1,4 +1,4 @@
-"""Laws at finite size against direct simulation, by NumPy alone, of what they are the means of.
+"""Tests of laws at finite size against direct NumPy simulations of the averaged quantities.
 
 A simulated mean is within five standard errors of its law, but for a chance of 6e-7; a law that is
 wrong by two per cent is not.
@@ -107,7 +107,10 @@ def strongly_convex(steps):
 
 @pytest.mark.parametrize(("noise_std", "least"), [(0.02, 0.0), (0.2, 1.0)])
 def test_descent_on_squares(noise_std, least):
-    """Without a projection, and where the first steps are projected: what they leave fades."""
+    """Run without a projection, and with a projection of the first steps.
+
+    The effect of the latter fades.
+    """
     sizes, weights = strongly_convex(200)
     numbers = {"dim": 40, "noise_std": noise_std, "step_sizes": sizes, "weights": weights}
     sample, projected = descended(**numbers, paths=6000)

@@ -16,7 +16,7 @@ SPLIT = PrefixError(1.3, increment=0.2, growth=0.1)
 
 
 def summed(quantity, facts, **numbers):
-    """The terms of the rate together, whatever the set allows."""
+    """Return the sum of the terms of the rate, without the cap of the set."""
     rate = ftrl_rate(facts, quantity=quantity, **numbers)
     return rate.uncapped
 
@@ -72,7 +72,7 @@ def test_terms_of_the_regret():
 
 
 def test_fresh_noise_is_noisy_descent():
-    """Up to the one step of the latter whose noise nobody draws."""
+    """The bounds agree up to one step of noisy descent, which has no noise."""
     rate = ftrl_rate(FACTS, steps=400, noise_std=1.5, error=FRESH)
     deviation = 1.5 * math.sqrt(400 / 401)
     descent = 3 * math.sqrt((4 + 9 * deviation**2) / 401)
@@ -172,7 +172,7 @@ def test_without_noise_a_spiral_attains_the_bound():
 
 
 def test_restarts_cost_what_is_left_at_the_end_of_a_pass():
-    """Eight passes of 64 steps, each with a fresh tree and a leader from where the last one stands.
+    """Run eight passes of 64 steps, each with a fresh tree and a leader from the last iterate.
 
     ``|w - e_1|`` again, in the mean over 400 streams: below the bound by twenty standard errors.
     """

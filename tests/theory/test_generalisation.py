@@ -1,4 +1,4 @@
-"""Bounds of generalisation: the Gaussian mean attains what is left of them."""
+"""Tests of generalisation bounds. The Gaussian mean attains their leading term."""
 
 import math
 

@@ -167,10 +167,11 @@ def back_into_the_ball(points, radius=1.0):
 
 @pytest.mark.parametrize("dim", [3, 60, 1000])
 def test_costs_hold_for_noise_on_a_ball(dim):
-    """Members of one to ``d`` numbers on the sphere, half-way or at the centre; five errors.
+    """Test members of one to ``d`` numbers on the sphere, half-way or at the centre; five errors.
 
-    The worst sparse direction, and a fixed one for linear predictions. The threshold is at most
-    1.6 times what it has to be where the ball binds, and its logarithm is not that of ``d``.
+    The directions are the worst sparse one, and a fixed one for linear predictions. The threshold
+    is at most 1.6 times the smallest valid one if the ball binds, and its logarithm is not that of
+    ``d``.
     """
     rng, sparsity, tightest = np.random.default_rng(3), min(dim, 4), 0.0
     facts = dataclasses.replace(BALL, dim=dim, radius=1.0, lipschitz=1.0, sparsity=sparsity)
@@ -206,7 +207,7 @@ def test_costs_hold_for_noise_on_a_ball(dim):
 
 
 def test_a_ball_is_declared_and_held_to():
-    """At its own best regulariser the bound is less than that of any set; others are refused."""
+    """The bound at its best regulariser is below that of any set. Other sets are rejected."""
     plain, ball = plan_of(BALL, APPROXIMATE), plan_of(BALL, APPROXIMATE, projection="ball")
     linear = plan_of(BALL, APPROXIMATE, projection="ball", glm=True)
     assert linear.rate.upper < 0.75 * ball.rate.upper < 0.75 * 0.9 * plain.rate.upper

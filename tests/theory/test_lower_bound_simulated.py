@@ -1,8 +1,8 @@
-"""The best simple mechanism comes close to the lower bounds on their priors, and is never below.
+"""Tests of lower bounds on their priors: the best simple mechanism is close and never below.
 
 Two priors over linear losses: the hidden signs of most weight, one coordinate a record, and
 fingerprints of uniform means over all coordinates at once. Averages over 400 draws of the problem,
-200 runs each. The excess of one draw lies within ``[0, 2 t]``; the margin of five standard errors
+200 runs each. The excess of one draw is within ``[0, 2 t]``; the margin of five standard errors
 fails falsely with probability below 1e-6.
 """
 
@@ -41,7 +41,7 @@ def hard(budget, prior):
         used, copies = pairs[np.argmax(values)]
         drawn = np.zeros((DRAWS, DIM))
         drawn[:, :used] = copies * rng.choice([-1.0, 1.0], size=(DRAWS, used))
-    else:  # k records of signs in all coordinates, whose means are uniform
+    else:  # k records of signs in all coordinates, with uniform means
         k = np.arange(1.0, N + 1)
         found = fingerprint(N, np.ones(1), k, np.zeros(1), advantage(budget), width=DIM)
         values = found.strength * (found.norm - found.correlation)
@@ -77,7 +77,10 @@ def test_the_best_simple_mechanism_comes_close(name, prior):
 
 @pytest.mark.parametrize("budget", [*BUDGETS.values(), PURE])
 def test_answers_that_ignore_the_data_are_far_above(budget):
-    """At the worst prior the bound is at most 0.8 of what the zero vector, or any, pays."""
+    """Constant outputs, such as the zero vector, have a large excess at the worst prior.
+
+    The bound is at most 0.8 of that excess.
+    """
     for prior in ("signs", "marginals"):
         lower, pulls = hard(budget, prior)
         fixed = np.zeros((DRAWS, 2, DIM))

@@ -79,7 +79,7 @@ def naive(n, d, mu, a, *, linear, reach=1.0, radius=1.0):
 
 @pytest.mark.parametrize(("n", "d", "mu"), [(30, 1, 0.2), (60, 4, 0.5), (400, 40, 0.9)])
 def test_the_formula(n, d, mu):
-    """Within what the grids lose; records of several coordinates count for more at times."""
+    """Compare within the loss of the grids. Records of several coordinates sometimes weigh more."""
     advantage, a = GaussianAdvantage(mu, REPLACE), [-0.9, -0.5, 0.0, 1.0, 4.0, 30.0]
     found = erm_lower_bound(cls(n, d, 3.0, 0.5, smoothness=0.0), advantage)
     assert found == pytest.approx(1.5 * naive(n, d, mu, a, linear=True), rel=0.03)
@@ -100,7 +100,7 @@ def test_the_convex_constant(d, mu):
 @pytest.mark.parametrize("mu", [0.01, 0.05])
 @pytest.mark.parametrize("d", [1, 30])
 def test_the_strongly_convex_constant(d, mu):
-    """``2 m rho^2 d/(n mu)^2``: what output perturbation costs, if ``rho`` is ``L/m``."""
+    """``2 m rho^2 d/(n mu)^2`` is the cost of output perturbation if ``rho`` is ``L/m``."""
     n = math.ceil(1e4 * d / mu)
     c = cls(n, d, lipschitz=1.1, radius=1.0, modulus=0.1)
     bound = erm_lower_bound(c, GaussianAdvantage(mu, REPLACE))
@@ -110,7 +110,7 @@ def test_the_strongly_convex_constant(d, mu):
 
 
 def test_without_enough_records_the_bound_is_constant():
-    """``n << sqrt(d)/kappa``: all of ``L R`` but a few per cent, whatever ``n``."""
+    """If ``n << sqrt(d)/kappa`` the bound is ``L R`` up to a few per cent, for any ``n``."""
     few, more = (erm_lower_bound(cls(n, 10**8), GaussianAdvantage(0.1, REPLACE)) for n in (9, 200))
     assert 0.9 < few <= 1.0
     assert more == pytest.approx(few, rel=0.1)
@@ -135,7 +135,10 @@ def test_units(modulus):
 
 @pytest.mark.parametrize("modulus", [0.0, 0.5])
 def test_more_privacy_is_never_cheaper_and_never_free(modulus):
-    """Down to one record and up to weak privacy; monotone up to what grids lose."""
+    """Check down to one record and up to weak privacy.
+
+    The bound is monotone up to the loss of grids.
+    """
     c = cls(modulus=modulus)
     for relation in Relation:
         for kind in (
@@ -176,7 +179,7 @@ def test_where_nothing_is_claimed(c):
 
 @pytest.mark.parametrize(("lipschitz", "modulus"), [(1.1, 0.1), (1.0, 0.7), (5.0, 4.0)])
 def test_hard_losses_belong_to_the_strongly_convex_class(lipschitz, modulus):
-    """Without privacy's help the bound is that of a mean ``min(rho/n, R)`` away, or twice that.
+    """The bound at negligible mu is that of a mean at distance ``min(rho/n, R)``, or twice that.
 
     Gradients: ``m (R + rho) = L``. The mean of the records stays within the ball.
     """
@@ -218,7 +221,7 @@ def test_the_packing_of_distances(dim, power):
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 50])
 def test_the_packing_of_directions(dim):
-    """By a million draws of a coordinate on the sphere, sorted."""
+    """Compare with a million sorted draws of a coordinate on the sphere."""
     rng, found = np.random.default_rng(0), directions(dim)
     t = rng.normal(size=10**6)
     t = np.sort(t / np.sqrt(t**2 + rng.chisquare(dim - 1, 10**6) if dim > 1 else t**2))[::-1]
@@ -257,7 +260,7 @@ def test_without_the_cap_of_the_ball_the_packing_would_be_larger():
 
 
 def least(rate):
-    """The largest lower bound that stands beside."""
+    """Return the largest lower bound of the rate."""
     return max(value for value, _ in rate.lower)
 
 
@@ -271,7 +274,7 @@ BUDGETS = [(1e-3, 1e-9), (0.1, 1e-5), (1.0, 1e-5), (30.0, 1e-3)]
     [*((*size, RELATIONS[0]) for size in SIZES), *((*SIZES[1], each) for each in RELATIONS[1:])],
 )
 def test_plans_have_lower_below_upper(n, dim, relation):
-    """Whatever the sizes and the budget, the tuning or mistuning."""
+    """The bounds are ordered for all sizes and budgets, tuned or not."""
     choices = {
         "dp_gd": [
             {"steps": 1},
@@ -302,7 +305,7 @@ def test_strongly_convex_plans_have_lower_below_upper(relation, delta):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_gap_of_dp_gd_is_a_constant(relation):
-    """Upper over lower is 3.4 to 8, over decades where privacy is what costs."""
+    """The ratio of upper to lower bound is 3.4 to 8, over decades in which privacy dominates."""
     for n, dim, epsilon in itertools.product([10**4, 10**6], [100, 1000], [0.2, 1.0]):
         budget = Budget(epsilon=epsilon, delta=1e-5, relation=relation)
         rate = privopt.dp_gd(cls(n, dim), budget, steps=2**31 - 1).rate
@@ -330,7 +333,7 @@ def test_the_bounds_of_a_plan_are_of_its_budget_and_of_its_own_guarantee():
 
 
 def test_pure_noise_at_an_approximate_budget_is_judged_by_its_epsilon():
-    """Its risk may lie below what no Gaussian method of that budget can reach."""
+    """Pure noise may have less risk than any Gaussian method of that budget."""
     c = replace(cls(4000, 1000, lipschitz=2.0, radius=1.0, modulus=1.0, smoothness=1.0), sparsity=4)
     budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     laplace, gaussian = (

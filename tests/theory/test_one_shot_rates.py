@@ -99,7 +99,7 @@ def test_the_exponential_mechanism_adds_up(pure, balanced, exponents):
 
 
 def perturbed_minimiser(problem_class, **numbers):
-    """The bound, whatever the set allows."""
+    """Return the bound without the cap of the set."""
     rate = output_perturbation_rate(
         problem_class, noise_square=0.0, gaussian=True, balanced=False, **numbers
     )
@@ -160,7 +160,7 @@ BALL = ProblemClass(n=10, dim=3, lipschitz=2.0, radius=1.0, smoothness=1.0, stro
 
 
 def bound(problem_class=BALL, *, regularisation=0.0, noise_square, solver_error=0.0):
-    """Without the other bound, that of the norm, and whatever the set allows."""
+    """Return the bound without the cap of the set and without the bound on the norm."""
     rate = output_perturbation_rate(
         problem_class, regularisation=regularisation, noise_norm=1e300, noise_square=noise_square,
         solver_error=solver_error, gaussian=True, balanced=False, stationary=True,
@@ -235,7 +235,7 @@ def test_smoothness_missing_and_radius_infinite():
 
 
 def perturbed_objective_minimiser(problem_class, *, distance=0.0, **numbers):
-    """The bound, whatever the set allows."""
+    """Return the bound without the cap of the set."""
     rate = objective_perturbation_rate(
         problem_class, distance=distance, gaussian=True, tuned=True, **numbers
     )

@@ -14,7 +14,7 @@ FACTS = ProblemClass(n=4096, dim=50, lipschitz=2.0, radius=3.0, smoothness=0.0)
 
 
 def phased_descent(facts, **numbers):
-    """The terms of the rate together, whatever the set allows."""
+    """Return the sum of the terms of the rate, without the cap of the set."""
     rate = phased_rate(facts, **numbers)
     return rate.uncapped
 
@@ -42,7 +42,7 @@ def test_equals_its_sum(n):
 @pytest.mark.parametrize("mu", [0.01, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize("n", [2**12, 2**16, 30_000])
 def test_closed_form_up_to_lower_orders(mu, n):
-    """``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)``, half of what it is with the diameter."""
+    """Compare with ``4 L R sqrt(1/(6n) + 16 d/(n mu)^2)``, half of the bound with the diameter."""
     facts = dataclasses.replace(FACTS, n=n)
     unit = 2.0 * 2.0 / mu
     step_size = phased_descent_step_size(facts, unit_noise_std=unit)

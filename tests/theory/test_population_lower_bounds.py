@@ -88,12 +88,12 @@ def test_privacy_costs_root_d_over_n_mu(mu):
     floor = population_lower_bound(facts, NOTHING_KEPT)
     found = population_lower_bound(facts, GaussianAdvantage(mu, Relation.REPLACE_ONE))
     assert 0.45 * expected < found < max(0.61 * expected, floor * (1 + 1e-12))
-    # At no cost of privacy whatever is released is worth nothing.
+    # Without any privacy budget no release has any value.
     assert population_lower_bound(facts, STRICTEST) == pytest.approx(6.0, rel=0.03)
 
 
 def test_strongly_convex_populations():
-    """What sampling costs, ``m rho^2/(2 e (n + 1))``, and what privacy does, 4 ``/(n mu)^2``."""
+    """Sampling costs ``m rho^2/(2 e (n + 1))`` and privacy costs ``2 m rho^2 d/(n mu)^2``."""
     curved = dataclasses.replace(PEOPLE, n=10**5, radius=1.0, strong_convexity=0.1, smoothness=1.0)
     reach = 2.0 / 0.1 - 1.0
     floor = population_lower_bound(curved, NOTHING_KEPT)

@@ -1,4 +1,4 @@
-"""A rate follows from its terms, and refuses what no pair of bounds can be."""
+"""Tests of rates: they follow from their terms, and impossible pairs of bounds are rejected."""
 
 import dataclasses
 import math
@@ -134,7 +134,7 @@ def test_no_rate_is_an_infinite_bound_with_a_reason():
 
 
 def test_the_plate_names_every_term():
-    """Where the regime does not hold, with the exponents that the bound has here instead."""
+    """Outside the regime the text states the exponents of the bound at this point."""
     terms = Term("noise", 3.0, NOISE), Term("start", 4.0)
     text = str(rate(*terms, lower=0.5, regime="noise leading"))
     assert text.startswith("E F(w) - F* <= 7, the empirical risk")
@@ -152,7 +152,7 @@ def test_a_bound_is_printed_of_what_it_bounds():
     assert len({text.split(" <=")[0] for text in kinds.values()}) == len(Quantity)
 
 
-# --- what the set allows ---
+# --- the cap of the set ---
 
 
 def line_facts(lipschitz, modulus=0.0, radius=1.0):
@@ -184,7 +184,7 @@ def test_without_curvature_it_is_the_diameter_times_the_slope():
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "dp_svrg", "dp_ftrl", "output_perturbation"])
 @pytest.mark.parametrize("modulus", [0.0, 0.5])
 def test_no_plan_is_above_it(name, modulus):
-    """With hardly any budget every bound is what the set allows, and out of its regime."""
+    """Every bound equals the cap of the set if the budget is very small. No regime holds."""
     c = dataclasses.replace(line_facts(1.0, modulus), dim=200)
     budget = Budget(epsilon=0.01, delta=1e-6, relation="replace_one")
     rate = privopt.ALGORITHMS[name].plan(c, budget).rate

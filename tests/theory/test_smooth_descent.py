@@ -34,7 +34,7 @@ def cls(dim=1, lipschitz=1.0, radius=1.0, smoothness=1.0):
 
 
 def smooth_descent(facts, *, steps, step_size, noise_std, moments=BatchMoments(1.0, 0.0)):  # noqa: B008
-    """The bound of the average after each step, whatever the set allows."""
+    """Return the bound of the average after each step, without the cap of the set."""
     known = DescentSetting(facts, steps, noise_std, moments)
     rate = best_rate(known, StepRule(step_size), "average_after_step")
     return math.inf if rate is None else rate.uncapped
@@ -90,7 +90,10 @@ def two_point(gradient, value, *, start, steps, step_size, noise):
 @pytest.mark.parametrize("modulus", [0.0, 0.3])
 @pytest.mark.parametrize("width", [0.03, 0.3])
 def test_the_last_iterate_obeys_its_bound_over_all_signs(width, modulus):
-    """As below, with ``(m/2) w^2`` added, after steps in linear decay or of any sizes."""
+    """Add ``(m/2) w^2`` to the risks of the test below.
+
+    Step sizes decay linearly or are arbitrary.
+    """
     rng, worst = np.random.default_rng(5), 0.0
     for centre, share, steps, noise in itertools.product(
         (1.0, 0.5, 0.1), (0.05, 0.3, 0.9), (1, 3, 8), (0.05, 0.5, 2.0, 8.0)

@@ -1,4 +1,4 @@
-"""The tables of sparse gradients: printed crossovers, local exponents, and who is best where."""
+"""Tests of the tables of sparse gradients: printed crossovers, local exponents, best methods."""
 
 import math
 from dataclasses import replace
@@ -60,7 +60,7 @@ def term_of(rate, name):
 
 @pytest.mark.parametrize(("row", "first", "second", "lower", "printed"), PRINTED)
 def test_crossovers_are_the_printed_ones(row, first, second, lower, printed):
-    """In closed form from the data, as the formula by hand, and as the root of two laws."""
+    """Compare the closed form from the data with the manual formula and the root of two laws."""
     orders, here = SPARSE_ORDERS[row], setting()
     assert orders.crossing(first, second, lower=lower).value(here) == pytest.approx(printed)
     law = orders.law(lower=lower)
@@ -103,7 +103,7 @@ UPPER = [
 
 @pytest.mark.parametrize(("row", "value"), UPPER)
 def test_upper_orders_are_those_of_the_table(row, value):
-    """Where the sparse regime binds, or the dense one is left out."""
+    """Compare the orders if the sparse regime binds or the dense one is left out."""
     law = SPARSE_ORDERS[row].law()
     rate = law(setting())
     found = rate.upper if "population" in row else term_of(rate, "sparse")
@@ -120,7 +120,7 @@ def moved(law, here, axis, factor):
 
 @pytest.mark.parametrize("row", SPARSE_ORDERS)
 def test_local_exponents_and_their_place_below_the_upper_bound(row):
-    """By factors of 1.02; where the logarithms are above 1. No lower order is above its upper."""
+    """Use factors of 1.02 with logarithms above 1. No lower order is above its upper order."""
     orders = SPARSE_ORDERS[row]
     here = setting(n=2**13, dim=2**20, sparsity=2**8)
     for lower in (False, True) if orders.lower else (False,):
@@ -147,7 +147,7 @@ def test_a_sampled_bound_is_named_after_the_regime_that_binds():
 
 
 def test_who_is_best_where():
-    """Without a body in the dense regime all are one; before it, nonzeros count."""
+    """Methods without a convex set agree in the dense regime. Before it, nonzeros count."""
     names = ("noisy_mean", "projected_mean", "projection_mechanism")
 
     def winner(n, dim):

@@ -1,4 +1,4 @@
-"""What no private algorithm can do with sparse records: the lemma, the blocks, and its rates."""
+"""Tests of lower bounds for private algorithms with sparse records: lemma, blocks and rates."""
 
 import math
 
@@ -19,7 +19,7 @@ from privopt.theory.lower_bounds import erm_lower_bound, pure_lower_bound
 
 
 def means(n, dim, sparsity):
-    """Of squared distances to sparse records of the unit ball."""
+    """Return the class of squared distances to sparse records of the unit ball."""
     return ProblemClass(n=n, dim=dim, lipschitz=2.0, radius=1.0, smoothness=1.0,
                         strong_convexity=1.0, sparsity=sparsity)  # fmt: skip
 
@@ -35,7 +35,7 @@ def conjugate(ratio):
 
 
 def test_the_closed_form_of_the_conjugate():
-    """``a(r)``, through what a single nat tells."""
+    """Compare ``a(r)`` through the information of a single nat."""
     for dim, sparsity in ((64, 4), (64, 1), (4096, 4)):
         found = hidden_supports(1, dim, sparsity, GaussianAdvantage(0.1, Relation.REPLACE_ONE))
         told = 0.5 * 0.1**2 / (sparsity * conjugate(dim / sparsity))
@@ -43,7 +43,7 @@ def test_the_closed_form_of_the_conjugate():
 
 
 def test_the_information_of_groups():
-    """Of normals, of randomised response, and of order 2; a removed record is a single step."""
+    """Check normals, randomised response and order 2. Removing a record is a single step."""
     copies = np.array([1.0, 3.0])
     for relation in Relation:
         gaussian = GaussianAdvantage(0.4, relation).information(copies)
@@ -82,7 +82,7 @@ def slope(bound, n, factor=2.0):
 
 
 def test_gaussian_rates_meet_within_a_factor_of_ten():
-    """In the sparse regime, whatever the dimension: both have the logarithm of what is hidden."""
+    """Both bounds have the same logarithm in the sparse regime, for any dimension."""
     mu = gaussian_mu(1.0, 1e-6)
     for dim, n in ((8192, 128), (8192, 2048), (2**18, 2048), (2**18, 2**15)):
         facts = means(n, dim, 4)

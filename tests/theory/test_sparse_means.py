@@ -1,4 +1,4 @@
-"""Bounds of the projected mean: never below what is measured, exponents as declared."""
+"""Tests of bounds of the projected mean: never below measured errors, exponents as declared."""
 
 import itertools
 import math
@@ -40,7 +40,10 @@ GRID = list(itertools.product(NOISES, BODIES, (1, 4, 32), (2.0, 0.2, 0.02, 0.001
 
 @pytest.mark.parametrize(("kind", "body", "sparsity", "scale"), GRID)
 def test_no_error_is_above_its_bound(kind, body, sparsity, scale):
-    """At four standard errors: false alarm below 1e-4 in each of 288 comparisons."""
+    """Errors are below the bound at four standard errors.
+
+    False alarm below 1e-4 in each of 288 comparisons.
+    """
     rng, dim, runs = np.random.default_rng(7), 64, 40
     bound = min(t.value for t in projected_error(NoiseVector(kind, scale, dim), body=body,
                                                  clip_norm=1.0, sparsity=sparsity))  # fmt: skip
@@ -96,7 +99,7 @@ def test_norms_of_noise(kind):
 @pytest.mark.parametrize("kind", NOISES)
 @pytest.mark.parametrize("size", [40, 300, 3000, 30_000, 300_000])
 def test_declared_exponents_are_local_ones(kind, body, size):
-    """By central differences in numbers that need not be whole."""
+    """Compare with central differences in real-valued parameters."""
 
     def values(n=size, dim=8192.0, sparsity=4.0, epsilon=1.0):
         root = 1.0 if kind == "gaussian" else math.sqrt(sparsity)

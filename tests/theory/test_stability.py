@@ -18,7 +18,10 @@ SHARP = dataclasses.replace(SMOOTH, smoothness=None)
 
 
 def huber_slope(points, records, width):
-    """Of ``Huber_h(<x, w> - y)``, ``|x| = 1``, one run a row: 1-Lipschitz and ``1/h``-smooth."""
+    """Return slopes of ``Huber_h(<x, w> - y)``, ``|x| = 1``, one run a row.
+
+    They are 1-Lipschitz and ``1/h``-smooth.
+    """
     features, labels = records
     return np.clip((points @ features.T - labels) / width, -1.0, 1.0)
 
@@ -97,7 +100,10 @@ def test_half_of_the_gap_is_not_enough_for_long_runs_on_curved_losses(width, abo
 
 
 def test_no_gap_of_few_records_exceeds_it():
-    """All data sets of two and three records out of four losses on the line: an exact search."""
+    """Search all data sets of two and three records out of four losses on the line.
+
+    The search is exact.
+    """
     rng, worst = np.random.default_rng(2), 0.0
     for _ in range(300):
         n, steps = int(rng.integers(2, 4)), int(rng.integers(1, 12))
@@ -122,7 +128,7 @@ def test_no_gap_of_few_records_exceeds_it():
 
 
 def test_poisson_batches_that_are_too_full():
-    """Beside steps of ``2/H`` a batch above its mean expands; shorter steps allow fuller ones."""
+    """A batch above its mean expands at steps of ``2/H``. Shorter steps allow fuller batches."""
     there = {"steps": 10, "batch_size": 20.0, "sampler": "poisson"}
     for step_size, most in ((2.0, 40), (4.0, 20)):
         chance = 10 * binom.sf(most, 400, 20 / 400)

@@ -22,7 +22,7 @@ FACTS = ProblemClass(n=10, dim=4, lipschitz=1.0, radius=2.0, smoothness=0.25)
 
 
 def variance_reduced_descent(facts, *, step_size, **numbers):
-    """The bound, whatever the set allows."""
+    """Return the bound without the cap of the set."""
     rate = variance_reduced_rate(
         facts, step_rule=StepRule(step_size), output="average", clip_norm=math.inf,
         difference_clip=math.inf, **numbers,
@@ -109,7 +109,7 @@ def test_the_terms_of_the_rate_add_up_to_the_bound(factor, last):
 
 
 def test_the_terms_of_the_rate_move_as_declared():
-    """At a fixed rate, noises and the variance of a batch fall like ``1/n``."""
+    """The noises and the variance of a batch decrease like ``1/n`` at a fixed rate."""
     rates = []
     for factor in (1.0, 1.001):
         noise = {name: value / factor for name, value in NOISE.items()}
@@ -143,7 +143,10 @@ def moment(facts, period, size):
     ("smoothness", "period"), [(0.0, 12), (0.05, 9), (0.25, 2), (0.36, 1), (2.0, 1), (None, 1)]
 )
 def test_a_period_costs_at_most_half_of_the_bound_at_every_noise(smoothness, period):
-    """And the next one more than that at some noise: neither epsilon nor n are in it."""
+    """The next period costs more than half of the bound at some noise.
+
+    The condition contains neither epsilon nor n.
+    """
     facts = ProblemClass(n=10, dim=4, lipschitz=3.0, radius=3.0, smoothness=smoothness)
     assert variance_reduced_period(facts) == period
     sizes = np.geomspace(0.03, 300.0, 97)
@@ -159,7 +162,7 @@ def test_a_period_costs_at_most_half_of_the_bound_at_every_noise(smoothness, per
 
 @pytest.mark.parametrize("smoothness", [0.0, 0.05, 0.25])
 def test_no_period_is_better_than_one(smoothness):
-    """For every noise: the reason for a period is the time that it saves."""
+    """A period of one is best for every noise. Longer periods only save time."""
     facts = ProblemClass(n=10, dim=4, lipschitz=3.0, radius=3.0, smoothness=smoothness)
     for size in np.geomspace(0.03, 300.0, 25):
         assert min(moment(facts, each, size) for each in (2, 3, 5, 12)) >= 9.0 + size**2
