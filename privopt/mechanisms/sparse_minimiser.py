@@ -262,7 +262,8 @@ def truncated_records(objective: EmpiricalRisk, sparsity: int, clip_norm: Number
         norms, longest = rows.norms(), clip_norm / slope_bound
         is_long = jnp.isfinite(norms) & (norms > longest)
         rows = rows.scaled(jnp.where(is_long, longest / jnp.where(is_long, norms, 1.0), 1.0))
-    return replace(objective, data=(rows, labels))
+    # The norms of the objective are those of the rows before truncation.
+    return replace(objective, data=(rows, labels), norms=None)
 
 
 def _largest(rows: Features, sparsity: int) -> Features:

@@ -175,6 +175,15 @@ def test_records_are_made_as_declared():
             np.testing.assert_array_equal(whole.block(0, 2), rows[:2])
 
 
+def test_norms_before_truncation_are_dropped():
+    """A record that is shortened is not clipped again by its former norm."""
+    facts = privopt.ProblemClass(n=2, dim=3, lipschitz=1.0, radius=math.inf, smoothness=0.0)
+    rows = np.array([[3.0, 1.0, 4.0], [0.0, 0.5, 0.0]])
+    stored = problems.linear(rows, problem_class=facts).source
+    assert stored.norms is not None
+    assert truncated_records(stored, 2, 1.0).norms is None
+
+
 def test_the_published_scale():
     asked = query()
     scale = published_laplace_scale(asked, PURE)
