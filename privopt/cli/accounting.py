@@ -73,7 +73,12 @@ def load_events() -> None:
     package: Any = module_from_spec(spec)
     sys.modules["dp_accounting"] = package
     for name in ("dp_event", "privacy_accountant"):
-        public = vars(import_module(f"dp_accounting.{name}")).items()
+        try:
+            module = import_module(f"dp_accounting.{name}")
+        except ImportError:  # another layout: import the whole package where it is used
+            del sys.modules["dp_accounting"]
+            return
+        public = vars(module).items()
         vars(package).update((key, value) for key, value in public if key[0].isupper())
 
     def whole(name: str) -> Any:
