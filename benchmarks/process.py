@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -25,10 +26,21 @@ def can_pin() -> bool:
     return hasattr(os, "sched_setaffinity")
 
 
-def start(script: str, *arguments: str, cores: Sequence[int], devices: int = 1) -> subprocess.Popen:
-    """Run a script of this folder on ``cores``, with ``devices`` host devices."""
+def start(
+    script: str,
+    *arguments: str,
+    cores: Sequence[int],
+    devices: int = 1,
+    platform: str | None = "cpu",
+) -> subprocess.Popen:
+    """Run a script of this folder on ``cores``, with ``devices`` host devices.
+
+    Without ``platform``, JAX selects the device.
+    """
     flags = f"--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count={devices}"
-    settings = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, **dict.fromkeys(ONE_THREAD, "1")}
+    settings = {"XLA_FLAGS": flags, **dict.fromkeys(ONE_THREAD, "1")}
+    if platform is not None:
+        settings["JAX_PLATFORMS"] = platform
     with _pinned(cores):
         return subprocess.Popen(
             [sys.executable, str(HERE / script), *arguments],
@@ -39,9 +51,9 @@ def start(script: str, *arguments: str, cores: Sequence[int], devices: int = 1) 
         )
 
 
-def measured(script: str, *arguments: str, cores: Sequence[int], devices: int = 1) -> dict:
-    """Return the output of a script, one JSON object."""
-    process = start(script, *arguments, cores=cores, devices=devices)
+def measured(script: str, *arguments: str, cores: Sequence[int], **options: Any) -> dict:
+    """Return the output of a script, one JSON object; ``options`` are those of ``start``."""
+    process = start(script, *arguments, cores=cores, **options)
     output, _ = process.communicate()
     if process.returncode != 0:
         raise SystemExit(f"{script} failed with status {process.returncode}, see above")

@@ -1,11 +1,13 @@
 """Speed and memory of privopt compared with targets and with other libraries on the same machine.
 
     .venv/bin/python benchmarks/run.py [dp_gd] [dp_sgd] [networks] [draws] [accounting]
-        [solver] [objective_perturbation] [streams] [sparse] [growth] [start] [--repeats 5]
+        [solver] [objective_perturbation] [streams] [sparse] [growth] [start] [accelerator]
+        [--repeats 5]
 
-Every benchmark runs in a fresh process with one thread per device on fixed cores. Times are warm
-and measured in rounds (privopt, peer, privopt, peer, ...); a ratio is the median over rounds. Each
-suite writes its record, and README.md contains all records; accounting takes about four minutes.
+Every benchmark runs in a fresh process with one thread per device on fixed cores; ``accelerator``
+uses the device that JAX selects, and on a CPU small sizes. Times are warm and measured in rounds
+(privopt, peer, privopt, peer, ...); a ratio is the median over rounds. Each suite writes its
+record, and README.md contains all records; accounting takes about four minutes.
 Exit status 1: a target was missed; 2: a peer is missing.
 """
 
@@ -26,6 +28,7 @@ from line import Line
 from rich.console import Console
 from rich.table import Table
 from suites import (
+    accelerator,
     accounting,
     dp_gd,
     dp_sgd,
@@ -51,6 +54,7 @@ SUITES = {
     "sparse": sparse,
     "growth": growth,
     "start": start,
+    "accelerator": accelerator,
 }
 ROOT = Path(__file__).parents[1]
 

@@ -77,6 +77,33 @@ def update(setting: Setting) -> Callable[..., tuple[Any, Any, Any]]:
     return step
 
 
+def prepared(setting: Setting, calls: int, runs: int) -> Callable[[int], Any]:
+    """Return ``index -> means of the iterates`` of ``runs`` runs; all batches are drawn here."""
+    step = update(setting)
+    rows = [
+        jnp.asarray(np.stack([batches(setting, seed * calls + i) for seed in range(runs)]))
+        for i in range(calls)
+    ]
+
+    def one(key: Array, rows: Array) -> Any:
+        privatizer = gaussian_privatizer(stddev=setting.noise_scale, prng_key=key)
+        zeros = jax.tree.map(jnp.zeros_like, setting.start)
+
+        def body(t: Array, state: Any) -> Any:
+            return step(*state, t.astype(jnp.float32), rows[t], setting.data)
+
+        state = setting.start, zeros, privatizer.init(setting.start)
+        return jax.lax.fori_loop(0, setting.steps, body, state)[1]
+
+    whole = jax.jit(jax.vmap(one) if runs > 1 else one)
+
+    def call(i: int) -> Any:
+        keys = jax.random.split(jax.random.key(i), runs)
+        return whole(keys, rows[i]) if runs > 1 else whole(keys[0], rows[i][0])
+
+    return call
+
+
 def descents(setting: Setting) -> dict[str, Callable[[int], Any]]:
     """Return ``seed -> mean of the iterates`` in both forms. Sampling is part of the run."""
     step = update(setting)

@@ -115,7 +115,9 @@ def test_norms_of_extreme_rows_are_those_of_the_array(size, dtype):
     row = np.zeros((1, 7), dtype)
     row[0, [1, 4, 6]] = np.array([1.0, -1.0, 0.5]) * size
     sparse = SparseFeatures(jnp.array([[6, 1, 4, 0]]), row[:, [6, 1, 4, 0]], 7)
-    np.testing.assert_array_equal(sparse.norms(), as_features(row).norms())
+    np.testing.assert_array_equal(sparse.norms(), as_features(sparse.block(0, 1)).norms())
+    if jax.default_backend() == "cpu" or size >= np.finfo(dtype).tiny:  # a GPU makes the others 0
+        np.testing.assert_array_equal(sparse.norms(), as_features(row).norms())
     for bad in (np.nan, np.inf):
         row[0, 4] = bad
         assert not np.isfinite(as_features(scipy.sparse.csr_array(row)).norms()[0])
