@@ -23,6 +23,7 @@ from privopt.spec import Budget
 
 __all__ = ["Check", "Report", "check_algorithm"]
 
+_SMALL = 1e-3  # radius of a second ball, over that of the first: steps leave it
 _SIZES = (1e-45, 1e3, 1e12, 1e30, np.inf, np.nan)  # sizes of a record
 _FAILURE = 1e-3  # probability that a correct guarantee is refuted
 _FACTOR = 1.125  # factor by which a number of the mechanism is changed
@@ -119,6 +120,12 @@ def check_algorithm(
     def other_plan() -> Plan:
         return ALGORITHMS[algorithm].plan(pair.plan.problem_class, halved, **arguments)
 
+    def in_small_ball() -> str:
+        facts = replace(pair.plan.problem_class, radius=_SMALL * pair.plan.problem_class.radius)
+        plan = ALGORITHMS[algorithm].plan(facts, budget, **arguments)
+        small = replace(pair.one, problem_class=facts, constraint=None)
+        return _records(plan, small, key)
+
     checks: list[tuple[str, Callable[[], str]]] = [
         ("the plan is within the budget", lambda: _budget(pair.plan)),
         ("a plan with a tenth less noise is refused", lambda: _noise(pair.plan)),
@@ -126,7 +133,7 @@ def check_algorithm(
         ("one key, one result; two keys, two results", lambda: _keys(pair, key)),
         ("all budgets share one program", lambda: _programs(pair, other_plan(), key)),
         ("run and run_many agree", lambda: _many(pair, key)),
-        ("every record leads to a point in the ball", lambda: _records(pair, key)),
+        ("every record leads to a point in the ball", lambda: _records(pair.plan, pair.one, key) or in_small_ball()),
         ("the data are used through noisy answers only", lambda: "; ".join(replay(pair, key=key))),
         ("an attack does not refute the guarantee", lambda: _attack(pair, key)),
     ]
@@ -210,10 +217,10 @@ def _many(pair: Pair, key: Array) -> str:
     return ""
 
 
-def _records(pair: Pair, key: Array) -> str:
-    radius = pair.plan.problem_class.radius
+def _records(plan: Plan, problem: Problem, key: Array) -> str:
+    radius = plan.problem_class.radius
     for size in _SIZES:
-        leaves = jax.tree.leaves(run(pair.plan, _with_record(pair.one, size), key).released)
+        leaves = jax.tree.leaves(run(plan, _with_record(problem, size), key).released)
         length = float(np.sqrt(sum(np.square(np.asarray(leaf)).sum() for leaf in leaves)))
         if not length <= radius * (1.0 + 1e-5):
             return f"a record of size {size:g} leads to a norm of {length:g} for {radius:g}"

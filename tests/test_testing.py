@@ -116,6 +116,11 @@ def with_static_budget(plan):
             None,
             "every record leads to a point in the ball",
         ),
+        (  # inside the ball of the attack, and outside a small one: no projection
+            lambda honest: changed(honest, lambda w: w + 1.0),
+            None,
+            "every record leads to a point in the ball",
+        ),
         (None, with_fixed_event, "a plan with a tenth less noise is refused"),
         (None, with_static_budget, "all budgets share one program"),
     ],

@@ -105,7 +105,9 @@ class EmpiricalRisk:
 
         Norms of another type are dropped, because they are not accurate in ``dtype``.
         """
-        risk = self if self.dtype == dtype else replace(self, norms=None)
+        risk = self
+        if self.norms is not None and self.norms.dtype != dtype:
+            risk = replace(self, norms=None)
         return jax.tree.map(lambda leaf: leaf.astype(dtype) if _is_floating(leaf) else leaf, risk)
 
     def with_norms(self) -> EmpiricalRisk:
@@ -119,12 +121,14 @@ class EmpiricalRisk:
         if rows is None or (self.linear is None and not is_features(self.data)):
             return self
         labels = None if self.linear is None else self.linear.labels
-        norms, valid = _norms(rows, labels)
-        if isinstance(valid, jax.core.Tracer):
-            return self
-        if valid:
-            return replace(self, norms=norms)
-        rows, labels = _without_invalid(rows, labels, norms)
+        # Norms in float32 of records in float64 would let clipped gradients exceed the clip norm.
+        with jax.enable_x64(jax.config.jax_enable_x64 or self.dtype == jnp.float64):
+            norms, valid = _norms(rows, labels)
+            if isinstance(valid, jax.core.Tracer):
+                return self
+            if valid:
+                return replace(self, norms=norms)
+            rows, labels = _without_invalid(rows, labels, norms)
         return replace(self, data=rows if labels is None else (rows, labels), norms=norms)
 
     def keys(self, key: Key[Array, ""]) -> tuple[None, Key[Array, ""]]:

@@ -69,7 +69,7 @@ def check_problem(plan: Plan, problem: RunnableProblem, facts: ProblemClass | No
 
     If ``problem`` is a batch of records, ``facts`` is the problem class of all records.
     """
-    if isinstance(problem, type) or not hasattr(problem, "source"):
+    if isinstance(problem, type) or not hasattr(problem, "objective"):
         raise ValueError(f"problem must be a privopt.problems.Problem, got {described(problem)}")
     planned, actual = plan.problem_class, facts or problem.problem_class
     if actual.dim != planned.dim:

@@ -439,3 +439,16 @@ def test_the_last_of_so_many_float32_records_is_found():
     np.testing.assert_array_equal(
         pull(jnp.zeros(DIM, jnp.float32), numbers, weights), [-1.0, -1.0, 0.0]
     )
+
+
+def test_norms_have_the_type_of_the_records_wherever_they_are_computed():
+    """Regression: without x64, norms of float64 records were those in float32."""
+    features, labels = np.array([[0.1, 0.2, 0.7], [np.nan, 1.0, 1.0]]), np.array([1.0, -1.0])
+    facts = ProblemClass(n=2, dim=3, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    with jax.enable_x64(True):
+        problem = problems.logistic(features, labels, problem_class=facts)
+        expected = problems.logistic(features, labels, problem_class=facts).source.norms
+    with jax.enable_x64(False):
+        source = problem.source
+    assert source.norms.dtype == source.dtype == np.float64
+    np.testing.assert_array_equal(source.norms, expected)
