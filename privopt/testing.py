@@ -133,7 +133,10 @@ def check_algorithm(
         ("one key, one result; two keys, two results", lambda: _keys(pair, key)),
         ("all budgets share one program", lambda: _programs(pair, other_plan(), key)),
         ("run and run_many agree", lambda: _many(pair, key)),
-        ("every record leads to a point in the ball", lambda: _records(pair.plan, pair.one, key) or in_small_ball()),
+        (
+            "every record leads to a point in the ball",
+            lambda: _records(pair.plan, pair.one, key) or in_small_ball(),
+        ),
         ("the data are used through noisy answers only", lambda: "; ".join(replay(pair, key=key))),
         ("an attack does not refute the guarantee", lambda: _attack(pair, key)),
     ]

@@ -122,7 +122,7 @@ class EmpiricalRisk:
             return self
         labels = None if self.linear is None else self.linear.labels
         # Norms in float32 of records in float64 would let clipped gradients exceed the clip norm.
-        with jax.enable_x64(jax.config.jax_enable_x64 or self.dtype == jnp.float64):
+        with jax.enable_x64(jax.enable_x64.value or self.dtype == jnp.float64):
             norms, valid = _norms(rows, labels)
             if isinstance(valid, jax.core.Tracer):
                 return self

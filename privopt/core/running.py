@@ -28,7 +28,7 @@ from privopt.spec import Assumptions, ProblemClass, Relation
 
 REMEDIES = {
     "ball": "use a Euclidean ball (convex.L2Ball), or plan for any (projection='linf', floor=0.0)",
-    "linear_model": "use a loss of one linear prediction without kinks (GeneralisedLinear)",
+    "linear_model": "declare a loss phi(<x, w>, y) without kinks as GeneralisedLinear(phi)",
     "mean": "use squared distances to records that are vectors (problems.squared_distance)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",
     "squares": "use squared losses of linear predictions (problems.squared)",

@@ -105,8 +105,8 @@ class Guarantee:
     --------
     >>> import dp_accounting as dp
     >>> released = Guarantee(dp.GaussianDpEvent(2.0), "add_or_remove_one")
-    >>> round(released.epsilon(1e-6).upper, 3)
-    2.254
+    >>> print(released)
+    epsilon at most 2.254 at delta 1e-06 under add_or_remove_one
     >>> round(released.times(4).epsilon(1e-6).upper, 3)
     4.887
     """
@@ -123,6 +123,12 @@ class Guarantee:
         object.__setattr__(self, "event", freeze(self.event))
         object.__setattr__(self, "relation", Relation.named("relation", self.relation))
         object.__setattr__(self, "assumptions", tuple(dict.fromkeys(self.assumptions)))
+
+    def __str__(self) -> str:
+        """Return epsilon as text: at ``delta = 0`` if it is finite there, else at 1e-6."""
+        delta = 0.0 if math.isfinite(self.epsilon(0.0).upper) else 1e-6
+        text = f"epsilon at most {self.epsilon(delta).upper:.4g} at delta {delta:g}"
+        return "; ".join([f"{text} under {self.relation.value}", *self.assumptions])
 
     def exported(self) -> tuple[dp.DpEvent, dp.NeighboringRelation]:
         """Return an event and a relation for which dp-accounting's accountants are valid.

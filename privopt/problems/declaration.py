@@ -95,10 +95,21 @@ class ProblemOptions(TypedDict, total=False):
 def declared_function(
     name: str, signature: str, function: Callable[..., Array]
 ) -> Callable[..., Array]:
-    """Return ``function``, wrapped as a constant of the program if it is not a pytree."""
+    """Return ``function``, wrapped as a constant of the program if it is not a pytree.
+
+    The leaves of a pytree are arguments of the program, so they must be numbers.
+    """
     if isinstance(function, type) or not callable(function):
         raise ValueError(f"{name} must be a function {signature}, got {described(function)}")
-    return Partial(function) if jax.tree_util.all_leaves([function]) else function
+    if jax.tree_util.all_leaves([function]):
+        return Partial(function)
+    for leaf in jax.tree.leaves(function):
+        if not isinstance(leaf, Array | np.ndarray | np.generic | int | float):
+            raise ValueError(
+                f"{name} must be a pytree of numbers, got one that contains {described(leaf)}: "
+                "decorate its class with privopt.convex.pytree_dataclass and dataclass"
+            )
+    return function
 
 
 def check_scalar(name: str, signature: str, function: Callable[..., Array], *args: Pytree) -> None:

@@ -168,9 +168,12 @@ def _probe(risk: EmpiricalRisk, problem_class: ProblemClass, finite: np.ndarray)
     broken = flattest < declared - _ROUND_OFF * max(1.0, declared)
     if problem_class.convex and broken.any():
         row = int(np.nanargmin(flattest))
+        fact = f"strong_convexity {shown(declared)} must hold for every record"
+        if declared == 0.0:
+            fact = "loss must be convex, unless the problem class declares convex=False"
         yield (
-            f"strong_convexity {shown(declared)} must hold for every record, but record {row} has "
-            f"curvature {flattest[row]:.6g} between two points {_count(broken)}"
+            f"{fact}, but record {row} has curvature {flattest[row]:.6g} between two points "
+            f"{_count(broken)}"
         )
 
 
@@ -272,7 +275,8 @@ def _above(name: str, declared: float, values: np.ndarray, quantity: str) -> str
     row = int(np.argmax(values))
     return (
         f"{name} {shown(declared)} must bound every record, but record {row} has {quantity} "
-        f"{values[row]:.6g} {_count(broken)}"
+        f"{values[row]:.6g} {_count(broken)}; scale the records by a public number, or declare a "
+        f"larger {name} from public knowledge"
     )
 
 

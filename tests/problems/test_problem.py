@@ -452,3 +452,25 @@ def test_norms_have_the_type_of_the_records_wherever_they_are_computed():
         source = problem.source
     assert source.norms.dtype == source.dtype == np.float64
     np.testing.assert_array_equal(source.norms, expected)
+
+
+class Unregistered:
+    """Scalar loss that JAX takes for one opaque leaf."""
+
+    slope_bound = curvature = 1.0
+
+    def value(self, prediction, label):
+        return prediction - label
+
+    def slope(self, prediction, label):
+        return jnp.ones_like(prediction)
+
+
+def test_a_loss_that_is_no_pytree_is_refused_with_the_remedy():
+    facts = ProblemClass(n=2, dim=3, lipschitz=1.0, radius=1.0)
+    with pytest.raises(ValueError, match=r"pytree of numbers.*Unregistered.*pytree_dataclass"):
+        Problem(
+            loss=GeneralisedLinear(Unregistered()),
+            data=(np.ones((2, 3)), np.ones(2)),
+            problem_class=facts,
+        )
