@@ -21,7 +21,7 @@ from privopt.algorithms.shared import (
     planned,
     require_convex_lipschitz,
 )
-from privopt.arguments import positive_number
+from privopt.arguments import member, positive_number
 from privopt.convex import EmpiricalRisk
 from privopt.core import Algorithm, Execution, Plan, Run, planner
 from privopt.mechanisms import (
@@ -34,6 +34,8 @@ from privopt.random import stream
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     Rate,
+    ball_perturbation_rate,
+    ball_perturbation_regularisation,
     no_rate,
     output_perturbation_rate,
     perturbed_minimiser_regularisation,
@@ -41,9 +43,10 @@ from privopt.theory import (
 
 
 class OutputDeclaration(NamedTuple):
-    """Declaration that the gradient vanishes at the minimiser of every data set."""
+    """Declarations about the constraint set, which decide between bounds."""
 
     stationary: bool
+    ball: bool = False
 
 
 @planner
@@ -54,6 +57,7 @@ def output_perturbation(
     regularisation: float | None = None,
     noise: str | None = None,
     stationary: bool = False,
+    constraint: str | None = None,
 ) -> Plan:
     """Return a plan for output perturbation.
 
@@ -68,9 +72,9 @@ def output_perturbation(
     budget : Budget
         Privacy budget. ``delta = 0`` is pure differential privacy.
     regularisation : float, optional
-        Regularisation ``lambda``. Default: the minimiser of the bound, ``2 sqrt(L u)/R``, where
-        ``u/lambda`` is the expected norm of the noise; 0 for strongly convex losses. Public; do not
-        tune it on the data.
+        Regularisation ``lambda``. Default: the minimiser of the bound; on any set
+        ``2 sqrt(L u)/R``, where ``u/lambda`` is the expected norm of the noise; 0 for strongly
+        convex losses. Public; do not tune it on the data.
     noise : {"gaussian", "norm_laplace"}, optional
         Gaussian noise requires ``delta > 0``. Norm-Laplace noise, with a density proportional to
         ``exp(-|z|/beta)``, is pure DP. Default: the noise with the smaller bound of one release.
@@ -78,6 +82,11 @@ def output_perturbation(
     stationary : bool
         Declares that for every data set the gradient vanishes at the minimiser. This improves the
         rate for smooth losses. It holds on a ball if ``L <= 2 m R``, and for interior minimisers.
+    constraint : {"ball", "any"}, optional
+        ``"ball"`` uses the bound for smooth losses on the Euclidean ball of the problem class; a
+        problem with another set is then refused. ``"any"`` uses the bound for every convex set.
+        Default: the smaller bound; ``"any"`` for given ``regularisation``, declared stationary
+        minimisers and strongly convex losses.
 
     Formal guarantee
     ----------------
@@ -89,13 +98,16 @@ def output_perturbation(
     Rate
     ----
     - Convex, default ``lambda``: ``sqrt(2) L R (sqrt(d)/(n mu))^{1/2}``.
+    - Smooth, on a ball, default ``lambda``: of order ``(sqrt(d)/(n mu))^{2/3}``, for large ``n``
+      of order ``(n mu)^{-1/2}``.
     - Strongly convex: ``L E|z|``, of order ``L^2 sqrt(d)/(m n mu)``; for a given ``lambda`` the
       same expression in ``lambda``, plus ``lambda R^2/4``.
     - Smooth with a stationary minimiser: ``((H + lambda)/2) E|z|^2`` replaces ``L E|z|`` if
       smaller.
     - Pure DP: ``d/(n epsilon)`` replaces ``sqrt(d)/(n mu)``.
 
-    Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6.
+    Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6; on a ball
+    :func:`privopt.theory.ball_perturbation_rate`.
 
     Examples
     --------
@@ -109,9 +121,31 @@ def output_perturbation(
     if stationary and problem_class.smoothness is None:
         raise ValueError("smoothness must be declared where stationary is True, got None")
     return least_bound(
-        _plan(problem_class, budget, kind, regularisation, stationary)
+        _plan(problem_class, budget, kind, regularisation, OutputDeclaration(stationary, ball))
         for kind in noise_kinds(noise, budget)
+        for ball in _balls(constraint, problem_class, stationary, regularisation)
     )
+
+
+def _balls(
+    constraint: str | None,
+    problem_class: ProblemClass,
+    stationary: bool,
+    regularisation: float | None,
+) -> list[bool]:
+    """Return whether to use the bound on a ball: yes, no or both."""
+    possible = problem_class.smoothness is not None and math.isfinite(problem_class.radius)
+    if constraint is not None:
+        member("constraint", constraint, ("ball", "any"))
+        if constraint == "ball" and (stationary or not possible):
+            raise ValueError(
+                "constraint must be 'any' for losses without declared smoothness, an infinite "
+                "radius, or stationary=True, got 'ball'"
+            )
+        return [constraint == "ball"]
+    convex = problem_class.strong_convexity == 0.0
+    both = possible and convex and not stationary and regularisation is None
+    return [False, True] if both else [False]
 
 
 def _plan(
@@ -119,16 +153,16 @@ def _plan(
     budget: Budget,
     kind: NoiseKind,
     regularisation: float | None,
-    stationary: bool,
+    declared: OutputDeclaration,
 ) -> Plan:
-    """Return the plan with one kind of noise."""
+    """Return the plan with one kind of noise and one bound."""
     radius, convexity = problem_class.radius, problem_class.strong_convexity
     if budget.relation is Relation.ADD_OR_REMOVE_ONE:
         convexity = 0.0
     if regularisation is None and convexity == 0.0:
         if math.isinf(radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
-        regularisation = _balanced(problem_class, budget, kind)
+        regularisation = _balanced(problem_class, budget, kind, declared.ball)
     elif regularisation is None:
         regularisation = 0.0
     elif not (convexity > 0.0 and regularisation == 0.0):
@@ -140,9 +174,7 @@ def _plan(
         problem_class, budget.relation, regularisation=regularisation, smoothing=smoothing
     )
     mechanism = kind.calibrated(query, budget)
-    return planned(
-        OUTPUT_PERTURBATION, problem_class, budget, mechanism, OutputDeclaration(stationary)
-    )
+    return planned(OUTPUT_PERTURBATION, problem_class, budget, mechanism, declared)
 
 
 def rate(plan: Plan) -> Rate:
@@ -154,28 +186,37 @@ def rate(plan: Plan) -> Rate:
     if query.gradient.changes(facts):
         return no_rate("gradients are clipped or divided")
     balanced = query.strong_convexity == 0.0 and math.isfinite(facts.radius)
+    best = _balanced(facts, plan.budget, kind, declared.ball) if balanced else None
+    numbers: dict[str, Any] = {
+        "regularisation": query.regularisation,
+        "noise_norm": mechanism.noise_norm(facts.dim),
+        "noise_square": mechanism.noise_square(facts.dim),
+        "solver_error": query.error,
+        "gaussian": kind is GaussianMechanism,
+        "balanced": query.regularisation == best,
+    }
+    if declared.ball:
+        return ball_perturbation_rate(facts, **numbers)
     return output_perturbation_rate(
         facts,
-        regularisation=query.regularisation,
-        noise_norm=mechanism.noise_norm(facts.dim),
-        noise_square=mechanism.noise_square(facts.dim),
-        solver_error=query.error,
+        **numbers,
         smoothing=query.smoothing or 0.0,
-        gaussian=kind is GaussianMechanism,
-        balanced=balanced and query.regularisation == _balanced(facts, plan.budget, kind),
         stationary=declared.stationary and facts.smoothness is not None,
     )
 
 
-def _unit_noise_norm(problem_class: ProblemClass, budget: Budget, kind: NoiseKind) -> float:
-    """Return ``u`` with ``E|z| = u / lambda``: the noise norm of a single gradient."""
-    gradient = ClippedGradient.of(problem_class)
-    return float(kind.calibrated(gradient, budget).noise_norm(problem_class.dim))
+def _unit_noise(problem_class: ProblemClass, budget: Budget, kind: NoiseKind) -> Any:
+    """Return a mechanism with the noise times ``lambda``: the noise of a single gradient."""
+    return kind.calibrated(ClippedGradient.of(problem_class), budget)
 
 
-def _balanced(problem_class: ProblemClass, budget: Budget, kind: NoiseKind) -> float:
-    return perturbed_minimiser_regularisation(
-        problem_class, unit_noise_norm=_unit_noise_norm(problem_class, budget, kind)
+def _balanced(problem_class: ProblemClass, budget: Budget, kind: NoiseKind, ball: bool) -> float:
+    noise, dim = _unit_noise(problem_class, budget, kind), problem_class.dim
+    norm = float(noise.noise_norm(dim))
+    if not ball:
+        return perturbed_minimiser_regularisation(problem_class, unit_noise_norm=norm)
+    return ball_perturbation_regularisation(
+        problem_class, unit_noise_norm=norm, unit_noise_square=float(noise.noise_square(dim))
     )
 
 
@@ -184,7 +225,8 @@ def _smoothing(
 ) -> float:
     """Return ``h`` with a bias ``L^2 h/2`` of one percent of the cost of the noise."""
     convexity = regularisation + problem_class.strong_convexity
-    noise_norm = _unit_noise_norm(problem_class, budget, kind) / convexity
+    noise = _unit_noise(problem_class, budget, kind)
+    noise_norm = float(noise.noise_norm(problem_class.dim)) / convexity
     width = 2.0 * SMOOTHING_SHARE * noise_norm / problem_class.lipschitz
     return envelope_width(problem_class, width)
 
@@ -214,5 +256,5 @@ OUTPUT_PERTURBATION = Algorithm(
     rate=rate,
     declares=OutputDeclaration,
     float64=True,
-    cites=("chaudhuri2011",),
+    cites=("chaudhuri2011", "zhang2017"),
 )

@@ -27,7 +27,8 @@ from privopt.random import as_key
 from privopt.spec import Assumptions, ProblemClass, Relation
 
 REMEDIES = {
-    "ball": "use a Euclidean ball (convex.L2Ball), or plan for any (projection='linf', floor=0.0)",
+    "ball": "use a Euclidean ball (convex.L2Ball), or plan for any set (output_perturbation: "
+    "constraint='any'; linf_output_perturbation: projection='linf', floor=0.0)",
     "linear_model": "declare a loss phi(<x, w>, y) without kinks as GeneralisedLinear(phi)",
     "mean": "use squared distances to records that are vectors (problems.squared_distance)",
     "smoothing": "declare smoothness= in its ProblemClass, or use a loss with a Moreau envelope",

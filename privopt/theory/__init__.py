@@ -36,7 +36,8 @@ from privopt.theory.linf_output_perturbation import (
 )  # fmt: skip
 from privopt.theory.lower_bounds import lower_bound
 from privopt.theory.one_shot import (
-    exponential_mechanism_rate, exponential_mechanism_regularisation, objective_perturbation_rate,
+    ball_perturbation_rate, ball_perturbation_regularisation, exponential_mechanism_rate,
+    exponential_mechanism_regularisation, objective_perturbation_rate,
     output_perturbation_rate, perturbed_minimiser_regularisation,
     perturbed_objective_regularisation, sufficient_statistics_rate, sufficient_statistics_weight,
 )  # fmt: skip
@@ -74,6 +75,8 @@ __all__ = [
     "Term",
     "balanced_minimiser",
     "ball_balanced_minimiser",
+    "ball_perturbation_rate",
+    "ball_perturbation_regularisation",
     "batch_moments",
     "bias_reduced_moments",
     "bias_reduced_steps",

@@ -49,6 +49,107 @@ def perturbed_minimiser_regularisation(
     return 2.0 * math.sqrt(problem_class.lipschitz * unit_noise_norm) / problem_class.radius
 
 
+def _on_ball(
+    problem_class: ProblemClass, noise_norm: float, noise_square: float
+) -> tuple[float, float]:
+    """Return the terms of first and of second order in ``z`` of :func:`ball_perturbation_rate`."""
+    if problem_class.smoothness is None:
+        raise ValueError("smoothness must be declared for this bound, got None")
+    dim, half = problem_class.dim, 0.5 * problem_class.dim
+    # E|u_1| for u uniform on the sphere; half of it is moved inwards
+    coordinate = math.exp(math.lgamma(half) - math.lgamma(half + 0.5)) / math.sqrt(math.pi)
+    first = 0.5 * problem_class.lipschitz * noise_norm * coordinate
+    bend = problem_class.lipschitz * (1.0 - 1.0 / dim) / problem_class.radius
+    return first, 0.5 * (problem_class.smoothness + bend) * noise_square
+
+
+@checked
+def ball_perturbation_regularisation(
+    problem_class: ProblemClass, *, unit_noise_norm: float, unit_noise_square: float
+) -> float:
+    """Return the ``lambda`` that minimises the bound of :func:`ball_perturbation_rate`.
+
+    The noise is ``1/lambda`` times one with ``E|z| = unit_noise_norm`` and
+    ``E|z|^2 = unit_noise_square``, so the bound is ``lambda R^2/4 + A/lambda + B/lambda^2``. It is
+    convex in ``lambda``, and its derivative vanishes at the positive root of
+    ``R^2 lambda^3/4 = A lambda + 2 B``.
+    """
+    first, second = _on_ball(problem_class, unit_noise_norm, unit_noise_square)
+    roots = np.roots([0.25 * problem_class.radius**2, 0.0, -first, -2.0 * second])
+    return float(max(roots.real))
+
+
+@checked
+def ball_perturbation_rate(
+    problem_class: ProblemClass,
+    *,
+    regularisation: float,
+    noise_norm: float,
+    noise_square: float,
+    solver_error: float = 0.0,
+    gaussian: bool,
+    balanced: bool,
+) -> Rate:
+    """Return the excess risk of output perturbation of smooth losses on a Euclidean ball.
+
+    For convex, ``L``-Lipschitz and ``H``-smooth losses on the ball of radius ``R`` about ``c``, and
+    noise ``z`` whose law is invariant under rotations::
+
+        E F(w) - F* <= lambda R^2/4 + (L/2) E|z_1| + ((H + (1 - 1/d) L/R)/2) E|z|^2 + L tau
+
+    with the released point ``w = Proj(argmin F_lambda + z)``. Noise along a gradient of the
+    minimiser costs only if it points inwards, and noise in the other directions enters by its
+    square. With the ``lambda`` that minimises it, the bound is of order
+    ``(sqrt(d)/(n mu))^{2/3}`` while the term in ``E|z|^2`` exceeds that in ``E|z_1|``, and then of
+    order ``(n mu)^{-1/2}``, without ``d``. The bound of :func:`output_perturbation_rate` is of
+    order ``(sqrt(d)/(n mu))^{1/2}`` and holds on every convex set. Proof:
+    :ref:`Perturbation, Theorem 10 <theory-perturbation-10>`. Source: Zhang, Zheng, Mou and Wang 2017
+    (arXiv:1703.09947) for the power 2/3 without a constraint; derived here on a ball.
+
+    Arguments are those of :func:`output_perturbation_rate`; ``balanced`` refers to
+    :func:`ball_perturbation_regularisation`.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=1.0)
+    >>> rate = ball_perturbation_rate(facts, regularisation=0.2, noise_norm=0.1,
+    ...                               noise_square=0.01, gaussian=True, balanced=True)
+    >>> round(rate.upper, 9)
+    0.079970659
+    """
+    first, second = _on_ball(problem_class, noise_norm, noise_square)
+    bias = _bias(problem_class, regularisation)
+    one_dimensional = Exponents(n=-1.0, dim=0.0 if gaussian else 0.5, epsilon=-1.0)
+    per_norm = Exponents(n=-1.0, dim=0.5 if gaussian else 1.0, epsilon=-1.0)
+    of_lambda, order = FIXED, "lambda fixed"
+    if balanced:
+        curved = second >= first
+        of_lambda = (2.0 / 3.0) * per_norm if curved else 0.5 * one_dimensional
+        noise = "sqrt(d)/(n mu)" if gaussian else "d/(n epsilon)"
+        plain = "1/(n mu)" if gaussian else "sqrt(d)/(n epsilon)"
+        order = f"order ({noise})^(2/3)" if curved else f"order ({plain})^(1/2)"
+    terms = [
+        Term("noise", second, 2.0 * per_norm + -2.0 * of_lambda),
+        Term("noise along the gradient", first, one_dimensional + -1.0 * of_lambda),
+        Term("regulariser", bias, of_lambda),
+        Term(
+            "solver", problem_class.lipschitz * solver_error, Exponents(n=-1.0) + -1.0 * of_lambda
+        ),
+    ]
+    if first > second:
+        terms[:2] = reversed(terms[:2])
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem="E F(w) - F* <= lambda R^2/4 + (L/2) E|z_1| + ((H + (1 - 1/d) L/R)/2) E|z|^2 "
+        f"({order})",
+        source="Zhang, Zheng, Mou and Wang 2017 (arXiv:1703.09947), without a constraint",
+        terms=tuple(terms),
+        cap=largest_excess(problem_class),
+        regime="the first term leads, on a Euclidean ball",
+        requires=frozenset({"ball"}),
+    )
+
+
 @checked
 def output_perturbation_rate(
     problem_class: ProblemClass,

@@ -16,6 +16,7 @@ from scipy import optimize, stats
 
 import privopt
 from privopt import problems, random
+from privopt.convex import L1Ball
 from privopt.privacy import gaussian_mu
 from privopt.problems import family
 from privopt.random import stream
@@ -63,7 +64,7 @@ def test_scale_is_the_sensitivity_over_mu(relation, moved):
 def test_theory_sets_the_regularisation():
     """``lambda = (2L/R) sqrt(2 r)``, and ``L R sqrt(2 r)`` as a bound; ``r = sqrt(d)/(n mu)``."""
     facts = privopt.ProblemClass(n=1000, dim=16, lipschitz=3.0, radius=2.0, smoothness=1.0)
-    planned = plan_of(facts, BUDGET)
+    planned = plan_of(facts, BUDGET, constraint="any")
     r = math.sqrt(16) / (1000 * gaussian_mu(1.0, 1e-5))
     query = planned.params.mechanism.query
     assert query.regularisation == pytest.approx(2 * 3.0 / 2.0 * math.sqrt(2 * r), rel=1e-3)
@@ -109,7 +110,8 @@ def test_strongly_convex_losses_need_no_regulariser():
 
 def test_exponents_follow_who_set_the_regularisation():
     facts = privopt.ProblemClass(n=1000, dim=16, lipschitz=1.0, radius=1.0, smoothness=1.0)
-    tuned, fixed = plan_of(facts, BUDGET), plan_of(facts, BUDGET, regularisation=0.5)
+    tuned = plan_of(facts, BUDGET, constraint="any")
+    fixed = plan_of(facts, BUDGET, regularisation=0.5)
     assert tuned.rate.terms[0].powers == Exponents(n=-0.5, dim=0.25, epsilon=-0.5)
     assert fixed.rate.terms[0].powers == Exponents(n=-1.0, dim=0.5, epsilon=-1.0)
     noise = fixed.params.mechanism.noise_norm(16)
@@ -211,3 +213,38 @@ def test_pure_noise_has_the_square_of_a_gamma_variable():
     assert mechanism.noise_norm(16) == pytest.approx(law.mean())
     assert mechanism.noise_square(16) == pytest.approx(law.moment(2))
     assert plan.rate.terms[0].powers == Exponents(n=-2.0, dim=2.0, epsilon=-2.0)
+
+
+def test_smooth_losses_on_a_ball_have_the_smaller_bound():
+    """The default; with ``n`` the exponent goes from -2/3 to -1/2, then without the dimension."""
+    bounds = []
+    for n in (1000, 10**8):
+        facts = privopt.ProblemClass(n=n, dim=64, lipschitz=1.0, radius=1.0, smoothness=1.0)
+        default, any_set = plan_of(facts, BUDGET), plan_of(facts, BUDGET, constraint="any")
+        assert default.requires == {"ball"}
+        assert any_set.requires == frozenset()
+        assert default.rate.upper < any_set.rate.upper
+        bounds.append(default.rate.terms[0].powers)
+    curved, straight = bounds
+    assert (curved.n, curved.dim) == pytest.approx((-2 / 3, 1 / 3))
+    assert (straight.n, straight.dim) == pytest.approx((-0.5, 0.0))
+
+
+@pytest.mark.parametrize("changes", [{"smoothness": None}, {"radius": math.inf}])
+def test_the_bound_on_a_ball_needs_a_ball_and_smooth_losses(changes):
+    fields = {"lipschitz": 1.0, "radius": 1.0, "smoothness": 0.25, **changes}
+    facts = privopt.ProblemClass(n=50, dim=4, **fields)
+    with pytest.raises(ValueError, match="constraint must be 'any'"):
+        plan_of(facts, BUDGET, constraint="ball", regularisation=0.1)
+
+
+def test_another_set_needs_the_bound_for_any_set():
+    features, labels = classification(50, 4)
+    facts = privopt.ProblemClass(n=50, dim=4, lipschitz=1.0, radius=1.0, smoothness=0.25)
+    where = problems.logistic(features, labels, problem_class=facts, constraint=L1Ball(1.0))
+    with pytest.raises(ValueError, match=r"Euclidean ball.*constraint='any'"):
+        privopt.run(plan_of(facts, BUDGET), where, jax.random.key(0))
+    released = privopt.run(
+        plan_of(facts, BUDGET, constraint="any"), where, jax.random.key(0)
+    ).released
+    assert np.abs(released).sum() <= 1.0 + 1e-6

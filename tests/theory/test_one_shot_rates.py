@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from privopt.spec import ProblemClass
 from privopt.theory import (
     Exponents,
+    ball_perturbation_rate,
+    ball_perturbation_regularisation,
     exponential_mechanism_rate,
     objective_perturbation_rate,
     output_perturbation_rate,
@@ -287,3 +289,67 @@ def test_bound_holds_and_is_within_a_half_for_medians_on_an_interval(regularisat
             assert excess - risk.min() <= bound
             worst = max(worst, (excess - risk.min()) / bound)
     assert worst > 0.05
+
+
+def moved_inwards(dim, radius, position, noise):
+    """Return how far noise and projection move a point on a line through the centre inwards."""
+    start = np.zeros(dim)
+    start[0] = position
+    return position - onto_ball(start + noise, radius)[:, 0]
+
+
+@pytest.mark.parametrize("dim", [1, 2, 30])
+@pytest.mark.parametrize("scale", [0.02, 0.3, 2.0])
+def test_the_bound_on_a_ball_holds_wherever_the_minimiser_is(dim, scale):
+    """Noise by noise: the lemma of the proof, which has no expectation."""
+    rng = np.random.default_rng(dim)
+    noise = scale * rng.standard_normal((20_000, dim))
+    first, rest = noise[:, 0], np.linalg.norm(noise[:, 1:], axis=1)
+    for position in (0.0, 0.2, 0.69, 0.7):
+        moved = moved_inwards(dim, 0.7, position, noise)
+        assert (moved <= np.maximum(-first, 0.0) + rest**2 / 1.4 + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("dim", "sigma", "most"), [(1, 0.02, 1.03), (40, 0.02, 1.4), (400, 0.005, 1.4)]
+)
+def test_the_bound_on_a_ball_is_almost_attained_by_a_linear_loss(dim, sigma, most):
+    """The loss ``-L w_1`` has its minimiser on the sphere; smoothness adds nothing to its risk."""
+    lipschitz, radius = 2.0, 0.7
+    facts = ProblemClass(n=10, dim=dim, lipschitz=lipschitz, radius=radius, smoothness=1e-9)
+    noise = sigma * np.random.default_rng(0).standard_normal((20_000, dim))
+    risks = lipschitz * moved_inwards(dim, radius, radius, noise)
+    mean, error = risks.mean(), risks.std() / math.sqrt(risks.size)
+    norm = sigma * math.sqrt(2.0) * math.exp(math.lgamma(dim / 2 + 0.5) - math.lgamma(dim / 2))
+    rate = ball_perturbation_rate(
+        facts, regularisation=0.0, noise_norm=norm, noise_square=dim * sigma**2,
+        gaussian=True, balanced=False,
+    )  # fmt: skip
+    expected = lipschitz * (sigma / math.sqrt(2.0 * math.pi) + (dim - 1) * sigma**2 / (2 * radius))
+    assert rate.upper == pytest.approx(expected, rel=1e-6)
+    assert mean - 4.0 * error < rate.upper < most * (mean + 4.0 * error)
+
+
+@given(n=st.integers(10, 10**6), dim=st.integers(1, 10**4), radius=positive, smoothness=positive)
+def test_the_regularisation_on_a_ball_minimises_its_bound(n, dim, radius, smoothness):
+    facts = ProblemClass(n=n, dim=dim, lipschitz=2.0, radius=radius, smoothness=smoothness)
+    sigma = 4.0 / n
+    norm = sigma * math.sqrt(dim)
+
+    def bound(regularisation):
+        return ball_perturbation_rate(
+            facts, regularisation=regularisation, noise_norm=norm / regularisation,
+            noise_square=dim * (sigma / regularisation) ** 2, gaussian=True, balanced=True,
+        )  # fmt: skip
+
+    best = ball_perturbation_regularisation(
+        facts, unit_noise_norm=norm, unit_noise_square=dim * sigma**2
+    )
+
+    def total(rate):  # the bound before it is capped
+        return math.fsum(term.value for term in rate.terms)
+
+    least = total(bound(best))
+    assert all(
+        total(bound(factor * best)) >= least * (1.0 - 1e-9) for factor in (0.5, 0.98, 1.02, 2)
+    )
