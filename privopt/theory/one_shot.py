@@ -102,9 +102,10 @@ def ball_perturbation_rate(
     square. With the ``lambda`` that minimises it, the bound is of order
     ``(sqrt(d)/(n mu))^{2/3}`` while the term in ``E|z|^2`` exceeds that in ``E|z_1|``, and then of
     order ``(n mu)^{-1/2}``, without ``d``. The bound of :func:`output_perturbation_rate` is of
-    order ``(sqrt(d)/(n mu))^{1/2}`` and holds on every convex set. Proof:
-    :ref:`Perturbation, Theorem 10 <theory-perturbation-10>`. Source: Zhang, Zheng, Mou and Wang 2017
-    (arXiv:1703.09947) for the power 2/3 without a constraint; derived here on a ball.
+    order ``(sqrt(d)/(n mu))^{1/2}`` and holds on every convex set.
+
+    Proof: :ref:`Perturbation, Theorem 10 <theory-perturbation-10>`. Source: Zhang, Zheng, Mou and
+    Wang 2017 (arXiv:1703.09947) for the power 2/3 without a constraint; derived here on a ball.
 
     Arguments are those of :func:`output_perturbation_rate`; ``balanced`` refers to
     :func:`ball_perturbation_regularisation`.
