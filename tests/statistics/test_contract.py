@@ -26,6 +26,7 @@ from privopt.statistics import (
     Histogram,
     Median,
     ProposeTestRelease,
+    SmoothCauchyMechanism,
     SmoothLaplaceMechanism,
     SparseVector,
     Thresholdout,
@@ -70,6 +71,10 @@ MECHANISMS = {
     ),
     "smooth laplace": (
         lambda budget, upper: SmoothLaplaceMechanism.calibrated(Median.of(-0.1, upper), budget),
+        release,
+    ),
+    "smooth cauchy": (
+        lambda budget, upper: SmoothCauchyMechanism.calibrated(Median.of(-0.1, upper), budget),
         release,
     ),
     "propose test release": (
