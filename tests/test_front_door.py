@@ -268,7 +268,9 @@ def methods():
     for query in (
         MEAN,
         statistics.BoundedSum.of(0.0, 1.0),
+        statistics.BoundedVariance.of(0.0, 1.0, size=N),
         statistics.Count(),
+        statistics.CountedMean.of(0.0, 1.0),
         statistics.Histogram((0.0, 1.0, 2.0)),
     ):
         label = f"{type(query).__name__}.answer"

@@ -19,7 +19,15 @@ from privopt.statistics.local_sensitivity import (
     SmoothQuery,
     StableQuery,
 )
-from privopt.statistics.queries import BoundedMean, BoundedSum, Bounds, Count, Histogram
+from privopt.statistics.queries import (
+    BoundedMean,
+    BoundedSum,
+    BoundedVariance,
+    Bounds,
+    Count,
+    CountedMean,
+    Histogram,
+)
 from privopt.statistics.selection import (
     BoundedScores,
     ExponentialMechanism,
@@ -32,9 +40,11 @@ __all__ = [
     "BoundedMean",
     "BoundedScores",
     "BoundedSum",
+    "BoundedVariance",
     "Bounds",
     "Certificate",
     "Count",
+    "CountedMean",
     "ExponentialMechanism",
     "Histogram",
     "Median",

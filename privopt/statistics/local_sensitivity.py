@@ -239,10 +239,13 @@ class ProposeTestRelease(NamedTuple):
     ``distance_scale`` and ``answer_scale`` are the scales of the two noises, which are always
     drawn. All are representable in float32.
 
+    With the bound 0 a *stable value* is released: an answer that no replacement changes. It is
+    released without noise, and the whole ``epsilon`` is spent on the test.
+
     Formal guarantee
     ----------------
-    ``(2 epsilon_0, delta)``-DP under ``replace_one``, ``delta < 1/2``. Proof:
-    :ref:`Mechanisms, Theorem 10 <theory-mechanisms-10>`.
+    ``(2 epsilon_0, delta)``-DP under ``replace_one``, ``delta < 1/2``; ``(epsilon_0, delta)``-DP
+    for the bound 0. Proof: :ref:`Mechanisms, Theorem 10 <theory-mechanisms-10>`.
 
     References
     ----------
@@ -270,12 +273,12 @@ class ProposeTestRelease(NamedTuple):
         """
         check_calibration(query, budget, "distance_to_instability")
         require_public_size(budget.relation, "propose-test-release")
-        bound = positive_number("bound", bound)
+        bound = 0.0 if bound == 0.0 else positive_number("bound", bound)
         if not 0.0 < budget.delta < 0.5:
             raise ValueError(f"delta must lie in (0, 1/2), got {shown(budget.delta)}")
         bound = round_up(bound)
         remaining = drawable(budget, 2)
-        scale = round_up(2.0 / resolvable(remaining.epsilon))
+        scale = round_up((2.0 if bound else 1.0) / resolvable(remaining.epsilon))
         threshold = scale * -math.log(2.0 * remaining.delta / _MARGIN) * _MARGIN
         return cls(query, bound, scale, round_up(bound * scale), round_up(threshold))
 
@@ -283,9 +286,10 @@ class ProposeTestRelease(NamedTuple):
         """Return the privacy event of test and release together."""
         check_fields("mechanism", self)
         require_public_size(relation, "propose-test-release")
-        if not (self.distance_scale > 0.0 and self.answer_scale > 0.0):
+        if not (self.distance_scale > 0.0 and (self.answer_scale > 0.0 or self.bound == 0.0)):
             return pure_release(math.inf)
-        epsilon = (1.0 / self.distance_scale + self.bound / self.answer_scale) * (1.0 + 2.0**-50)
+        answer = self.bound / self.answer_scale if self.bound else 0.0
+        epsilon = (1.0 / self.distance_scale + answer) * (1.0 + 2.0**-50)
         passed = 0.5 * math.exp(-self.threshold / self.distance_scale) * (1.0 + 2.0**-50)
         if epsilon == math.inf or passed >= 1.0:
             return pure_release(math.inf)
@@ -297,6 +301,8 @@ class ProposeTestRelease(NamedTuple):
         distance = self.query.distance_to_instability(records, self.bound)
         answer = self.query.answer(records)
         dtype = answer.dtype
+        # A stable value is released without noise, which would show the sign of zero.
+        answer = jnp.where(jnp.abs(answer) < jnp.finfo(dtype).tiny, 0.0, answer)
         distance += release("noise", self.distance_scale * random.laplace(distance_key, (), dtype))
         answer += release("noise", self.answer_scale * random.laplace(answer_key, (), dtype))
         accepted = distance > self.threshold

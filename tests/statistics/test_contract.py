@@ -21,7 +21,9 @@ from privopt.statistics import (
     BoundedMean,
     BoundedScores,
     BoundedSum,
+    BoundedVariance,
     Count,
+    CountedMean,
     ExponentialMechanism,
     Histogram,
     Median,
@@ -61,6 +63,16 @@ MECHANISMS = {
     "laplace count": (lambda budget, upper: LaplaceMechanism(Count(), upper), additive),
     "gaussian mean": (
         lambda budget, upper: GaussianMechanism.calibrated(BoundedMean.of(-0.1, upper, 8), budget),
+        additive,
+    ),
+    "laplace variance": (
+        lambda budget, upper: LaplaceMechanism.calibrated(
+            BoundedVariance.of(-0.1, upper, 8), budget
+        ),
+        additive,
+    ),
+    "counted mean": (
+        lambda budget, upper: LaplaceMechanism.calibrated(CountedMean.of(-0.1, upper), budget),
         additive,
     ),
     "histogram": (
