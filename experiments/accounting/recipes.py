@@ -30,9 +30,7 @@ from privopt.mechanisms import (
     SparseMinimiser,
     published_laplace_scale,
 )
-from privopt.mechanisms.bias_reduced import published_multiplier
-from privopt.privacy import Guarantee, calibrate
-from privopt.privacy.events import CompressedGaussianDpEvent
+from privopt.privacy import CompressedGaussianDpEvent, Guarantee, calibrate
 from privopt.statistics import BoundedMean, Median, SmoothCauchyMechanism, pure_release
 
 DELTA = 1e-6
@@ -227,7 +225,7 @@ def stopping(n):
     unit = BiasReducedGradient(query=query, n=n, base=1, scale=1.0, steps=steps)
     return Recipe(
         "bias-reduced SGD, stopping rule", f"n = {n:,}, T = {steps}", budget,
-        published_multiplier(budget),
+        BiasReducedGradient.published(query, budget, n).noise_multiplier,
         lambda z: unit.with_noise_multiplier(z).event(Relation.REPLACE_ONE),
     )  # fmt: skip
 
