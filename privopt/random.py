@@ -41,6 +41,7 @@ __all__ = [
     "NORMAL_REACH",
     "STREAMS",
     "as_key",
+    "cauchy",
     "end_cost",
     "exponential",
     "gumbel",
@@ -197,6 +198,18 @@ def gumbel(key: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
     work = _working(dtype)
     samples = -jnp.log(_exponential(_words(key, 2, math.prod(shape)), work))
     return samples.reshape(shape)
+
+
+@checked
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def cauchy(key: Array, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    """Sample from the standard Cauchy law, ``|Z| = cot(pi U/2)``, with a fair sign."""
+    work = _working(dtype)
+    words = _words(key, 2, math.prod(shape))
+    part, is_small = _uniform(words, work)
+    tangent = jnp.tan(0.5 * math.pi * part)
+    size = jnp.where(is_small, 1.0 / tangent, tangent)
+    return _signed(words[3], size).reshape(shape)
 
 
 @checked

@@ -243,6 +243,7 @@ def methods():
     sparse = statistics.SparseVector.calibrated(MEAN, PURE, answers=2)
     holdout = statistics.Thresholdout.calibrated(MEAN, 0.1, PURE, answers=2)
     smooth = statistics.SmoothLaplaceMechanism.calibrated(statistics.Median.of(0.0, 1.0), BUDGET)
+    cauchy = statistics.SmoothCauchyMechanism.calibrated(statistics.Median.of(0.0, 1.0), PURE)
     stable = statistics.ProposeTestRelease.calibrated(statistics.Median.of(0.0, 1.0), 0.1, BUDGET)
     choice = statistics.ExponentialMechanism.calibrated(statistics.BoundedScores.of(1.0), PURE)
     table = estimators.Table(
@@ -267,7 +268,9 @@ def methods():
     for query in (
         MEAN,
         statistics.BoundedSum.of(0.0, 1.0),
+        statistics.BoundedVariance.of(0.0, 1.0, size=N),
         statistics.Count(),
+        statistics.CountedMean.of(0.0, 1.0),
         statistics.Histogram((0.0, 1.0, 2.0)),
     ):
         label = f"{type(query).__name__}.answer"
@@ -276,6 +279,7 @@ def methods():
     yield bound("LaplaceMechanism.add_noise", laplace.add_noise, key=KEY, answer=jnp.zeros(()))
     yield bound("ExponentialMechanism.select", choice.select, key=KEY, scores=jnp.zeros(3))
     yield bound("SmoothLaplaceMechanism.release", smooth.release, key=KEY, records=records)
+    yield bound("SmoothCauchyMechanism.release", cauchy.release, key=KEY, records=records)
     yield bound("ProposeTestRelease.release", stable.release, key=KEY, records=records)
     yield bound("SparseVector.init", sparse.init, key=KEY)
     yield bound(

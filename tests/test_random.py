@@ -31,6 +31,7 @@ LAWS = {
     "exponential": stats.expon,
     "laplace": stats.laplace,
     "gumbel": stats.gumbel_r,
+    "cauchy": stats.cauchy,
 }
 laws = pytest.mark.parametrize("name", LAWS)
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -66,7 +67,7 @@ def extremes():
 
 @pytest.mark.optimised
 @dtypes
-@pytest.mark.parametrize("name", ["exponential", "laplace", "gumbel"])
+@pytest.mark.parametrize("name", ["exponential", "laplace", "gumbel", "cauchy"])
 def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
     monkeypatch, name, dtype
 ):
@@ -81,6 +82,7 @@ def test_transforms_are_exact_to_some_units_in_the_last_place_up_to_both_ends(
                 "exponential": lambda u, sign: -mp.log(u),
                 "laplace": lambda u, sign: -sign * mp.log(u),
                 "gumbel": lambda u, sign: -mp.log(-mp.log(u)),
+                "cauchy": lambda u, sign: sign * mp.cot(mp.pi * u / 2),
             }[name](u, sign)
             # The tail's probability at what was found is off by the same relative amount.
             scale = max(1, abs(exact)) if name == "gumbel" else abs(exact)
@@ -172,7 +174,7 @@ def test_norm_laplace_has_a_gamma_radius_and_a_uniform_direction(dim):
     assert stats.binomtest(int(np.sum(drawn[:, -1] > 0.0)), len(drawn)).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("name", ["normal", "laplace"])
+@pytest.mark.parametrize("name", ["normal", "laplace", "cauchy"])
 def test_same_key_same_bits_however_it_is_run(name):
     """Compare compiled, mapped and reshaped draws; another key gives other bits."""
     draw = getattr(random, name)
@@ -185,7 +187,7 @@ def test_same_key_same_bits_however_it_is_run(name):
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.bool_, np.float16, jnp.bfloat16])
-@pytest.mark.parametrize("name", ["normal", "exponential", "laplace", "gumbel"])
+@pytest.mark.parametrize("name", ["normal", "exponential", "laplace", "gumbel", "cauchy"])
 def test_types_in_which_noise_would_be_rounded_to_zero_are_refused(name, dtype):
     """Test integers: a Laplace variable of scale 1 is rounded to 0 with probability .63."""
     with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got "):

@@ -9,6 +9,7 @@ constant is a smooth bound too, and a scale of zero would reveal the answer.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import jax
@@ -117,10 +118,93 @@ class SmoothLaplaceMechanism(NamedTuple):
 
     def release(self, key: Array, records: Array) -> Array:
         """Return the noisy answer, shape ``()``, in the floating dtype of ``records``."""
-        spread = self.query.smooth_sensitivity(records, self.smoothness)
-        answer = self.query.answer(records)
-        noise = release("noise", random.laplace(key, (), answer.dtype))
-        return release("answer", answer + self.scale * spread * noise)
+        return _add_smooth_noise(self, random.laplace, key, records)
+
+
+class SmoothCauchyMechanism(NamedTuple):
+    """Release of ``query(data) + c S_beta(data) Cauchy`` with pure differential privacy.
+
+    ``smoothness`` is ``beta`` and ``scale`` is ``c``, both representable in float32. The noise has
+    no mean: report medians of its error.
+
+    Formal guarantee
+    ----------------
+    ``epsilon``-DP under ``replace_one``, and for no smaller epsilon if ``S_beta`` is attained::
+
+        sinh(epsilon/2)^2 = max_{b in {0, beta}} sinh(b/2)^2 + e^-b / (4 c^2).
+
+    The published constants ``beta = epsilon/6``, ``c = 6/epsilon`` spend about ``epsilon/4``.
+    Proof: :ref:`Mechanisms, Theorem 17 <theory-mechanisms-17>`.
+
+    References
+    ----------
+    Nissim, Raskhodnikova and Smith, "Smooth sensitivity and sampling in private data analysis",
+    STOC 2007, for the mechanism; constants derived here.
+
+    Examples
+    --------
+    >>> budget = Budget(epsilon=1.0, delta=0.0, relation="replace_one")
+    >>> mechanism = SmoothCauchyMechanism.calibrated(Median.of(0.0, 2.0), budget)
+    >>> round(mechanism.smoothness, 3), round(mechanism.scale, 3)
+    (0.5, 0.96)
+    """
+
+    query: SmoothQuery
+    smoothness: float
+    scale: float
+
+    @classmethod
+    def calibrated(cls, query: SmoothQuery, budget: Budget) -> SmoothCauchyMechanism:
+        """Return the mechanism with a single release within ``budget.epsilon``.
+
+        ``beta = epsilon/2``, and ``c`` is the least for it. The relation must be ``replace_one``;
+        ``budget.delta`` is not used. ValueError if ``epsilon`` is so small that ``beta`` does not
+        exceed round-off.
+        """
+        check_calibration(query, budget, "smooth_sensitivity")
+        require_public_size(budget.relation, "smooth sensitivity")
+        epsilon = resolvable(budget.epsilon) / _MARGIN
+        smoothness = 0.5 * epsilon - _SLACK
+        if not smoothness > 0.0:
+            raise ValueError(
+                f"epsilon must be above 2^-17 for smooth Cauchy noise, got {shown(budget.epsilon)}"
+            )
+        beta = smoothness + _SLACK
+        product = math.sinh(0.5 * (epsilon + beta)) * math.sinh(0.5 * (epsilon - beta))
+        scale = 0.5 * max(1.0 / math.sinh(0.5 * epsilon), math.exp(-0.5 * beta) / product**0.5)
+        return cls(query, round_down(smoothness), round_up(scale * _ROUND_OFF * _MARGIN))
+
+    def loss(self, relation: Relation) -> float:
+        """Return ``epsilon`` of one release, rounded up."""
+        check_fields("mechanism", self)
+        require_public_size(relation, "smooth sensitivity")
+        if not self.scale > 0.0:
+            return math.inf
+        shift = 0.5 * _ROUND_OFF / self.scale
+        changes = (0.0, self.smoothness + _SLACK)  # of ``ln S_beta``; the loss is convex in it
+        sines = (math.hypot(math.sinh(0.5 * b), math.exp(-0.5 * b) * shift) for b in changes)
+        return 2.0 * math.asinh(max(sines)) * _MARGIN
+
+    def event(self, relation: Relation) -> DpEvent:
+        """Return the privacy event of one release."""
+        return pure_release(self.loss(relation))
+
+    def release(self, key: Array, records: Array) -> Array:
+        """Return the noisy answer, shape ``()``, in the floating dtype of ``records``."""
+        return _add_smooth_noise(self, random.cauchy, key, records)
+
+
+def _add_smooth_noise(
+    mechanism: SmoothLaplaceMechanism | SmoothCauchyMechanism,
+    sample: Callable[[Array, tuple[int, ...], DTypeLike], Array],
+    key: Array,
+    records: Array,
+) -> Array:
+    """Release the answer plus ``c S_beta`` times a sample."""
+    spread = mechanism.query.smooth_sensitivity(records, mechanism.smoothness)
+    answer = mechanism.query.answer(records)
+    noise = release("noise", sample(key, (), answer.dtype))
+    return release("answer", answer + mechanism.scale * spread * noise)
 
 
 class StableQuery(Protocol):
@@ -155,10 +239,13 @@ class ProposeTestRelease(NamedTuple):
     ``distance_scale`` and ``answer_scale`` are the scales of the two noises, which are always
     drawn. All are representable in float32.
 
+    With the bound 0 a *stable value* is released: an answer that no replacement changes. It is
+    released without noise, and the whole ``epsilon`` is spent on the test.
+
     Formal guarantee
     ----------------
-    ``(2 epsilon_0, delta)``-DP under ``replace_one``, ``delta < 1/2``. Proof:
-    :ref:`Mechanisms, Theorem 10 <theory-mechanisms-10>`.
+    ``(2 epsilon_0, delta)``-DP under ``replace_one``, ``delta < 1/2``; ``(epsilon_0, delta)``-DP
+    for the bound 0. Proof: :ref:`Mechanisms, Theorem 10 <theory-mechanisms-10>`.
 
     References
     ----------
@@ -186,12 +273,12 @@ class ProposeTestRelease(NamedTuple):
         """
         check_calibration(query, budget, "distance_to_instability")
         require_public_size(budget.relation, "propose-test-release")
-        bound = positive_number("bound", bound)
+        bound = 0.0 if bound == 0.0 else positive_number("bound", bound)
         if not 0.0 < budget.delta < 0.5:
             raise ValueError(f"delta must lie in (0, 1/2), got {shown(budget.delta)}")
         bound = round_up(bound)
         remaining = drawable(budget, 2)
-        scale = round_up(2.0 / resolvable(remaining.epsilon))
+        scale = round_up((2.0 if bound else 1.0) / resolvable(remaining.epsilon))
         threshold = scale * -math.log(2.0 * remaining.delta / _MARGIN) * _MARGIN
         return cls(query, bound, scale, round_up(bound * scale), round_up(threshold))
 
@@ -199,9 +286,10 @@ class ProposeTestRelease(NamedTuple):
         """Return the privacy event of test and release together."""
         check_fields("mechanism", self)
         require_public_size(relation, "propose-test-release")
-        if not (self.distance_scale > 0.0 and self.answer_scale > 0.0):
+        if not (self.distance_scale > 0.0 and (self.answer_scale > 0.0 or self.bound == 0.0)):
             return pure_release(math.inf)
-        epsilon = (1.0 / self.distance_scale + self.bound / self.answer_scale) * (1.0 + 2.0**-50)
+        answer = self.bound / self.answer_scale if self.bound else 0.0
+        epsilon = (1.0 / self.distance_scale + answer) * (1.0 + 2.0**-50)
         passed = 0.5 * math.exp(-self.threshold / self.distance_scale) * (1.0 + 2.0**-50)
         if epsilon == math.inf or passed >= 1.0:
             return pure_release(math.inf)
@@ -213,6 +301,8 @@ class ProposeTestRelease(NamedTuple):
         distance = self.query.distance_to_instability(records, self.bound)
         answer = self.query.answer(records)
         dtype = answer.dtype
+        # A stable value is released without noise, which would show the sign of zero.
+        answer = jnp.where(jnp.abs(answer) < jnp.finfo(dtype).tiny, 0.0, answer)
         distance += release("noise", self.distance_scale * random.laplace(distance_key, (), dtype))
         answer += release("noise", self.answer_scale * random.laplace(answer_key, (), dtype))
         accepted = distance > self.threshold

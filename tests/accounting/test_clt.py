@@ -8,8 +8,9 @@ from events import ADD, EVERY_RELATION, REPLACE, Gaussian, Poisson, Times, Toget
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from privopt.accounting import Moments
 from privopt.accounting.clt import CLT
-from privopt.privacy import gaussian_epsilon
+from privopt.privacy import gaussian_delta, gaussian_epsilon
 from privopt.spec import Relation
 
 # Bu, Dong, Long and Su (HDSR 2020), Tables 1 to 4: noise, rate, epochs, delta; mu and CLT epsilon
@@ -154,3 +155,59 @@ def test_batches_without_replacement_are_for_replacing():
     ]
     full = CLT().mu(fixed_size(100, 100, 4.0, 9), REPLACE).value
     assert full == pytest.approx(2 * 3 / 4, rel=1e-14)
+
+
+# --- direction: Bu, Dong, Long and Su 2020, Theorem 2 and Proposition B.4 -------------------------
+
+
+def renyi_of_one_step(z, rate, order):
+    """Return the Renyi divergence of one Poisson-sampled step, for an integer order.
+
+    ``E (1 + q A)^a``, a polynomial in ``q`` of the moments of ``A = e^((2x - 1)/(2 z^2)) - 1``.
+    """
+    moments = [
+        math.fsum(
+            (-1) ** (k - j) * math.comb(k, j) * math.exp(j * (j - 1) / (2.0 * z * z))
+            for j in range(k + 1)
+        )
+        for k in range(order + 1)
+    ]
+    excess = math.fsum(math.comb(order, k) * rate**k * moments[k] for k in range(2, order + 1))
+    return math.log1p(excess) / (order - 1.0)
+
+
+@pytest.mark.parametrize("z", [0.8, 1.5])
+@pytest.mark.parametrize("order", [3, 8])
+def test_moments_converge_to_those_of_the_limit(z, order):
+    """``T D_a -> a mu^2/2`` from above, for ``q sqrt(T)`` fixed; the error is of order ``q``."""
+    errors = []
+    for rate in (1e-4, 1e-5, 1e-6):
+        limit = 0.5 * order * rate**2 * math.expm1(1.0 / z**2)
+        errors.append(renyi_of_one_step(z, rate, order) / limit - 1.0)
+    assert errors[2] == pytest.approx(0.1 * errors[1], rel=0.1)
+    assert 0.0 < errors[2] < 0.01
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 3.0])
+def test_in_the_limit_the_moments_have_the_larger_delta(mu):
+    """The limit of the moments accountant is Chernoff's bound of the loss of ``G_mu``.
+
+    ``min_a e^((a - 1)(a mu^2/2 - epsilon)) = e^(-(epsilon - mu^2/2)^2/(2 mu^2))`` exceeds the delta
+    of ``G_mu`` at every epsilon, by a factor that increases: the direction of the theorem.
+    """
+    epsilons = 0.5 * mu**2 + mu * np.linspace(0.01, 6.0, 60)
+    chernoff = np.exp(-((epsilons - 0.5 * mu**2) ** 2) / (2.0 * mu**2))
+    exact = np.array([gaussian_delta(float(e), mu=mu).upper for e in epsilons])
+    assert (exact < chernoff).all()
+    assert (np.diff(chernoff / exact) > 0.0).all()
+    # The accountants at finite T, near the limit.
+    z = 2.0
+    steps = round((mu / (1e-3 * math.sqrt(math.expm1(1.0 / z**2)))) ** 2)
+    event = sgd(z, 1e-3, steps)
+    assert Moments().epsilon(event, ADD, 1e-5).upper > CLT().epsilon(event, ADD, 1e-5).value
+
+
+def test_for_few_steps_the_direction_is_the_other():
+    """With little noise ``mu`` grows like ``e^(1/(2 z^2))``, and the moments are finite."""
+    event = sgd(0.3, 0.01, 100)
+    assert CLT().epsilon(event, ADD, 1e-5).value > 2.0 * Moments().epsilon(event, ADD, 1e-5).upper

@@ -214,3 +214,17 @@ test_bad_arguments_are_named = refused(
     (lambda: advanced_epsilon([(0.1, 3)], 0.0), r"slack must lie in \(0, 1\), got 0.0"),
     (lambda: advanced_epsilon([(-0.1, 3)], 0.1), "epsilon must be non-negative and finite"),
 )
+
+
+@pytest.mark.parametrize(("epsilon", "right", "wrong"), [(0.1, 34.5, 2498.0), (0.6, 873.0, 40.5)])
+def test_advanced_beats_basic_from_two_minus_e_to_the_epsilon(epsilon, right, wrong):
+    """The crossing is ``k = 2 ln(1/delta')/(2 - e^epsilon)^2``, with the drift outside the root.
+
+    A printed formula has ``e^epsilon - 1`` in place of ``2 - e^epsilon``.
+    """
+    log = -2.0 * math.log(1e-6)
+    assert log / (2.0 - math.exp(epsilon)) ** 2 == pytest.approx(right, rel=1e-2)
+    assert log / math.expm1(epsilon) ** 2 == pytest.approx(wrong, rel=2e-2)
+    for count in (math.floor(0.99 * right), math.ceil(1.01 * right)):
+        advanced = advanced_epsilon([(epsilon, count)], 1e-6, "drv")
+        assert (advanced < count * epsilon) == (count > right)

@@ -23,6 +23,7 @@ ASKED = {
         {"difference_query": GRADIENT, "period": 2, "steps": 3, "batches": BATCHES},
     ),
     "ExponentialMechanism": ("score_range", {}),
+    "SmoothCauchyMechanism": ("smooth_sensitivity", {}),
     "SmoothLaplaceMechanism": ("smooth_sensitivity", {}),
     "ProposeTestRelease": ("distance_to_instability", {"bound": 1.0}),
 }

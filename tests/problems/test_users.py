@@ -106,6 +106,30 @@ def test_a_user_moves_the_clipped_gradient_by_no_more_than_one_record_may():
     assert np.linalg.norm(most) == pytest.approx(query.sensitivity("replace_one"), rel=1e-5)
 
 
+def test_a_week_of_a_user_is_a_unit_and_a_user_is_a_group_of_weeks():
+    """Number a unit ``user weeks + week``; all records of a user in one week change at once."""
+    (features, labels), users = table()
+    weeks = 3
+    units = users * weeks + np.arange(users.size) % weeks
+    facts = ProblemClass(n=N * weeks, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25)
+    plan = privopt.dp_gd(facts, BUDGET, steps=1)
+    query, labels[:] = plan.params.mechanism.query, 1.0
+
+    def gradient(mine, scale):
+        changed = features.copy()
+        changed[mine] = scale * np.eye(DIM)[0]
+        kept = by_user((changed, labels), units, n=N * weeks, most=MOST)
+        risk = Problem(loss=UserLoss(LOGISTIC, mean=True), data=kept, problem_class=facts).objective
+        return np.asarray(query.gradient_of(risk)(jnp.zeros(DIM)))
+
+    sensitivity = query.sensitivity("replace_one")
+    for mine, most in ((units == units[0], 1), (users == users[0], weeks)):
+        change = np.linalg.norm(gradient(mine, 1e38) - gradient(mine, -1e38))
+        assert change == pytest.approx(min(most, len(set(units[mine]))) * sensitivity, rel=1e-5)
+    whole = plan.guarantee.group(weeks).mu()
+    assert whole.lower == pytest.approx(weeks * plan.guarantee.mu().upper, rel=1e-6)
+
+
 @pytest.mark.parametrize("typed", [list, np.asarray])
 @pytest.mark.parametrize("other", [0, 3, -1, 2**40, 0.5, np.nan, np.inf])
 @pytest.mark.filterwarnings("error")

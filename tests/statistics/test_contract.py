@@ -21,11 +21,14 @@ from privopt.statistics import (
     BoundedMean,
     BoundedScores,
     BoundedSum,
+    BoundedVariance,
     Count,
+    CountedMean,
     ExponentialMechanism,
     Histogram,
     Median,
     ProposeTestRelease,
+    SmoothCauchyMechanism,
     SmoothLaplaceMechanism,
     SparseVector,
     Thresholdout,
@@ -62,6 +65,16 @@ MECHANISMS = {
         lambda budget, upper: GaussianMechanism.calibrated(BoundedMean.of(-0.1, upper, 8), budget),
         additive,
     ),
+    "laplace variance": (
+        lambda budget, upper: LaplaceMechanism.calibrated(
+            BoundedVariance.of(-0.1, upper, 8), budget
+        ),
+        additive,
+    ),
+    "counted mean": (
+        lambda budget, upper: LaplaceMechanism.calibrated(CountedMean.of(-0.1, upper), budget),
+        additive,
+    ),
     "histogram": (
         lambda budget, upper: LaplaceMechanism.calibrated(
             Histogram.logarithmic(upper, 2.0, 3, mirrored=True), budget
@@ -70,6 +83,10 @@ MECHANISMS = {
     ),
     "smooth laplace": (
         lambda budget, upper: SmoothLaplaceMechanism.calibrated(Median.of(-0.1, upper), budget),
+        release,
+    ),
+    "smooth cauchy": (
+        lambda budget, upper: SmoothCauchyMechanism.calibrated(Median.of(-0.1, upper), budget),
         release,
     ),
     "propose test release": (

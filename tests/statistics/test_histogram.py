@@ -9,8 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from builders import one_scale_passes
+from scipy import stats
 
-from privopt.spec import Relation
+from privopt.mechanisms import LaplaceMechanism
+from privopt.spec import Budget, Relation
 from privopt.statistics import Count, Histogram
 
 LOG = Histogram.logarithmic(1.0, 2.0, 4, mirrored=True)
@@ -50,6 +53,32 @@ def test_the_worked_example():
     present = jnp.asarray([True] * 5 + [False] * 5)
     np.testing.assert_array_equal(answer(one_sided, records, present), [5, 0, 0, 0])
     np.testing.assert_array_equal(answer(one_sided, jnp.zeros(0)), np.zeros(4))
+
+
+def threshold(bins, confidence):
+    """Return the count that no empty bin exceeds with a probability, if one bin is not empty."""
+    return -math.log(2.0 - 2.0 * confidence ** (1.0 / (bins - 1)))
+
+
+def test_the_printed_threshold_of_approximate_bounds():
+    """3.5 at epsilon 1 and confidence .9 is that of the 8 bins of the example, with both signs.
+
+    The printed formula has the base 2 in place of the number of bins, and no sign: -2.3. False
+    alarm 1e-6.
+    """
+    assert threshold(LOG.bins, 0.9) == pytest.approx(3.5106, abs=1e-4)
+    assert threshold(4, 0.9) == pytest.approx(2.673, abs=1e-3)
+    assert math.log(1.0 - 0.9 ** (1.0 / (2.0 - 1.0))) < -2.3
+    counts = np.asarray(answer(LOG, jnp.asarray([0.0, 0, 0, 0, 1, 3, 7, 8, 8, 8])))
+    full = np.flatnonzero(counts > threshold(LOG.bins, 0.9))
+    assert (LOG.edges[full[0]], LOG.edges[full[-1] + 1]) == (0.0, 8.0)
+    budget = Budget(epsilon=1.0, delta=0.0, relation=Relation.ADD_OR_REMOVE_ONE)
+    mechanism = LaplaceMechanism.calibrated(LOG, budget)
+    keys = jax.random.split(jax.random.key(0), 200_000)
+    one_bin = answer(LOG, jnp.full(100, 0.5))
+    noisy = np.asarray(jax.vmap(mechanism.add_noise, (0, None))(keys, one_bin))
+    passed = int((np.delete(noisy, 4, axis=1) > threshold(LOG.bins, 0.9)).any(axis=1).sum())
+    one_scale_passes(lambda r: stats.binomtest(passed, 200_000, 0.1 * r).pvalue, 0.95, 1.05)
 
 
 @relations

@@ -98,8 +98,62 @@ def test_both_noises_are_drawn_whatever_the_test_says():
     )
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_stable_values_are_released_exactly_at_the_cost_of_the_test(epsilon):
+    """Bound 0: two percent less noise or a lower threshold exceeds the budget."""
+    found = ProposeTestRelease.calibrated(QUERY, 0.0, budget(epsilon, 1e-3))
+    assert found.answer_scale == 0.0
+    guarantee = Guarantee(found.event(REPLACE), REPLACE)
+    assert 0.999 * epsilon < guarantee.epsilon(1e-3).upper <= epsilon
+    assert guarantee.delta(epsilon).upper <= 1e-3
+    lower = found._replace(threshold=0.98 * found.threshold)
+    assert Guarantee(lower.event(REPLACE), REPLACE).delta(epsilon).lower > 1e-3
+    less = found._replace(
+        distance_scale=0.98 * found.distance_scale, threshold=0.98 * found.threshold
+    )
+    assert Guarantee(less.event(REPLACE), REPLACE).delta(epsilon).lower > 1e-3
+    many = draw(found, np.full(2 * math.ceil(30.0 / epsilon) + 1, 0.3), 10_000)
+    assert many.accepted.all()
+    assert (np.asarray(many.value) == 0.3).all()
+    passed = int(draw(found, [0.0, 0.5, 1.0], 200_000).accepted.sum())
+    one_scale_passes(lambda r: stats.binomtest(passed, 200_000, 1e-3 * r).pvalue, 0.5, 2.0)
+
+
+def test_an_attack_on_stable_values(epsilon_lower_bound):
+    """The neighbour is closer to instability by one, and both are below the threshold.
+
+    The attack finds 0.85 of epsilon, and more than epsilon with half of the noise. False alarm 1e-4
+    each.
+    """
+    found = ProposeTestRelease.calibrated(QUERY, 0.0, budget(1.0, 1e-2))
+    pair = [np.repeat([0.0, 1.0], [11 - ones, ones]) for ones in (2, 3)]
+    distances = [float(QUERY.distance_to_instability(jnp.asarray(x), 0.0)) for x in pair]
+    assert distances == [3.0, 2.0]
+
+    def lower_bound(factor):
+        mechanism = found._replace(distance_scale=factor * found.distance_scale)
+        passed = [draw(mechanism, x, 400_000, seed).accepted for seed, x in enumerate(pair)]
+        return epsilon_lower_bound(*passed, delta=1e-2)
+
+    assert 0.85 <= lower_bound(1.0) <= 1.0
+    assert lower_bound(0.5) > 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_stable_values_do_not_show_the_sign_of_zero_or_a_subnormal_number(dtype):
+    """These records count as equal, so their release must have equal bits."""
+    found = ProposeTestRelease.calibrated(Median.of(-1.0, 1.0), 0.0, budget(1.0, 0.1))
+    least = np.nextafter(dtype(0.0), dtype(1.0))
+    for zero in (0.0, -0.0, least, -least, np.nan):
+        many = draw(found, np.full(101, zero, dtype), 100)
+        assert many.accepted.all()
+        np.testing.assert_array_equal(np.signbit(many.value), False)
+        np.testing.assert_array_equal(many.value, 0.0)
+    assert draw(found, np.full(101, 1e38, dtype), 100).value.max() == 1.0
+
+
 def test_bad_input_fails_with_its_name():
-    for bad in (0.0, -1.0, math.inf, math.nan):
+    for bad in (-1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match=f"bound must be positive and finite, got {bad}"):
             ProposeTestRelease.calibrated(QUERY, bad, budget(1.0, 0.1))
     for delta in (0.0, 0.5, 0.9):

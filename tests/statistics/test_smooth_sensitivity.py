@@ -14,8 +14,9 @@ from dp_accounting import NonPrivateDpEvent
 from scipy import integrate, stats
 
 from privopt.privacy import Guarantee
+from privopt.release import Tape
 from privopt.spec import Budget, Relation
-from privopt.statistics import Median, SmoothLaplaceMechanism
+from privopt.statistics import Median, SmoothCauchyMechanism, SmoothLaplaceMechanism
 
 REPLACE = Relation.REPLACE_ONE
 QUERY = Median.of(0.0, 1.0)
@@ -130,4 +131,103 @@ def test_other_relations_and_bad_budgets_fail_with_their_name(relation):
         SmoothLaplaceMechanism.calibrated(QUERY, budget(1.0))
     with pytest.raises(ValueError, match=r"above 2\^-17 ln\(2/delta\) .* got 0\.0001"):
         SmoothLaplaceMechanism.calibrated(QUERY, budget(1e-4, 1e-12))
+    assert found._replace(scale=0.0).event(REPLACE) == NonPrivateDpEvent()
+
+
+# --- Cauchy noise ---------------------------------------------------------------------------------
+
+
+def largest_log_ratio(scale, log_ratio):
+    """Return the supremum of ``|ln p/q|`` of Cauchy laws a unit apart, on a fine grid."""
+    steps = np.geomspace(1e-6, 1e9, 200_001)
+    x = np.concatenate([-steps[::-1], [0.0], steps])
+    places = np.concatenate([x, x + 1.0])
+    one = stats.cauchy(0.0, scale).logpdf(places)
+    two = stats.cauchy(1.0, scale * math.exp(log_ratio)).logpdf(places)
+    return np.abs(one - two).max()
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+@pytest.mark.parametrize("share", [1 / 6, 1 / 2, 0.9])
+def test_cauchy_loss_is_the_largest_ratio_of_densities(epsilon, share):
+    """Check every change of the scale between neighbours; the theorem needs only its two ends."""
+    mechanism = SmoothCauchyMechanism(QUERY, share * epsilon, 1.2 / epsilon)
+    ratios = np.linspace(0.0, mechanism.smoothness, 9)
+    losses = [largest_log_ratio(mechanism.scale, b) for b in ratios]
+    assert max(losses) == pytest.approx(max(losses[0], losses[-1]))
+    assert mechanism.loss(REPLACE) == pytest.approx(max(losses), rel=2e-4)
+    assert mechanism.loss(REPLACE) > max(losses)
+    assert mechanism.loss(REPLACE) < mechanism.smoothness + 2.0 * math.asinh(0.5 / mechanism.scale)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
+def test_cauchy_noise_meets_the_budget_and_one_percent_less_does_not(epsilon):
+    found = SmoothCauchyMechanism.calibrated(QUERY, budget(epsilon))
+    assert all(float(np.float32(x)) == x for x in found[1:])
+    spent = Guarantee(found.event(REPLACE), REPLACE).epsilon(0.0)
+    assert 0.999 * epsilon < spent.lower
+    assert spent.upper <= epsilon
+    assert found._replace(scale=0.99 * found.scale).loss(REPLACE) > epsilon
+    published = SmoothCauchyMechanism(QUERY, epsilon / 6.0, 6.0 / epsilon)
+    assert published.loss(REPLACE) < 0.3 * epsilon
+
+
+def test_cauchy_release_is_that_of_numpy_and_has_the_stated_scale_and_no_other():
+    """Check 200,000 releases, false alarm 1e-6, and one with its noise read from a tape."""
+    found = SmoothCauchyMechanism.calibrated(QUERY, budget(1.0))
+    records = np.asarray(DATA)
+    padded = np.concatenate([np.zeros(9), np.sort(records), np.ones(9)])
+    local = [max(padded[13 + t] - padded[13 + t - k - 1] for t in range(k + 2)) for k in range(9)]
+    spread = found.scale * max(np.exp(-found.smoothness * np.arange(9)) * local)
+    with Tape() as tape:
+        released = found.release(jax.random.key(0), jnp.asarray(records))
+    assert float(released) == pytest.approx(0.42 + spread * float(tape["noise"][0]), rel=1e-12)
+    keys = jax.random.split(jax.random.key(1), 200_000)
+    noisy = np.asarray(jax.jit(jax.vmap(found.release, (0, None)))(keys, jnp.asarray(records)))
+    one_scale_passes(
+        lambda r: stats.kstest(noisy, stats.cauchy(0.42, spread * r).cdf).pvalue, 0.95, 1.05
+    )
+
+
+def test_cauchy_noise_is_no_easier_to_distinguish_than_claimed(epsilon_lower_bound):
+    """Records at both bounds attain the claim: the likelihood ratio finds 0.85 of it.
+
+    Half of the noise exceeds it. False alarm 1e-4 each.
+    """
+    found = SmoothCauchyMechanism.calibrated(QUERY, budget(1.0))
+    pair = jnp.asarray([0.0, 0.0, 1.0]), jnp.asarray([0.0, 1.0, 1.0])
+    keys = jax.random.split(jax.random.key(2), (2, 400_000))
+
+    def lower_bound(factor):
+        mechanism = found._replace(scale=factor * found.scale)
+        release = jax.jit(jax.vmap(mechanism.release, (0, None)))
+        noisy = [np.asarray(release(k, x)) for k, x in zip(keys, pair, strict=True)]
+        laws = [stats.cauchy(place, mechanism.scale) for place in (0.0, 1.0)]
+        return epsilon_lower_bound(*(laws[1].logpdf(x) - laws[0].logpdf(x) for x in noisy))
+
+    assert 0.85 <= lower_bound(1.0) <= 1.0
+    assert lower_bound(0.5) > 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cauchy_release_of_hostile_records_is_finite_and_varies(dtype):
+    found = SmoothCauchyMechanism.calibrated(QUERY, budget(1.0))
+    keys = jax.random.split(jax.random.key(3), 1000)
+    release = jax.jit(jax.vmap(found.release, (0, None)))
+    for records in ([np.nan] * 3, [1e38, -1e38, np.inf], [1e-45, 5e-39, 0.0], [0.0] * 1001):
+        noisy = np.asarray(release(keys, jnp.asarray(records, dtype)))
+        assert noisy.dtype == dtype
+        assert np.isfinite(noisy).all()
+        assert np.unique(noisy).size > 900
+
+
+@others
+def test_cauchy_refuses_other_relations_and_tiny_budgets(relation):
+    found = SmoothCauchyMechanism.calibrated(QUERY, budget(1.0))
+    with pytest.raises(ValueError, match=f"must be replace_one .* got {relation}"):
+        found.event(relation)
+    with pytest.raises(ValueError, match=f"must be replace_one .* got {relation}"):
+        found.calibrated(QUERY, budget(0.5, 0.0, relation))
+    with pytest.raises(ValueError, match=r"above 2\^-17 for smooth Cauchy noise, got 1e-06"):
+        found.calibrated(QUERY, budget(1e-6))
     assert found._replace(scale=0.0).event(REPLACE) == NonPrivateDpEvent()
