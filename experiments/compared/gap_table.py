@@ -152,11 +152,11 @@ experiment = Analysis(
         "For each class, guarantee and quantity at n = 1,000 and ε = 1 under replace-one: the "
         "default plan with the smallest upper bound, the lower bound for every method with the "
         "guarantee, and the largest mean risk of that plan on the hard families of the class. A "
-        "ratio above 6 marks an open problem: a better method or analysis, or a better lower bound. "
-        "A measured risk below the lower bound says that the families are too easy. Under (ε, δ)-DP the lower bounds lack the factor "
-        "sqrt(log 1/δ); the column *own guarantee* has the largest lower bound for the stronger "
-        "guarantee that the plan also has, such as Gaussian DP. The exponential mechanism is "
-        "left out above three dimensions."
+        "ratio above 6 marks an open problem: a better method or analysis, or a better lower "
+        "bound. A measured risk below the lower bound says that the families are too easy. Under "
+        "(ε, δ)-DP the lower bounds lack the factor sqrt(log 1/δ); the column *own guarantee* has "
+        "the largest lower bound for a stronger guarantee that the plan also has, such as "
+        "Gaussian DP. The exponential mechanism is left out above three dimensions."
     ),
     parts={"gaps": gaps},
     claims=(
