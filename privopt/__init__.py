@@ -1,4 +1,4 @@
-"""Differentially private convex optimisation in JAX: every rate is a test.
+"""Differentially private convex optimisation in JAX: its bounds are tested by experiments.
 
 Packages load on first use. The host side (``spec``, ``privacy``, ``theory``) therefore starts
 quickly and works without JAX. ``lab`` and the command need the extra ``privopt[lab]``.

@@ -153,7 +153,7 @@ class ProblemClass:
     smoothness : float, optional
         ``H``: every record's gradient is ``H``-Lipschitz. ``None`` if unknown.
     strong_convexity : float
-        ``mu >= 0``: every record's loss is ``mu``-strongly convex.
+        ``m >= 0``: every record's loss is ``m``-strongly convex.
     sparsity : int, optional
         ``s``: every record's gradient has at most ``s`` non-zero coordinates.
     convex : bool

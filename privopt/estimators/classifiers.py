@@ -90,7 +90,9 @@ class LogisticRegression(_Binary):
     Parameters
     ----------
     **parameters
-        Parameters of :class:`PrivateModel`.
+        Parameters of :class:`PrivateModel`: ``budget`` (or ``epsilon``, ``delta`` and
+        ``relation``), ``data_norm``, ``key``, ``radius``, ``n``, ``fit_intercept``, ``algorithm``
+        and ``options``.
     classes : sequence, optional
         The two labels, the negative one first. They are public and never read from ``y``. They may
         be omitted if ``y`` is an array or a column of a boolean type.
@@ -174,7 +176,9 @@ class MultinomialRegression(_Classifier):
     Parameters
     ----------
     **parameters
-        Parameters of :class:`PrivateModel`.
+        Parameters of :class:`PrivateModel`: ``budget`` (or ``epsilon``, ``delta`` and
+        ``relation``), ``data_norm``, ``key``, ``radius``, ``n``, ``fit_intercept``, ``algorithm``
+        and ``options``.
     classes : sequence
         The labels, which are public and never read from ``y``.
 

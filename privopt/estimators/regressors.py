@@ -68,7 +68,9 @@ class LinearRegression(_Regressor):
     Parameters
     ----------
     **parameters
-        Parameters of :class:`PrivateModel`.
+        Parameters of :class:`PrivateModel`: ``budget`` (or ``epsilon``, ``delta`` and
+        ``relation``), ``data_norm``, ``key``, ``radius``, ``n``, ``fit_intercept``, ``algorithm``
+        and ``options``.
     bounds_y : tuple of float
         Public bounds of the targets, the lower one first. Targets and predictions are clipped to
         them.
