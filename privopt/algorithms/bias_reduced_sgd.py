@@ -123,9 +123,10 @@ def bias_reduced_sgd(
         need not be convex, on the whole space.
     boost : float, optional
         Largest probability that no run succeeds, if one run succeeds with probability 1/2. A
-        geometric number of runs is made. The noisy score of a run is its risk or, with a gap or for non-convex losses, the
-        norm of its gradient. The best run is released. The number of runs, their time and their
-        levels are secret. The number of steps is fixed, no path is recorded, and there is no rate.
+        geometric number of runs is made. The noisy score of a run is its risk or, with a gap or for
+        non-convex losses, the norm of its gradient. The best run is released. The number of runs,
+        their time and their levels are secret. The number of steps is fixed, no path is recorded,
+        and there is no rate.
     record : int or "all"
         Number of recorded points of the path, on a logarithmic scale of steps, or every step.
 
