@@ -37,7 +37,7 @@ CHOICES = {  # one program each, whatever the numbers
     "dp_ftrl": {"batch_size": 12},
     "noisy_adam": {"steps": 30, "batch_size": 12, "capacity": N},
     "phased_sgd": {},
-    "output_perturbation": {"noise": "gaussian"},
+    "output_perturbation": {"noise": "gaussian", "constraint": "any"},
     "linf_output_perturbation": {},
     "objective_perturbation": {"noise": "gaussian"},
     "approximate_minima_perturbation": {},

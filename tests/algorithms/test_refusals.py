@@ -218,7 +218,7 @@ NO_RATE = {
 }
 LACKING = {  # of what a problem must provide
     "linf_output_perturbation": ({"glm": True}, "distance", "must provide linear_model for linf_o"),
-    "objective_perturbation": ({}, "distance", "use a loss of one linear prediction without kinks"),
+    "objective_perturbation": ({}, "distance", "as GeneralisedLinear"),
     "sufficient_statistics": ({}, "logistic", r"must provide squares .*problems\.squared"),
     "projection_mechanism": ({}, "linear", "must provide mean for projection_mechanism"),
 }
