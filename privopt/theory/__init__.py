@@ -40,6 +40,7 @@ from privopt.theory.one_shot import (
     output_perturbation_rate, perturbed_minimiser_regularisation,
     perturbed_objective_regularisation, sufficient_statistics_rate, sufficient_statistics_weight,
 )  # fmt: skip
+from privopt.theory.passes import Gains, QuadraticRisk, quadratic_gains
 from privopt.theory.rate import GIVEN_STEPS, Exponents, LowerBound, Quantity, Rate, Term, no_rate
 from privopt.theory.sparse_means import Body, l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.steps import ALL_RECORDS, BatchMoments, OutputRule, StepRule, batch_moments
@@ -61,11 +62,13 @@ __all__ = [
     "Body",
     "DefaultSteps",
     "Exponents",
+    "Gains",
     "GaussianAdvantage",
     "LawSetting",
     "LowerBound",
     "OutputRule",
     "PrefixError",
+    "QuadraticRisk",
     "Quantity",
     "RadialLoss",
     "Rate",
@@ -118,6 +121,7 @@ __all__ = [
     "projected_gradient",
     "projection_mechanism_rate",
     "pure_balanced_minimiser",
+    "quadratic_gains",
     "smoothed_pure_balanced_minimiser",
     "smoothing_width",
     "sufficient_statistics_rate",
