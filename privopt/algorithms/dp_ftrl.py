@@ -43,7 +43,7 @@ from privopt.theory import (
     quadratic_gains,
 )
 
-MAX_PASSES, MAX_BATCHES = 32, 64  # of the default numbers
+PASSES, MAX_BATCHES = 32, 64  # for the empirical risk; the batches are in a pass
 MAX_STEPS = 4096  # up to which the risk on quadratic losses is computed
 _STEP_SIZES = tuple(2.0**-k for k in range(11))  # in units of 1/H
 _NOISE = "banded_inverse"
@@ -100,7 +100,7 @@ def dp_ftrl(
         A name in ``factorisations.FACTORISATIONS`` with the further arguments of ``factorise``, or
         a noise object. Default: ``"banded_inverse"`` for the empirical risk, else ``"tree"``.
     epochs : int, optional
-        Number of passes over the records. Default: see below; 1 for the leader.
+        Number of passes over the records. Default: 32 for the empirical risk, else 1.
     batch_size : int, optional
         Batch size ``b``. The last batch of a pass may be smaller; the divisor is ``b``. Default:
         see below; for the leader :func:`privopt.theory.ftrl_batch`, or 1 for the regret.
@@ -136,11 +136,12 @@ def dp_ftrl(
 
     Default numbers
     ---------------
-    For the empirical risk, the number of passes (a power of 2, at most 32), of batches in a pass
-    (a power of 2, at most 64) and the first step size minimise the largest risk of the last iterate
-    over quadratic losses (:func:`privopt.theory.quadratic_gains`; :ref:`Regret, Theorem 3
-    <theory-regret-3>`). The bound does not depend on the data. Passes and batches are those for
-    banded inverse noise.
+    For the empirical risk there are 32 passes, or fewer if ``batch_size`` would give more than 4096
+    steps. The number of batches in a pass (a power of 2, at most 64) and the first step size
+    minimise the largest risk of the last iterate over quadratic losses
+    (:func:`privopt.theory.quadratic_gains`; :ref:`Regret, Theorem 3 <theory-regret-3>`). This bound
+    depends on the problem class and the budget, never on data. The batches are those for banded
+    inverse noise, the steps those for ``noise``.
 
     Rate
     ----
@@ -175,46 +176,43 @@ def dp_ftrl(
     if not 0.0 <= real("momentum", momentum) < 1.0:
         raise ValueError(f"momentum must lie in [0, 1), got {shown(momentum)}")
     query = clipped_gradient(problem_class, clip_norm, clipping)
-    of_leader = {
-        "regularisation": regularisation, "momentum": momentum or None, "restart": restart or None
-    }  # fmt: skip
-    given = [name for name, value in of_leader.items() if value is not None]
-    if quantity is None:
-        least = (epochs or 1) * (1 if batch_size is None else -(-problem_class.n // batch_size))
-        smooth = bool(problem_class.smoothness) and math.isfinite(problem_class.radius)
-        bounded = Quantity.POPULATION_RISK
-        if step_size is not None or (smooth and not given and least <= MAX_STEPS):
-            bounded = Quantity.EMPIRICAL_RISK
-    else:
+    clipped = replace(problem_class, lipschitz=query.clip_norm)
+    unit_noise = problem_class.n * one_step_noise(query, budget)
+    period = 1 if batch_size is None else OrderedBatches.of(batch_size, problem_class.n).period
+    passes = 1 if epochs is None else count("epochs", epochs)
+    of_leader = {"regularisation": regularisation, "momentum": momentum, "restart": restart}
+    unset = {"regularisation": None, "momentum": 0.0, "restart": False}
+    given = [name for name, value in of_leader.items() if value != unset[name]]
+    if quantity is not None:
         bounded = Quantity.named("quantity", quantity)
-    if bounded not in (Quantity.EMPIRICAL_RISK, Quantity.POPULATION_RISK, Quantity.REGRET):
+    elif step_size is not None or (
+        _is_smooth(problem_class) and not given and passes * period <= MAX_STEPS
+    ):
+        bounded = Quantity.EMPIRICAL_RISK
+    else:
+        bounded = Quantity.POPULATION_RISK
+    descends = bounded is Quantity.EMPIRICAL_RISK
+    if not descends and bounded not in (Quantity.POPULATION_RISK, Quantity.REGRET):
         raise ValueError(
             f"quantity must be empirical risk, population risk or regret, got {shown(quantity)}"
         )
-    unit_noise = problem_class.n * one_step_noise(query, budget)
-    clipped = replace(problem_class, lipschitz=query.clip_norm)
-    descends = bounded is Quantity.EMPIRICAL_RISK
     if descends and given:
-        raise ValueError(
-            f"{given[0]} must be left out for the {bounded}, got {of_leader[given[0]]}"
-        )
+        name = given[0]
+        raise ValueError(f"{name} must be left out for the {bounded}, got {shown(of_leader[name])}")
     if not descends and step_size is not None:
-        raise ValueError(
-            f"step_size must be left out for the {bounded}, got {shown(step_size)}: "
-            "regularisation is its inverse"
-        )
-    if descends and (epochs is None or batch_size is None):
-        epochs, batch_size = _passes(clipped, unit_noise, epochs, batch_size)
-    elif batch_size is None and bounded is Quantity.REGRET:
-        batch_size = 1  # every record is a round
-    elif batch_size is None:
-        batch_size = ftrl_batch(clipped, unit_noise=unit_noise)
-    epochs = 1 if epochs is None else epochs
-    batches = OrderedBatches.of(batch_size, problem_class.n, epochs=epochs, order=order)
-    steps, leaders = epochs * batches.period, epochs if restart else 1
+        raise ValueError(f"step_size must be left out for the {bounded}, got {shown(step_size)}")
+    if descends and epochs is None:
+        passes = max(1, min(PASSES, MAX_STEPS // period))
+    if batch_size is None and descends:
+        batch_size = _default_batch(clipped, unit_noise, passes)
+    elif batch_size is None:  # every record of a regret is a round
+        of_risk = bounded is Quantity.POPULATION_RISK
+        batch_size = ftrl_batch(clipped, unit_noise=unit_noise) if of_risk else 1
+    noise = (_NOISE if descends else "tree") if noise is None else noise
+    batches = OrderedBatches.of(batch_size, problem_class.n, epochs=passes, order=order)
+    steps, leaders = passes * batches.period, passes if restart else 1
     batches.participation(steps, budget.relation)  # check the relation before a long calculation
     length = steps // leaders  # steps of one leader
-    noise = (_NOISE if descends else "tree") if noise is None else noise
     fresh = noise_of(noise, length, band, optimise)
     added: Noise = fresh if leaders == 1 else RestartedNoise(fresh, length)
     mechanism = PrivateGradient.calibrated(query, budget, steps, batches, added)
@@ -229,40 +227,26 @@ def dp_ftrl(
         value = ftrl_regularisation(**arguments) / (1.0 - float(momentum))
     else:
         value = positive_number("regularisation", regularisation)
-    period = None if leaders == 1 else length
-    update = Update.of(projected_leader, momentum=float(momentum), period=period)
+    restarts = None if leaders == 1 else length
+    update = Update.of(projected_leader, momentum=float(momentum), period=restarts)
     output = Average() if output is None else output
     method = Descent(update=update, step_size=1.0 / value, output=output, record=record)
     return method.plan(DP_FTRL, problem_class, budget, mechanism, FtrlDeclaration(bounded))
 
 
-def _passes(
-    problem_class: ProblemClass, unit_noise: float, epochs: int | None, batch_size: int | None
-) -> tuple[int, int]:
-    """Return the passes and the batch size with the smallest risk on quadratic losses."""
+def _default_batch(problem_class: ProblemClass, unit_noise: float, epochs: int) -> int:
+    """Return the batch size with the smallest risk on quadratic losses."""
     facts, curvature = problem_class, _curvature(problem_class)
 
-    def risk(candidate: tuple[int, int]) -> float:
-        passes, size = candidate
+    def risk(size: int) -> float:
         batches = -(-facts.n // size)
-        sensitivity, gains = _default_gains(passes, batches, facts.strong_convexity / curvature)
+        sensitivity, gains = _default_gains(epochs, batches, facts.strong_convexity / curvature)
         noise_std = sensitivity * unit_noise / size
         return min(each.risk(facts, noise_std=noise_std, batch_size=size).total for each in gains)
 
-    return min(_candidates(facts.n, epochs, batch_size), key=risk)
-
-
-def _candidates(n: int, epochs: int | None, batch_size: int | None) -> Iterator[tuple[int, int]]:
-    """Yield passes and batch sizes with at most ``MAX_STEPS`` steps, fewer steps first."""
-    powers = [2**k for k in range(MAX_BATCHES.bit_length()) if 2**k <= n]
-    sizes = [-(-n // batches) for batches in powers] if batch_size is None else [batch_size]
-    for size in sizes:
-        period = -(-n // min(count("batch_size", size), n))
-        for passes in (
-            [2**k for k in range(MAX_PASSES.bit_length())] if epochs is None else [epochs]
-        ):
-            if 1 in (count("epochs", passes), period) or passes * period <= MAX_STEPS:
-                yield passes, size
+    numbers = [2**k for k in range(MAX_BATCHES.bit_length())]
+    most = min(facts.n, max(1, MAX_STEPS // epochs))
+    return min((-(-facts.n // number) for number in numbers if number <= most), key=risk)
 
 
 @lru_cache(maxsize=1024)
@@ -306,15 +290,20 @@ def _decaying_steps(problem_class: ProblemClass, mechanism: PrivateGradient) -> 
     return StepSizes.linear_decay(_STEP_SIZES[int(np.argmin(risks))] / curvature)
 
 
+def _is_smooth(problem_class: ProblemClass) -> bool:
+    """Return True if ``H`` is declared and positive, and the set is bounded."""
+    return bool(problem_class.smoothness) and math.isfinite(problem_class.radius)
+
+
 def _curvature(problem_class: ProblemClass) -> float:
-    """Return ``H``, which the default numbers for the empirical risk need, and a bounded set."""
-    if not problem_class.smoothness:
-        raise ValueError(
-            "smoothness must be declared and positive for the default passes and steps of the "
-            f"empirical risk, got {shown(problem_class.smoothness)}"
-        )
+    """Return ``H``, which the default batches and steps for the empirical risk need."""
     if math.isinf(problem_class.radius):
         raise ValueError("step_size must be given where radius is infinite, got None")
+    if not problem_class.smoothness:
+        raise ValueError(
+            "smoothness must be declared and positive for default batches and steps of the "
+            f"empirical risk, got {shown(problem_class.smoothness)}"
+        )
     return problem_class.smoothness
 
 

@@ -28,8 +28,9 @@ DP_FTRL = privopt.ALGORITHMS["dp_ftrl"]
 
 
 def plan(facts=FACTS, budget=BUDGET, **choices):
-    """Return a plan; the default batch has one record per step."""
-    return DP_FTRL.plan(facts, budget, **{"batch_size": 1, **choices})
+    """Return a plan of the leader; the default batch has one record per step."""
+    usual = {"batch_size": 1, "quantity": "population risk"}
+    return DP_FTRL.plan(facts, budget, **{**usual, **choices})
 
 
 def problem(seed=0, n=N, facts=FACTS):
