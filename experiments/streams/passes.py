@@ -188,11 +188,10 @@ def analysis(names, **texts):
 COMMON = (
     "All plans are (ε, 1e-6)-DP under replace-one, with default hyperparameters for their number "
     "of passes and noise. Passes have a fixed random order, and no amplification is used, except "
-    "by DP-SGD with Poisson batches. For DP-FTRL with decaying steps, the number of batches and the "
-    "first step minimise the bound for quadratic losses (Regret, Theorem 3), which depends on the "
-    "problem class and the budget; logistic losses may exceed it, above all if the constraint set "
-    "is active. DP-GD and DP-SGD have at most 500 steps. `H η` is the first "
-    "step size in units of 1/H.\n\n"
+    "by DP-SGD with Poisson batches. The number of batches of DP-FTRL and its first step minimise "
+    "the bound for quadratic losses (Regret, Theorem 3), which depends on the problem class and "
+    "the budget; logistic losses may exceed it, above all if the constraint set is active. DP-GD "
+    "and DP-SGD have at most 500 steps. `H η` is the first step size in units of 1/H.\n\n"
 )
 experiment = analysis(
     ("sphere", "breast_cancer"),

@@ -12,10 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from privopt.algorithms.descent import IN_STEPS, Descent, clipped_gradient
-from privopt.algorithms.descent_rates import no_step, one_step_noise, step_rule
+from privopt.algorithms.descent_rates import is_plain, no_step, one_step_noise, step_rule
 from privopt.algorithms.shared import require_delta
 from privopt.arguments import count, positive_number, real, shown
-from privopt.convex import Average, Output, StepSizes, Update, last_iterate, projected_leader
+from privopt.convex import (
+    Average,
+    Output,
+    StepSizes,
+    Update,
+    average_after_step,
+    last_iterate,
+    projected_leader,
+)
 from privopt.core import Algorithm, Plan, planner
 from privopt.factorisations import Factorisation, ToeplitzFactorisation, factorise
 from privopt.mechanisms import (
@@ -32,6 +40,7 @@ from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     Gains,
     PrefixError,
+    PrefixVariance,
     Quantity,
     Rate,
     StepRule,
@@ -40,6 +49,7 @@ from privopt.theory import (
     ftrl_regularisation,
     local_exponent,
     no_rate,
+    passes_rate,
     quadratic_gains,
 )
 
@@ -145,9 +155,11 @@ def dp_ftrl(
 
     Rate
     ----
-    There is no bound of the empirical risk for all losses of the class: Theorem 3 is for quadratic
-    losses. For the leader, let ``y`` be the mean over ``t`` of ``sqrt((B B^T)_tt)``. With the
-    default ``Lambda``::
+    The default has none: Theorem 3 is for quadratic losses. For constant steps below ``1/H`` and
+    the output ``"average_after_step"``, see :func:`privopt.theory.passes_rate`.
+
+    For the leader, let ``y`` be the mean over ``t`` of ``sqrt((B B^T)_tt)``. With the default
+    ``Lambda``::
 
         E regret <= R sqrt(T (L^2 + 2 L sigma sqrt(d) y))
 
@@ -316,7 +328,7 @@ def rate(plan: Plan) -> Rate:
     if not isinstance(batches, OrderedBatches):
         return no_rate("the batches are not passes in one order", quantity=quantity)
     if quantity is Quantity.EMPIRICAL_RISK:
-        return no_rate("the bound of several passes is for quadratic losses", quantity=quantity)
+        return _passes_rate(plan)
     epochs, rest = divmod(mechanism.steps, batches.period)
     noise, options = mechanism.noise, dict(update.options)
     restarted = noise.period if isinstance(noise, RestartedNoise) else None
@@ -338,6 +350,40 @@ def rate(plan: Plan) -> Rate:
         regularisation=1.0 / method.step_sizes.scale, clipped=mechanism.query.changes(facts),
         **_theorem_arguments(facts, mechanism, quantity),
     )  # fmt: skip
+
+
+def _passes_rate(plan: Plan) -> Rate:
+    """Return the bound of the empirical risk of the average after constant steps."""
+    params: Any = plan.params
+    (mechanism, method), facts = params, plan.problem_class
+    batches, noise = mechanism.batches, mechanism.noise
+    epochs, rest = divmod(mechanism.steps, batches.period)
+    reason = no_step(params)
+    if getattr(noise, "variance", None) is None:
+        reason = "the variance of the noise is unknown"
+    elif rest or batches.n != facts.n:
+        reason = "the steps are not whole passes over the records"
+    elif batches.order != "random" and batches.period > 1:
+        reason = "the order of the batches is not random"
+    elif method.output != average_after_step() or not step_rule(method.step_sizes).constant:
+        reason = "that of decaying steps and of other outputs is for quadratic losses"
+    if reason:
+        return no_rate(reason)
+    factorisation = noise.factorisation(mechanism.steps)
+    if isinstance(factorisation, ToeplitzFactorisation):
+        variance = PrefixVariance.of_toeplitz(factorisation.decoded())
+    else:
+        variance = PrefixVariance(float(factorisation.variances().mean()))
+    return passes_rate(
+        facts,
+        epochs=epochs,
+        batch_size=batches.batch_size,
+        step_size=float(method.step_sizes.scale),
+        noise_std=mechanism.scale * math.sqrt(noise.variance),
+        variance=variance,
+        clipped=mechanism.query.changes(facts),
+        plain=is_plain(method.update),
+    )
 
 
 def _theorem_arguments(

@@ -10,7 +10,7 @@ import privopt
 from privopt import problems
 from privopt.factorisations import factorise
 from privopt.spec import Budget, ProblemClass
-from privopt.theory import Gains, StepRule, quadratic_gains
+from privopt.theory import Gains, PrefixVariance, StepRule, passes_rate, quadratic_gains
 
 PASSES, BATCHES, SIZE = 6, 4, 5
 STEPS, N, DIM = PASSES * BATCHES, BATCHES * SIZE, 3
@@ -115,6 +115,83 @@ def test_the_default_plan_on_squared_distances_is_within_the_bound():
     assert 0.2 * bound < risks.mean() < bound + 5.0 * risks.std() / 8.0
     assert plan.rate.upper == math.inf
     assert "quadratic" in plan.rate.theorem
+
+
+SMOOTH = ProblemClass(n=60, dim=4, lipschitz=1.0, radius=2.0, smoothness=0.25)
+AVERAGED = {"output": "average_after_step", "epochs": 6}
+
+
+@pytest.mark.parametrize("noise", ["banded_inverse", "tree", "independent"])
+@pytest.mark.parametrize(("epsilon", "batch_size", "step_size"), [(20.0, 20, 2.0), (4.0, 7, 0.5)])
+def test_the_risk_of_the_average_is_within_its_bound(noise, epsilon, batch_size, step_size):
+    """The mean risk is at most the bound plus 5 standard errors. False alarm below 1e-6.
+
+    The labels make the minimiser a point of the sphere; batches of 7 leave one of 4.
+    """
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(60, 4))
+    rows /= 1.001 * np.linalg.norm(rows, axis=1, keepdims=True)
+    where = problems.logistic(rows, np.where(rows[:, 0] > 0.0, 1.0, -1.0), problem_class=SMOOTH)
+    plan = privopt.ALGORITHMS["dp_ftrl"].plan(
+        SMOOTH, Budget(epsilon=epsilon, delta=1e-5, relation="replace_one"), noise=noise,
+        batch_size=batch_size, step_size=step_size, **AVERAGED,
+    )  # fmt: skip
+    found = privopt.run_many([plan], where, jax.random.split(jax.random.key(3), 256))
+    risks = np.asarray(where.excess_risk(found.released[0]))
+    bound = plan.rate.uncapped
+    assert math.isfinite(bound)
+    assert risks.mean() <= bound + 5.0 * risks.std() / 16.0
+
+
+def test_the_bound_of_the_average_in_the_letter():
+    """Compare with the formula for one weight, which is no smaller; equal batches."""
+    eta, sigma, b, passes, batches = 1.5, 0.02, 15, 6, 4
+    rate = passes_rate(
+        SMOOTH, epochs=passes, batch_size=b, step_size=eta, noise_std=sigma,
+        variance=PrefixVariance(1.3, 0.2),
+    )  # fmt: skip
+    s, spread = eta * 0.25, (60 - b) / (59 * b)
+    for weight in (0.1, 0.3, 1.0):
+        factor = (1.0 - s * weight) / (1.0 - s - s * weight)
+        expected = 4.0 / (2.0 * eta * passes * batches)
+        expected += 0.5 * eta * 4 * sigma**2 * (0.2 + 1.3 * factor)
+        expected += 0.5 * eta * (1.0 + 1.0 / weight) * spread
+        expected += eta * (2 * passes - 1) * (1.0 / b - 1.0 / 60)
+        assert rate.uncapped <= expected * (1.0 + 1e-3)
+    assert rate.uncapped >= 0.9 * expected
+    whole = passes_rate(
+        SMOOTH, epochs=8, batch_size=60, step_size=eta, noise_std=sigma,
+        variance=PrefixVariance(0.0, 1.0),
+    )  # fmt: skip
+    gradient_descent = 4.0 / (2.0 * eta * 8) + 0.5 * eta * 4 * sigma**2
+    assert whole.uncapped == pytest.approx(gradient_descent, rel=1e-12)
+
+
+def test_the_split_of_independent_and_of_correlated_noise():
+    """Of any split, twice the remainder plus the increment is no smaller."""
+    for name in ("independent", "banded_inverse"):
+        decoded = factorise(name, STEPS).decoded()
+        split = PrefixVariance.of_toeplitz(decoded)
+        for alpha in (0.0, 0.1, 0.5, 1.0):
+            variances = np.cumsum((decoded - alpha) ** 2)
+            assert 2.0 * split.remainder + split.increment <= 2.0 * variances.mean() + alpha**2
+
+
+@pytest.mark.parametrize(
+    ("choices", "reason"),
+    [
+        ({"order": "stored"}, "order of the batches is not random"),
+        ({"output": "last"}, "of other outputs is for quadratic losses"),
+        ({"step_size": 4.0}, "not below 1/smoothness"),
+        ({"clip_norm": 0.5}, "clipped below"),
+    ],
+)
+def test_no_bound_beyond_the_assumptions(choices, reason):
+    given = {**AVERAGED, "step_size": 1.0, "batch_size": 20, **choices}
+    budget = Budget(epsilon=2.0, delta=1e-5, relation="zero_out")
+    rate = privopt.ALGORITHMS["dp_ftrl"].plan(SMOOTH, budget, **given).rate
+    assert rate.upper == math.inf
+    assert reason in rate.theorem
 
 
 def test_bad_numbers_are_refused():
