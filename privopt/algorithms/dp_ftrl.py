@@ -213,15 +213,16 @@ def dp_ftrl(
         raise ValueError(f"{name} must be left out for the {bounded}, got {shown(of_leader[name])}")
     if not descends and step_size is not None:
         raise ValueError(f"step_size must be left out for the {bounded}, got {shown(step_size)}")
+    if batch_size is None and descends and (step_size is None or _is_smooth(problem_class)):
+        batch_size = _default_batch(clipped, unit_noise, PASSES if epochs is None else passes)
+    elif batch_size is None:
+        is_regret = bounded is Quantity.REGRET  # every record is a round
+        batch_size = 1 if is_regret else ftrl_batch(clipped, unit_noise=unit_noise)
+    batches = OrderedBatches.of(batch_size, problem_class.n)
     if descends and epochs is None:
-        passes = max(1, min(PASSES, MAX_STEPS // period))
-    if batch_size is None and descends:
-        batch_size = _default_batch(clipped, unit_noise, passes)
-    elif batch_size is None:  # every record of a regret is a round
-        of_risk = bounded is Quantity.POPULATION_RISK
-        batch_size = ftrl_batch(clipped, unit_noise=unit_noise) if of_risk else 1
+        passes = max(1, min(PASSES, MAX_STEPS // batches.period))
     noise = (_NOISE if descends else "tree") if noise is None else noise
-    batches = OrderedBatches.of(batch_size, problem_class.n, epochs=passes, order=order)
+    batches = replace(batches, epochs=passes, order=order)
     steps, leaders = passes * batches.period, passes if restart else 1
     batches.participation(steps, budget.relation)  # check the relation before a long calculation
     length = steps // leaders  # steps of one leader
@@ -366,7 +367,7 @@ def _passes_rate(plan: Plan) -> Rate:
     elif batches.order != "random" and batches.period > 1:
         reason = "the order of the batches is not random"
     elif method.output != average_after_step() or not step_rule(method.step_sizes).constant:
-        reason = "that of decaying steps and of other outputs is for quadratic losses"
+        reason = "the bound for decaying steps and other outputs is for quadratic losses"
     if reason:
         return no_rate(reason)
     factorisation = noise.factorisation(mechanism.steps)

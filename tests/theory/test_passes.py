@@ -181,7 +181,7 @@ def test_the_split_of_independent_and_of_correlated_noise():
     ("choices", "reason"),
     [
         ({"order": "stored"}, "order of the batches is not random"),
-        ({"output": "last"}, "of other outputs is for quadratic losses"),
+        ({"output": "last"}, "other outputs is for quadratic losses"),
         ({"step_size": 4.0}, "not below 1/smoothness"),
         ({"clip_norm": 0.5}, "clipped below"),
     ],
