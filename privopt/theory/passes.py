@@ -203,7 +203,7 @@ def passes_rate(
     >>> rate = passes_rate(facts, epochs=8, batch_size=250, step_size=1.0, noise_std=0.01,
     ...                    variance=PrefixVariance(1.5))
     >>> round(rate.upper, 4), [term.name for term in rate.terms]
-    (0.0561, ['noise', 'sampling', 'reuse', 'start'])
+    (0.0656, ['noise', 'sampling', 'reuse', 'start'])
     """
     facts, eta = problem_class, step_size
     curvature = eta * (facts.smoothness or 0.0)
