@@ -122,9 +122,9 @@ def dp_ftrl(
         is, every point *before* its record, and the last point.
     quantity : {"empirical risk", "population risk", "regret"}, optional
         ``regret`` is ``sum_t f_t(w_t) - min_w sum_t f_t(w)`` over all ``T`` steps, where ``f_t`` is
-        the loss of a batch. Default: the empirical risk for smooth losses on a bounded set, if
-        there are at most 4096 steps and no argument of the leader is given; otherwise the
-        population risk.
+        the loss of a batch. Default: the empirical risk if ``step_size`` is given, or for smooth
+        losses on a bounded set with at most 4096 steps and no argument of the leader; otherwise
+        the population risk.
     order : {"random", "stored"}
         Order of all passes: random and independent of the data, or as stored.
     regularisation : float, optional
