@@ -22,11 +22,12 @@ from privopt import ALGORITHMS, Budget, Plan, ProblemClass, run_many
 from privopt.problems import Problem, squared_distance
 
 BASE = {"n": 10_000, "d": 100, "T": 100, "replicates": 1}
+LEADER = {"batch_size": 100, "order": "stored", "quantity": "population risk"}
 CHOICES = {
     "dp_gd": {},
     "dp_sgd": {"batch_size": 256},
-    "dp_ftrl": {"batch_size": 100, "order": "stored"},
-    "toeplitz": {"batch_size": 100, "order": "stored", "noise": "toeplitz"},
+    "dp_ftrl": LEADER,
+    "toeplitz": {**LEADER, "noise": "toeplitz"},
     "projection_mechanism": {},
     "objective_perturbation": {},
     "output_perturbation": {},

@@ -172,7 +172,13 @@ def one_plan(dim: int, repeats: int) -> dict:
     problem = workload.problem(dim=dim)
     budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     plan = dp_ftrl(
-        problem.problem_class, budget, noise="banded_inverse", band=64, batch_size=50, epochs=2
+        problem.problem_class,
+        budget,
+        noise="banded_inverse",
+        band=64,
+        batch_size=50,
+        epochs=2,
+        quantity="population risk",
     )
     keys = jax.random.split(KEY, 20)
     calls = {

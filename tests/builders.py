@@ -34,7 +34,7 @@ CHOICES = {  # one program each, whatever the numbers
     "dp_sgd": {"steps": 30, "batch_size": 12, **SHAPE},
     "dp_svrg": {"steps": 30, "batch_size": 12, "anchor_every": 5, **SHAPE},
     "bias_reduced_sgd": {"steps": 4, "base": 15, "body": "none"},
-    "dp_ftrl": {"batch_size": 12},
+    "dp_ftrl": {"batch_size": 12, "quantity": "population risk"},
     "noisy_adam": {"steps": 30, "batch_size": 12, "capacity": N},
     "phased_sgd": {},
     "output_perturbation": {"noise": "gaussian", "constraint": "any"},

@@ -330,7 +330,7 @@ COMMON = (
     "budget; for large ε, 200 steps are too few. Batches have 512 records, or a quarter of all. "
     "Titles of figures give the public scaling of the records; 14 is the number of attributes of "
     "a9a. Intervals are over the noise of the runs on one split. Bounds are checked where they are "
-    "below the risk of zero; NoisyAdam has none, and that of DP-FTRL is on the population risk. No "
+    "below the risk of zero; NoisyAdam and DP-FTRL have none. No "
     "privacy is the optimum over the same ball, without an intercept.\n\n"
 )
 logistic = analysis(

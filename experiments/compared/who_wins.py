@@ -103,7 +103,8 @@ def default(algorithm, problem_class, budget, **choices):
 
 def one_pass(noise, problem_class, budget, batch_size=1):
     """Return one pass of DP-FTRL."""
-    return default("dp_ftrl", problem_class, budget, noise=noise, batch_size=batch_size)
+    choices = {"noise": noise, "batch_size": batch_size, "quantity": "population risk"}
+    return default("dp_ftrl", problem_class, budget, **choices)
 
 
 def best_batches(problem_class, budget):

@@ -18,7 +18,8 @@ COMMON = (
 
 def method(label, noise, **options):
     """Return DP-FTRL with one record per step."""
-    return Method(label, "dp_ftrl", {"noise": noise, "batch_size": 1}, **options)
+    choices = {"noise": noise, "batch_size": 1, "quantity": "population risk"}
+    return Method(label, "dp_ftrl", choices, **options)
 
 
 noises = Experiment(

@@ -97,7 +97,7 @@ def averages(n):
     """Return the population risks of the average of all iterates, and their bound."""
     losses = family("linear_population")
     problem = losses.build(n=n, dim=DIM, noise_ratio=1.0, strength=PULL)
-    plan = privopt.dp_ftrl(problem.problem_class, BUDGET)
+    plan = privopt.dp_ftrl(problem.problem_class, BUDGET, quantity="population risk")
     keys = replicate_keys(stream(0, population=n), POPULATION_RUNS)
     risks = problem.excess_risk(privopt.run_many([plan], problem, keys).released[0])
     return risks, plan.rate.upper

@@ -41,6 +41,9 @@ from privopt.theory.one_shot import (
     output_perturbation_rate, perturbed_minimiser_regularisation,
     perturbed_objective_regularisation, sufficient_statistics_rate, sufficient_statistics_weight,
 )  # fmt: skip
+from privopt.theory.passes import (
+    Gains, PrefixVariance, QuadraticRisk, passes_rate, quadratic_gains,
+)  # fmt: skip
 from privopt.theory.rate import GIVEN_STEPS, Exponents, LowerBound, Quantity, Rate, Term, no_rate
 from privopt.theory.sparse_means import Body, l1_recovery_rate, projection_mechanism_rate
 from privopt.theory.steps import ALL_RECORDS, BatchMoments, OutputRule, StepRule, batch_moments
@@ -62,11 +65,14 @@ __all__ = [
     "Body",
     "DefaultSteps",
     "Exponents",
+    "Gains",
     "GaussianAdvantage",
     "LawSetting",
     "LowerBound",
     "OutputRule",
     "PrefixError",
+    "PrefixVariance",
+    "QuadraticRisk",
     "Quantity",
     "RadialLoss",
     "Rate",
@@ -110,6 +116,7 @@ __all__ = [
     "norm_laplace_perturbation",
     "objective_perturbation_rate",
     "output_perturbation_rate",
+    "passes_rate",
     "perturbation_cost",
     "perturbed_minimiser_regularisation",
     "perturbed_objective_regularisation",
@@ -121,6 +128,7 @@ __all__ = [
     "projected_gradient",
     "projection_mechanism_rate",
     "pure_balanced_minimiser",
+    "quadratic_gains",
     "smoothed_pure_balanced_minimiser",
     "smoothing_width",
     "sufficient_statistics_rate",

@@ -12,12 +12,13 @@ from dp_accounting import GaussianDpEvent
 
 import privopt
 from privopt import problems, random
+from privopt.algorithms.descent_rates import PLAIN
 from privopt.convex import last_iterate
 from privopt.factorisations import FACTORISATIONS, factorise
 from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
 from privopt.privacy import gaussian_mu
 from privopt.random import stream
-from privopt.theory import GaussianAdvantage, PrefixError, ftrl_rate
+from privopt.theory import GaussianAdvantage, PrefixError, StepRule, ftrl_rate, quadratic_gains
 from privopt.theory.lower_bounds import population_lower_bound
 
 N, DIM, RADIUS = 13, 3, 0.7
@@ -28,8 +29,9 @@ DP_FTRL = privopt.ALGORITHMS["dp_ftrl"]
 
 
 def plan(facts=FACTS, budget=BUDGET, **choices):
-    """Return a plan; the default batch has one record per step."""
-    return DP_FTRL.plan(facts, budget, **{"batch_size": 1, **choices})
+    """Return a plan of the leader; the default batch has one record per step."""
+    usual = {"batch_size": 1, "quantity": "population risk"}
+    return DP_FTRL.plan(facts, budget, **{**usual, **choices})
 
 
 def problem(seed=0, n=N, facts=FACTS):
@@ -101,6 +103,33 @@ def test_equals_the_textbook_loop(choices):
     found = privopt.run(planned, problem(), key)
     np.testing.assert_allclose(found.released, averaged, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(found.secret.last, last, rtol=1e-10, atol=1e-13)
+
+
+def test_the_default_equals_the_textbook_loop():
+    """Compare with a loop that solves for the correlated noise ``C^-1 xi`` by dense algebra."""
+    facts = dataclasses.replace(FACTS, n=40)
+    planned, key = DP_FTRL.plan(facts, BUDGET), jax.random.key(5)
+    mechanism, sizes = planned.params.mechanism, planned.params.descent.step_sizes
+    size, steps = mechanism.batches.batch_size, mechanism.steps
+    features, labels = classification(40, DIM)
+    draw = jax.jit(mechanism.batches.draws_of(stream(key, "batches"), 40))
+    encoder = mechanism.noise.factorisation(steps).encoder()
+    normal = np.array([drawn(stream(key, "noise"), t) for t in range(steps)])
+    noise = mechanism.scale * np.linalg.solve(encoder, normal)
+    point = np.zeros(DIM)
+    for t in range(steps):
+        rows, taken = (
+            np.asarray(each)[t % mechanism.batches.block]
+            for each in draw(t // mechanism.batches.block)
+        )
+        slopes = [logistic_slope(features[i], labels[i], point, 1.0) for i in rows[taken]]
+        gradient = np.sum(slopes, axis=0) / size + noise[t]
+        point = onto_ball(point - sizes.scale * (1.0 - t / steps) * gradient, RADIUS)
+    found = privopt.run(planned, problem(n=40), key)
+    np.testing.assert_allclose(found.released, point, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(found.released, found.secret.last)
+    assert steps == 32 * mechanism.batches.period
+    assert sizes.decay == 1.0
 
 
 # --- privacy --------------------------------------------------------------------------------------
@@ -256,6 +285,59 @@ def test_the_default_batch_has_nearly_the_least_bound():
         assert plan(facts, noise=noise, batch_size=None).rate.upper <= 1.1 * min(bounds)
     assert min(bounds) < 0.6 * bounds[0]  # of fresh noise
     assert plan(facts, batch_size=None, quantity="regret").params.mechanism.batches.batch_size == 1
+
+
+def risk(planned, size):
+    """Return the risk on quadratic losses of a plan with another first step, in units of 1/H."""
+    mechanism, facts = planned.params.mechanism, planned.problem_class
+    factorisation = mechanism.noise.factorisation(mechanism.steps)
+    increments = np.diff(factorisation.decoder(), axis=0, prepend=0.0)
+    gains = quadratic_gains(
+        StepRule(size, decay=1.0).sizes(mechanism.steps), increments,
+        batches=mechanism.batches.period,
+    )  # fmt: skip
+    batch_size = mechanism.batches.batch_size
+    return gains.risk(facts, noise_std=mechanism.scale, batch_size=batch_size).total
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_the_default_has_nearly_the_least_risk_on_quadratic_losses(epsilon):
+    """Compare with other passes, batches, noises and steps; 32 passes are the most."""
+    facts = privopt.ProblemClass(n=1024, dim=10, lipschitz=1.0, radius=4.0, smoothness=0.25)
+    budget = dataclasses.replace(BUDGET, epsilon=epsilon)
+    default = DP_FTRL.plan(facts, budget)
+    scale = float(default.params.descent.step_sizes.scale) * facts.smoothness
+    others = [
+        risk(
+            DP_FTRL.plan(
+                facts, budget, noise=noise, epochs=epochs, batch_size=batch_size, step_size=1.0
+            ),
+            size,
+        )
+        for noise in ("banded_inverse", "tree", "independent")
+        for epochs in (1, 8, 32)
+        for batch_size in (1024, 256, 64)
+        for size in (0.05, 0.25, 0.7, 1.0)
+    ]
+    assert risk(default, scale) <= 1.1 * min(others)
+    assert default.params.mechanism.batches.epochs == 32
+
+
+def test_the_default_quantity_follows_from_the_class_and_the_choices():
+    smooth, linear = FACTS, dataclasses.replace(FACTS, smoothness=0.0)
+    for facts, choices, quantity in (
+        (smooth, {}, "empirical risk"),
+        (smooth, {"epochs": 3, "noise": "tree"}, "empirical risk"),
+        (linear, {"step_size": 0.1, "epochs": 2, "batch_size": 4}, "empirical risk"),
+        (linear, {}, "population risk"),
+        (dataclasses.replace(smooth, smoothness=None), {}, "population risk"),
+        (smooth, {"regularisation": 2.0}, "population risk"),
+        (smooth, {"momentum": 0.5}, "population risk"),
+        (dataclasses.replace(smooth, n=5000), {"batch_size": 1}, "population risk"),
+    ):
+        planned = DP_FTRL.plan(facts, BUDGET, **choices)
+        assert planned.rate.quantity == quantity
+        assert (planned.params.descent.update == PLAIN) == (quantity == "empirical risk")
 
 
 def test_a_noise_of_ones_own_and_one_of_a_name_are_the_same():

@@ -25,6 +25,7 @@ from privopt.spec import Relation
 RUNS, DELTA = 100_000, 0.01
 ZERO, REPLACE = Relation.ZERO_OUT, Relation.REPLACE_ONE
 FREE = ("banded", "banded_inverse", "buffered")
+DESCENT = {"epochs": 4, "batch_size": 1, "step_size": 1.0, "regularisation": None}
 DP_FTRL = privopt.ALGORITHMS["dp_ftrl"]
 
 
@@ -80,10 +81,15 @@ def attacked(planned, relation):
         ("tree", REPLACE, {}),
         ("toeplitz", REPLACE, {"restart": True}),
         ("honaker", ZERO, {"momentum": 0.7}),
+        ("banded_inverse", REPLACE, DESCENT),
+        ("tree", ZERO, DESCENT),
     ],
 )
 def test_an_attack_on_the_path_of_a_plan(epsilon_lower_bound, name, relation, choices):
-    """Attack two passes over four records; momentum can be inverted. False alarm 1e-4 each."""
+    """Attack two passes of the leader over four records, or four passes of descent.
+
+    Momentum can be inverted. False alarm 1e-4 each.
+    """
     planned = plan(name, relation, **choices)
     claimed = claimed_mu(planned.guarantee.event, relation)
     found = attacked(planned, relation)

@@ -80,7 +80,11 @@ REFUSED = {
         ({"radius": INF}, "regularisation must be given where radius is infinite"),
         ({"noise": "trees"}, r"must be one of .*, got 'trees'; did you mean tree\?"),
         ({"noise": TreeNoise}, "noise must be a Noise .* got the class TreeNoise itself"),
-        ({"noise": None, "band": 3}, "band must be left out if noise is not a name, got 3"),
+        ({"noise": TreeNoise(), "band": 3}, "band must be left out if noise is not a name, got 3"),
+        ({"quantity": "empirical risk", "smoothness": None}, "smoothness must be declared"),
+        ({"quantity": "empirical risk", "momentum": 0.5}, "momentum must be left out"),
+        ({"quantity": "regret", "step_size": 0.5}, "step_size must be left out for the regret"),
+        ({"quantity": "empirical risk", "epochs": 5000}, "step_size must be given for"),
         ({"noise": "tree", "band": 3}, "band must be left out for tree, got 3"),
     ],
     "phased_sgd": [
@@ -187,7 +191,7 @@ VALUES = {
         "batch_size": [0, -1, 2.5, 21, NAN],
         "regularisation": [0.0, -1.0, INF, NAN, True],
         "order": ["shuffled", None],
-        "quantity": ["empirical risk", "risk", None],
+        "quantity": ["gradient norm", "risk", 1],
     },
     "output_perturbation": {"regularisation": [0.0, -1.0, -0.0, INF, NAN, True, "1"]},
     "sufficient_statistics": {
