@@ -78,7 +78,7 @@ def test_spread_has_two_parts_and_the_interval_is_over_data_sets(found):
 def test_a_problem_with_fixed_data_is_compared():
     comparison = compared(own_problem(), n=40, dim=None, data_sets=None)
     assert {runs.shape for runs in comparison.runs.values()} == {(1, 6)}
-    assert set(comparison.cells["n"]) == {40}
+    assert comparison.first.setting["n"] == 40
 
 
 def test_public_randomness_is_shared_by_groups_of_runs():

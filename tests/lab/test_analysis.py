@@ -32,7 +32,7 @@ from privopt.lab import (
     verdicts,
     write_report,
 )
-from privopt.lab.evaluation.claims import outcomes
+from privopt.lab.evaluation.verdicts import outcomes
 from privopt.lab.plotting.panels import describe
 from privopt.lab.report.answers import chart_series
 from privopt.lab.report.sections import listing_table

@@ -308,10 +308,10 @@ SLOPE = Verdict(
     power=0.931,
     wrong=(0.021, 0.0001),
     controls=(
-        Control("noise off", 0.04, 0.03, 0.05, ControlOutcome.DIFFERS),
-        Control("noise bent", -0.89, -0.91, -0.87, ControlOutcome.UNDECIDED),
+        Control("noise off", ControlOutcome.DIFFERS, "", 0.04, 0.03, 0.05),
+        Control("noise bent", ControlOutcome.UNDECIDED, "", -0.89, -0.91, -0.87),
     ),
-    second=Control("second key", -0.97, -1.02, -0.92, ControlOutcome.AGREES),
+    second=Control("second key", ControlOutcome.AGREES, "", -0.97, -1.02, -0.92),
     bound_slope=-1.003,
     drift=1.07,
     regime="in 12 of 12 cells",

@@ -8,10 +8,14 @@ import pytest
 from builders import most_allowed
 
 from privopt.lab.evaluation.cells import Refusal, cells_along, worst
-from privopt.lab.evaluation.controls import evaluate_controls
-from privopt.lab.evaluation.equivalence import MARGIN, classify, margin_of
 from privopt.lab.evaluation.estimates import Estimate
-from privopt.lab.evaluation.slopes import slope_verdict
+from privopt.lab.evaluation.slopes import (
+    MARGIN,
+    classify,
+    evaluate_controls,
+    margin_of,
+    slope_verdict,
+)
 from privopt.lab.evaluation.verdict import Outcome, tally
 from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.runner.cells import Trial

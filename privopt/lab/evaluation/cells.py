@@ -19,12 +19,11 @@ from privopt.lab.runner.store import Recorded
 _SETTING = ("n", "dim", "sparsity", "epsilon")
 _COLUMNS = (
     *("experiment", "method", "algorithm", "family", "strength", "delta", "relation", "mu"),
-    *("upper", "lower", "tight_on", "root_seed", "quantity", "noise_factor", "in_regime", "law"),
+    *("upper", "lower", "tight_on", "root_seed", "quantity", "in_regime", "law"),
     "steps",
 )
 _REFERENCE_COLUMNS = {
-    "optimum": "reference_value", "gap": "reference_gap", "start": "start_value",
-    "nonprivate": "nonprivate_value",
+    "gap": "reference_gap", "start": "start_value", "nonprivate": "nonprivate_value",
 }  # fmt: skip
 
 _T = TypeVar("_T")
@@ -46,7 +45,6 @@ class CellResult:
     mu: float | None  # of the budget
     quantity: str
     values: npt.NDArray[np.float64]  # one per replicate, or per group with one public randomness
-    optimum: float  # reference minimum of F, from which risks are measured
     gap: float  # the true value is in [value, value + gap]
     upper: float  # upper bound of the rate on the expected value
     lower: float  # lower bound for every algorithm within the budget; 0 if unknown
@@ -59,7 +57,6 @@ class CellResult:
     axes: frozenset[str]  # axes and grids to which the cell belongs
     root_seed: int
     trial: Trial
-    noise_factor: float  # factor of the noise in a control run
     in_regime: bool | None  # whether the leading term of the rate has these exponents
     law: float | None  # exact expected value
     searched: Mapping[str, Any] | None  # chosen, at_edge of the grid, candidates

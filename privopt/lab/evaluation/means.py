@@ -14,7 +14,7 @@ from scipy import stats
 
 from privopt.lab.evaluation.cells import CellResult
 from privopt.lab.evaluation.estimates import UNKNOWN, Estimate, mean_interval
-from privopt.lab.evaluation.sweeps import MIN_REPLICATES
+from privopt.lab.evaluation.slopes import MIN_REPLICATES
 from privopt.lab.evaluation.verdict import Outcome, Verdict
 
 LAW_RESOLUTION = 0.02

@@ -106,11 +106,11 @@ class Control:
     """The exponent of a sweep with another noise, or under another root key."""
 
     name: str  # noise off, noise bent or second key
-    value: float  # exponent with its interval; NaN if there is none
-    lower: float
-    upper: float
     outcome: ControlOutcome
     detail: str = ""  # difference from the measured exponent, or the reason why there is none
+    value: float = math.nan  # exponent with its interval
+    lower: float = math.nan
+    upper: float = math.nan
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from privopt.lab.evaluation.cells import (
     CellResult,
@@ -25,11 +26,10 @@ from privopt.lab.evaluation.cells import (
     refusals,
     swept_axes,
 )
-from privopt.lab.evaluation.claims import claim_verdicts
 from privopt.lab.evaluation.means import bound_verdict, law_verdict
 from privopt.lab.evaluation.slopes import slope_verdict
 from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins
-from privopt.lab.runner.analysis import Analysis
+from privopt.lab.runner.analysis import Analysis, Claim, checked, frames, required
 from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import Trial
 from privopt.lab.runner.experiment import CHECKS, Experiment, Unanswered, unanswered
@@ -41,12 +41,10 @@ from privopt.lab.runner.store import (
     write_file,
 )
 
-if TYPE_CHECKING:
-    import pandas
-
 ALPHA = 0.01
 """Probability of a wrong verdict, per experiment and kind of check."""
 
+_MAX_LABELS = 4  # of rows that contradict a claim
 _Pair = tuple[str, str, str]
 
 
@@ -68,7 +66,7 @@ def verdicts(
         folder = Path(recorded)
         recorded = Declarations(experiments or experiments_of(folder.parent)).read(folder)
     if recorded.is_analysis:
-        return claim_verdicts(recorded)
+        return _claim_verdicts(recorded)
     cells, checks = cell_results(recorded, tuple(Trial)), recorded.about["checks"]
     unanswerable = unanswered(checks, recorded.cells.to_pylist())
     return theorem_verdicts(cells, checks, refusals(recorded), unanswerable)
@@ -88,14 +86,12 @@ def all_verdicts(
     return {name: verdicts(declared.read(results / name)) for name in names}
 
 
-def verdict_frame(verdicts: Iterable[Verdict]) -> pandas.DataFrame:
+def verdict_frame(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     """Return a data frame with one row per verdict, the content of ``verdicts.csv``.
 
     A slope of an oracle-tuned method is followed by a row for its twin at the hyperparameters of
     the theory, with ``is_twin`` True.
     """
-    import pandas as pd
-
     rows = [
         _csv_row(v, is_twin=v is each.at_theory) for each in verdicts for v in flatten_twins([each])
     ]
@@ -227,3 +223,50 @@ def _with_twins(result: Sequence[Verdict], twins: Mapping[_Pair, _Pair]) -> list
         for key in [(_pair(verdict), verdict.axis)]
         if key in inner or key not in inner.values()
     ]
+
+
+# --- claims of analyses ---------------------------------------------------------------------------
+
+
+def _claim_verdicts(recorded: Recorded) -> list[Verdict]:
+    """Return a verdict for every claim of an analysis."""
+    tables, name = frames(recorded), recorded.about["name"]
+    claims = (claim for claim in required(recorded).claims if claim.part in tables)
+    return [_claim_verdict(name, claim, tables[claim.part]) for claim in claims]
+
+
+def outcomes(claim: Claim, frame: pd.DataFrame) -> list[Outcome]:
+    """Return the outcome of a claim in every row; missing entries of the mask are undecided."""
+    names = {True: Outcome.HOLDS, False: Outcome.REFUTED}
+    return [
+        Outcome.UNDECIDED if value is pd.NA else names[value] for value in checked(claim, frame)
+    ]
+
+
+def _claim_verdict(experiment: str, claim: Claim, frame: pd.DataFrame) -> Verdict:
+    results = outcomes(claim, frame)
+    holding, undecided = results.count(Outcome.HOLDS), results.count(Outcome.UNDECIDED)
+    target = len(frame) if claim.rows is None else claim.rows
+    if holding > target or holding + undecided < target:
+        conclusion = Outcome.REFUTED
+    else:
+        conclusion = Outcome.UNDECIDED if undecided else Outcome.HOLDS
+    labels = [_row_label(frame, i) for i in range(len(frame)) if results[i] is not Outcome.HOLDS]
+    more = f" and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
+    return Verdict(
+        experiment=experiment,
+        check="claim",
+        claim=claim.text,
+        outcome=conclusion,
+        estimate=holding,
+        lower=holding,
+        upper=holding + undecided,
+        target=target,
+        rows=len(frame),
+        detail=f"not in {', '.join(labels[:_MAX_LABELS])}{more}" if labels else "",
+    )
+
+
+def _row_label(frame: pd.DataFrame, row: int) -> str:
+    label = frame["label"].iloc[row] if "label" in frame else None
+    return f"row {row + 1}" if pd.isna(label) else " ".join(str(label).split())

@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from privopt.lab.evaluation.cells import cell_results, grouped
-from privopt.lab.evaluation.equivalence import DRIFT, MARGIN, OFFSETS
+from privopt.lab.evaluation.slopes import DRIFT, MARGIN, OFFSETS
 from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, counts, tally, twin_summary
 from privopt.lab.evaluation.verdicts import ALPHA, verdicts, write_verdicts
 from privopt.lab.plotting.notation import in_words, paper_name

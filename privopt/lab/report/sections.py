@@ -21,7 +21,6 @@ from privopt.lab.evaluation.cells import (
     swept_axes,
     worst_per_setting,
 )
-from privopt.lab.evaluation.claims import outcomes
 from privopt.lab.evaluation.verdict import (
     ORACLE_TUNED,
     Verdict,
@@ -29,6 +28,7 @@ from privopt.lab.evaluation.verdict import (
     flatten_twins,
     tally,
 )
+from privopt.lab.evaluation.verdicts import outcomes
 from privopt.lab.plotting.heatmaps import grid_cells
 from privopt.lab.plotting.notation import (
     method_label,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privopt.lab.evaluation.cells import CellResult, grouped, worst
-from privopt.lab.evaluation.equivalence import OFFSETS
+from privopt.lab.evaluation.slopes import OFFSETS
 from privopt.lab.evaluation.verdict import GRADES, Control, Kind, Verdict, twins
 from privopt.lab.plotting.notation import (
     axis_words,
