@@ -250,19 +250,6 @@ class Comparison:
         return f" at {axis} = {', '.join(f'{value:g}' for value in values)}"
 
     @property
-    def outcomes(self) -> list[str]:
-        """The winner or the tie at each value, one line per value."""
-        return [
-            (
-                f"Tie of {', '.join(sorted((won.least, *won.ties)))}"
-                if won.ties
-                else f"{won.winner} wins"
-            )
-            + (f" at {symbol(self.axis)} = {won.value:g}" if self.axis else "")
-            for won in self.winners()
-        ]
-
-    @property
     def notes(self) -> list[str]:
         """Missing bounds, capped plans, and the effect of the relation."""
         notes, measured = [], self.first.quantity
@@ -310,7 +297,7 @@ class Comparison:
         head = f"{self.first.label.capitalize()}, {self.problem}: {self.setting}"
         if wide:
             return "\n".join(
-                [head, "", *self._wide(), "", *self.outcomes, *self.notes, *self.reasons]
+                [head, "", *self._wide(), "", self.conclusion, *self.notes, *self.reasons]
             )
         lines = [self.conclusion] if self.conclusion else []
         fitted = [
