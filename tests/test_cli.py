@@ -706,8 +706,9 @@ def test_a_second_process_compiles_nothing_again(tmp_path):
     }
     code = (
         "from privopt.cli.device import prepare; prepare(None, True)\n"
-        "from privopt.lab.runner.work import programs_read\n"
-        "import jax; jax.numpy.ones(3) + 1; print(programs_read() > 0)"
+        "import jax; hits = []; jax.monitoring.register_event_listener("
+        "lambda event, **_: hits.append(event.endswith('cache_hits')))\n"
+        "jax.numpy.ones(3) + 1; print(any(hits))"
     )
     command = [sys.executable, "-c", code]
     ran = [subprocess.run(command, env=environment, capture_output=True, text=True) for _ in "ab"]

@@ -39,7 +39,7 @@ threading.Thread(target=end_with_parent, daemon=True).start()
 from privopt.cli import main
 main()
 """
-_TOTALS = ("cells", "reused", "refused", "run_seconds", "compile_seconds", "programs_read")
+_TOTALS = ("cells", "reused", "refused", "run_seconds", "compile_seconds")
 _FILE = '''"""The claim, the problem, and the result that would refute the claim."""
 
 from privopt.lab import Axis, Experiment, Setting
@@ -275,11 +275,6 @@ def run(
         console.print(
             f"{total['cells']} cells, {total['reused']} of them from other runs: "
             f"{total['run_seconds']:.1f} s running, {total['compile_seconds']:.1f} s compiling"
-            + (
-                f", {read} programs kept from earlier runs"
-                if (read := total["programs_read"])
-                else ""
-            )
             + (f"; {refused} refused" if (refused := total["refused"]) else "")
         )
         for name, reason in skipped.items():

@@ -36,7 +36,7 @@ from privopt.lab.runner.store import (
     write_provenance,
     write_recorded,
 )
-from privopt.lab.runner.work import Note, Progress, Task, print_notes, programs_read, resume
+from privopt.lab.runner.work import Note, Progress, Task, print_notes, resume
 
 _MEASURE_VERSION = 1  # of the numbers that ``measure`` computes from a run
 _SEEDS = 2**63
@@ -52,7 +52,6 @@ class RunResult:
     refused: int  # cells whose plan was refused or whose runs failed
     run_seconds: float  # of all cells, in any run
     compile_seconds: float
-    programs_read: int  # from JAX's persistent cache, by this run, without compile seconds
     as_committed: bool | None = None  # True if the tables equal the committed ones
 
 
@@ -98,7 +97,6 @@ def run(
     """
     folder, tasks, about = _prepare(experiment, profile, seed, results, progress)
     keep_recorded(folder, experiment, profile)
-    read_before = programs_read()
     outcomes, reused = resume(experiment.name, tasks, folder, progress)
     finished = [
         (task, outcome)
@@ -123,7 +121,6 @@ def run(
         refused=len(tasks) - len(finished),
         run_seconds=sum(outcome.run_seconds for _, outcome in finished),
         compile_seconds=sum(outcome.compile_seconds for _, outcome in finished),
-        programs_read=programs_read() - read_before,
         as_committed=as_committed,
     )
     before = [entry["key"] for entry in read_provenance(folder).get("per_cell", ())]
@@ -299,7 +296,6 @@ def _provenance(result: RunResult, finished: Sequence[tuple[Task, CachedResult]]
         "reused": result.reused,
         "run_seconds": result.run_seconds,
         "compile_seconds": result.compile_seconds,
-        "programs_read": result.programs_read,
         "per_cell": [
             {
                 "cell": task.label,

@@ -36,7 +36,6 @@ _MAX_ERROR = 500  # characters
 
 _STAGES = "/jax/core/compile/"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
-_CACHE_HIT = "/jax/compilation_cache/cache_hits"
 
 
 # --- events ---------------------------------------------------------------------------------------
@@ -49,7 +48,6 @@ class Started:
     experiment: str
     total: int
     reused: int
-    missing: Sequence[Task] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ def resume(
     _note_unknown_files(experiment, folder, {task.key for task in runnable}, progress)
     runnable = runnable[share[0] - 1 :: share[1]]
     missing = [task for task in runnable if work.read(task) is None]
-    progress(Started(experiment, len(runnable), len(runnable) - len(missing), missing))
+    progress(Started(experiment, len(runnable), len(runnable) - len(missing)))
     groups = _by_program(missing)
     if one_of_many:
         random.shuffle(groups)
@@ -321,19 +319,3 @@ def compile_clock() -> Iterator[CompileClock]:
         yield clock
     finally:
         jax.monitoring.unregister_event_duration_listener(clock.hear)
-
-
-_hits = 0
-
-
-def programs_read() -> int:
-    """Return the number of programs that this process has read from JAX's persistent cache."""
-    return _hits
-
-
-def _count_hit(event: str, **_: object) -> None:
-    global _hits
-    _hits += event == _CACHE_HIT
-
-
-jax.monitoring.register_event_listener(_count_hit)
