@@ -26,18 +26,6 @@ _DIGITS = 4
 _EPSILON = axis_words("epsilon")
 
 
-class Item(NamedTuple):
-    """An experiment, and statements about it."""
-
-    name: str
-    statements: Sequence[str]
-
-    @property
-    def words(self) -> str:
-        """Name of the experiment in words."""
-        return in_words(self.name)
-
-
 class Card(NamedTuple):
     """A question with its answer and the evidence."""
 
@@ -45,7 +33,7 @@ class Card(NamedTuple):
     answer: str
     note: str = ""  # definitions of the terms in the answer
     details: Sequence[str] = ()
-    lists: Mapping[str, Sequence[Item]] = {}
+    lists: Mapping[str, Mapping[str, Sequence[str]]] = {}  # heads, experiments, statements
     table: ReportTable | None = None
 
 
@@ -303,12 +291,7 @@ def attack_card(audits: Sequence[Mapping[str, Any]]) -> Card | None:
     )
 
 
-def list_by_experiment(verdicts: Iterable[Verdict]) -> list[Item]:
+def list_by_experiment(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
     """Return the statements of verdicts by experiment."""
     groups = grouped(verdicts, lambda verdict: verdict.experiment)
-    return [Item(name, [describe(v) for v in members]) for name, members in groups.items()]
-
-
-def refuted(verdicts: Iterable[Verdict]) -> list[Item]:
-    """Return the refuted statements by experiment."""
-    return list_by_experiment(v for v in verdicts if v.outcome is Outcome.REFUTED)
+    return {name: [describe(verdict) for verdict in group] for name, group in groups.items()}
