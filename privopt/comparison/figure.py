@@ -13,10 +13,20 @@ from matplotlib.figure import Figure
 
 from privopt.algorithms import ALGORITHMS
 from privopt.lab.evaluation.cells import CellResult
-from privopt.lab.plotting import curves, ticks
+from privopt.lab.plotting import curves
 from privopt.lab.plotting.curves import Baselines, Curve, PanelData
 from privopt.lab.plotting.notation import axis_words, method_label, paper_name
-from privopt.lab.plotting.style import GREY, INK, METHOD_COLOURS, ORANGE, PAPER, STYLE, sheet
+from privopt.lab.plotting.style import (
+    GREY,
+    INK,
+    METHOD_COLOURS,
+    ORANGE,
+    PAPER,
+    STYLE,
+    at_round_numbers,
+    at_values,
+    sheet,
+)
 
 _KEY = (
     "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
@@ -71,8 +81,8 @@ def draw(
     )  # fmt: skip
     ends = curves.draw_panel(place, panel, curves.assign_looks(panel.curves))
     place.set(xscale="log", yscale="log", ylim=limits, xlabel=axis_words(axis), ylabel=cell.label)
-    ticks.at_values(place.xaxis, values.tolist())
-    ticks.at_round_numbers(place.yaxis)
+    at_values(place.xaxis, values.tolist())
+    at_round_numbers(place.yaxis)
     curves.label_ends(place, ends, _PANEL)
     return figure
 
@@ -120,4 +130,4 @@ def _draw_rows(place: Axes, points: pd.DataFrame, minimax: bool) -> None:
     place.set(xscale="log", ylim=(len(points) - 0.5, -0.5))
     pairs = zip(points["method"], points["tuned"], strict=True)
     place.set_yticks(rows, [method_label(name, tuned) for name, tuned in pairs])
-    ticks.at_round_numbers(place.xaxis, letters=60)
+    at_round_numbers(place.xaxis, letters=60)

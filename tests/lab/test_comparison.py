@@ -10,7 +10,7 @@ from privopt.lab.evaluation.cells import cell_results
 from privopt.lab.evaluation.verdicts import verdicts
 from privopt.lab.plotting.curve_figures import curve_figure
 from privopt.lab.plotting.heatmaps import grid_cells, grid_figure
-from privopt.lab.plotting.plots import sweep_figures
+from privopt.lab.plotting.recorded import sweep_figures
 from privopt.lab.report.sections import grid_caption, method_caption
 
 

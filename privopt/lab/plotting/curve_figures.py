@@ -8,27 +8,23 @@ from dataclasses import replace
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privopt.lab.evaluation.cells import CellResult, cells_along, grouped, swept_axes, worst
-from privopt.lab.evaluation.estimates import least_squares, mean_interval
+from privopt.lab.evaluation.estimates import mean_interval
 from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, flatten_twins
-from privopt.lab.plotting import style, ticks
+from privopt.lab.plotting import style
 from privopt.lab.plotting.curves import (
     Baselines,
     Curve,
     LineEnd,
-    Look,
     PanelData,
     assign_looks,
     draw_panel,
-    error_bars,
     hidden_bounds,
     label_ends,
     label_width,
     legend_text,
-    positive,
     y_limits,
 )
 from privopt.lab.plotting.notation import (
@@ -41,12 +37,11 @@ from privopt.lab.plotting.notation import (
     small,
     symbol,
 )
-from privopt.lab.plotting.style import PAPER, STYLE, Style
+from privopt.lab.plotting.style import STYLE
 
 _Array = npt.NDArray[np.float64]
 _HEIGHT, _MAX_COLUMNS = 2.3, 3  # inches of a panel; panels in a row
 _ALPHA = 0.025  # of each end of an interval
-_PAPER_WIDTHS, _PAPER_HEIGHT = (3.25, 6.75), 2.3  # inches
 
 
 @mpl.rc_context(STYLE)
@@ -54,8 +49,6 @@ def curve_figure(
     cells: Sequence[CellResult],
     axis: str | None = None,
     verdicts: Sequence[Verdict] = (),
-    *,
-    paper: bool = False,
 ) -> Figure:
     """Plot the mean of every method: rows for families, panels for swept axes.
 
@@ -69,8 +62,6 @@ def curve_figure(
         The only axis; default all.
     verdicts : sequence of Verdict
         Verdicts on slopes and bounds, which are printed below the panels.
-    paper : bool
-        True for a figure of 3.25 or 6.75 inches with data, theory lines and fitted slopes only.
     """
     families = grouped(cells, lambda cell: cell.family)
     axes = swept_axes(cells) if axis is None else [axis]
@@ -78,8 +69,6 @@ def curve_figure(
     for name, members in families.items():
         groups = {a: cells_along(members, a) for a in axes}
         rows[name] = {a: panel_data(group) for a, group in groups.items() if group}
-    if paper:
-        return _paper_figure(families, rows)
     data = [panel for row in rows.values() for panel in row.values()]
     looks = assign_looks(curve for panel in data for curve in panel.curves)
     ranges = {name: y_limits(list(row.values())) for name, row in rows.items()}
@@ -92,7 +81,11 @@ def curve_figure(
     notes = [*_verdict_notes(verdicts), legend_text(data)]
     notes += [f"Upper bounds above the picture: {'; '.join(texts)}."] if texts else []
     columns = 2 if len(axes) == 4 else min(_MAX_COLUMNS, len(axes))
-    lines = _lines(rows, columns)
+    lines = [
+        (name, list(row)[k : k + columns])
+        for name, row in rows.items()
+        for k in range(0, len(row), columns)
+    ]
     figure, grid = style.sheet(
         _title(cells, axes), [_conditions(cells)], notes,
         panels=(len(lines), columns), height=_HEIGHT, left=0.76,
@@ -102,7 +95,7 @@ def curve_figure(
         first = places[0]
         first.set_yscale("log")
         first.set_ylim(*ranges[name])
-        ticks.at_round_numbers(first.yaxis)
+        style.at_round_numbers(first.yaxis)
         first.set_ylabel(families[name][0].label)
         if len(families) > 1:
             style.write_above(first, [(name, {"fontweight": "bold"})])
@@ -112,24 +105,13 @@ def curve_figure(
             ends = {key: end._replace(value=np.nan) for key, end in ends.items()}
             ends |= {end.name: end for end in new}
             place.set_xscale("log")
-            ticks.at_values(place.xaxis, rows[name][a].baselines.values.tolist())
+            style.at_values(place.xaxis, rows[name][a].baselines.values.tolist())
             setting = next(cell.setting for cell in families[name] if a in cell.axes)
             place.set_xlabel(axis_label(a, setting))
         for place in places[len(names) :]:
             figure.delaxes(place)
         label_ends(places[len(names) - 1], list(ends.values()), _HEIGHT)
     return figure
-
-
-def _lines(
-    rows: Mapping[str, Mapping[str, PanelData]], columns: int
-) -> list[tuple[str, list[str]]]:
-    """Return the family and the axes of every line of panels."""
-    return [
-        (name, list(row)[k : k + columns])
-        for name, row in rows.items()
-        for k in range(0, len(row), columns)
-    ]
 
 
 def panel_data(groups: Mapping[float, Sequence[CellResult]]) -> PanelData:
@@ -213,53 +195,3 @@ def _verdict_notes(verdicts: Sequence[Verdict]) -> list[str]:
         f"{family + ', ' if several else ''}{head}: {'; '.join(texts)}."
         for (family, head), texts in notes.items()
     ]
-
-
-def _paper_figure(
-    families: Mapping[str, Sequence[CellResult]], rows: Mapping[str, Mapping[str, PanelData]]
-) -> Figure:
-    """Plot data, theory lines and fitted slopes without title, notes and baselines."""
-    columns = min(_MAX_COLUMNS, max(map(len, rows.values())))
-    lines = _lines(rows, columns)
-    size = _PAPER_WIDTHS[columns > 1], _PAPER_HEIGHT * len(lines)
-    figure = style.Sheet(figsize=size, layout="constrained")
-    grid = figure.subplots(len(lines), columns, squeeze=False, sharey="row")
-    data = [panel for row in rows.values() for panel in row.values()]
-    looks = assign_looks(curve for panel in data for curve in panel.curves)
-    for places, (name, names) in zip(grid, lines, strict=True):
-        for place, a in zip(places, names, strict=False):
-            for curve in rows[name][a].curves:
-                _draw_fit(place, curve, looks[curve.method])
-            place.set_xscale("log")
-            place.set_yscale("log")
-            ticks.at_values(place.xaxis, rows[name][a].baselines.values.tolist())
-            place.set_xlabel(symbol(a))
-            place_of_legend: Style = {
-                "loc": "lower left",
-                "bbox_to_anchor": (0.0, 1.0),
-                "borderaxespad": 0.0,
-            }
-            place.legend(fontsize=6.0, handlelength=1.6, **place_of_legend)
-        ticks.at_round_numbers(places[0].yaxis)
-        family = f"\n{name}" if len(families) > 1 else ""
-        places[0].set_ylabel(f"{families[name][0].label}{family}")
-        for place in places[len(names) :]:
-            figure.delaxes(place)
-    return figure
-
-
-def _draw_fit(axes: Axes, curve: Curve, look: Look) -> None:
-    mean, colour = positive(curve.mean), look.colour
-    finite = np.isfinite(mean)
-    marker: Style = {"fmt": look.marker, "ms": 3.0, "lw": 0.8, "color": colour}
-    marker |= {"mfc": PAPER} if curve.tuned else {}
-    label = curve.label
-    if finite.sum() > 1:
-        values, logs = curve.values[finite], np.log(mean[finite])
-        slope = least_squares(values.tolist(), mean[finite].tolist())
-        fitted = np.exp(logs.mean() + slope * (np.log(values) - np.log(values).mean()))
-        axes.plot(values, fitted, color=colour, lw=0.8)
-        label = f"{label}, slope {signed(slope, 2)}"
-    axes.errorbar(curve.values, mean, error_bars(curve), label=label, **marker)
-    if curve.is_bounded:
-        axes.plot(curve.values, positive(curve.upper), color=colour, lw=0.8, ls="--")

@@ -12,12 +12,11 @@ from matplotlib.axes import Axes
 
 from privopt.lab.evaluation.cells import grouped
 from privopt.lab.evaluation.verdict import ORACLE_TUNED
-from privopt.lab.plotting import ticks
 from privopt.lab.plotting.notation import (
     brief,
     paper_name,
 )
-from privopt.lab.plotting.style import COLOURS, GREY, INK, METHOD_COLOURS, PAPER, Style
+from privopt.lab.plotting.style import COLOURS, GREY, INK, METHOD_COLOURS, PAPER, Style, at_margin
 
 _Array = npt.NDArray[np.float64]
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -250,7 +249,7 @@ def _draw_baselines(axes: Axes, baselines: Baselines) -> list[LineEnd]:
             axes.plot(values, bound, color=INK, lw=1.0, ls=dots, label=label)
             ends.append(LineEnd(label, label, values[-1], bound[-1], INK))
         else:
-            ticks.at_margin(axes, bound[-1], label, color=INK, mew=1.4)
+            at_margin(axes, bound[-1], label, color=INK, mew=1.4)
             ends.append(LineEnd(label, label, math.inf, bound[-1], INK))
     return ends
 

@@ -32,16 +32,18 @@ from matplotlib.category import StrCategoryFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from privopt.lab.plotting import ticks
 from privopt.lab.plotting.notation import paper_name
 from privopt.lab.plotting.style import (
     BLUE,
     INK,
     METHOD_COLOURS,
+    PLAIN,
     STYLE,
     Sheet,
     Style,
     add_legend,
+    at_margin,
+    at_round_numbers,
     legend_handles,
     set_title,
     write_above,
@@ -101,7 +103,7 @@ def curve(
 
 def margin_tick(axes: Axes, value: float, label: str, color: str = INK) -> None:
     """Draw a labelled tick at the right margin of a panel, at the height of ``value``."""
-    ticks.at_margin(axes, value, label, color=color, mew=1.4)
+    at_margin(axes, value, label, color=color, mew=1.4)
 
 
 def draw(function: Callable[[], Figure]) -> Figure:
@@ -163,6 +165,6 @@ def _set_ticks(axis: Axis, letters: float = math.inf) -> None:
         return
     elif axis.get_scale() == "log":
         if math.isfinite(axis.get_minpos()):
-            ticks.at_round_numbers(axis, letters)
+            at_round_numbers(axis, letters)
     else:
-        axis.set_major_formatter(ticks.PLAIN)
+        axis.set_major_formatter(PLAIN)

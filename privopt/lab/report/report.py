@@ -25,7 +25,7 @@ from privopt.lab.evaluation.verdict import (
 )
 from privopt.lab.evaluation.verdicts import ALPHA, verdicts, write_verdicts
 from privopt.lab.plotting.notation import in_words, paper_name
-from privopt.lab.plotting.plots import analysis_figures, sweep_figures
+from privopt.lab.plotting.recorded import analysis_figures, sweep_figures
 from privopt.lab.report.answers import (
     Series,
     attack_card,

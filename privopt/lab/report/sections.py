@@ -38,7 +38,7 @@ from privopt.lab.plotting.notation import (
     symbol,
     with_minus,
 )
-from privopt.lab.plotting.plots import COMPARED, analysis_captions, figure_cells
+from privopt.lab.plotting.recorded import COMPARED, analysis_captions, figure_cells
 from privopt.lab.plotting.style import read_description
 from privopt.lab.report.tables import Entry, ReportTable, cost_rows, range_text, unbroken
 from privopt.lab.runner.analysis import Claim, Listing, frames, required
