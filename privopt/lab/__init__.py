@@ -12,7 +12,6 @@ from privopt.lab.plotting.recorded import Recorded, read
 from privopt.lab.report.report import write_report
 from privopt.lab.report.terminal import Display, verdict_table
 from privopt.lab.runner.analysis import Analysis, Chart, Claim, Listing, at_most, below, close
-from privopt.lab.runner.axes import Axis, Grid, Setting
 from privopt.lab.runner.cache_key import identity
 from privopt.lab.runner.catalogue import (
     algorithms,
@@ -23,7 +22,7 @@ from privopt.lab.runner.catalogue import (
     load,
 )
 from privopt.lab.runner.cells import Cell, Trial, cells, replicate_keys, stream
-from privopt.lab.runner.experiment import Experiment
+from privopt.lab.runner.experiment import Axis, Experiment, Grid, Setting
 from privopt.lab.runner.method import Method, ladder
 from privopt.lab.runner.quantities import Played, StreamLosses
 from privopt.lab.runner.quick_tables import OverwriteError, quick_difference, write_quick_table

@@ -49,7 +49,7 @@ test_a_bad_declaration_is_refused = refused(
     ({"axes": ("n",)}, "axes must be an Axis, got an object of type str"),
     ({"algorithms": ["dp_gd"]}, "algorithms must be a Method, got an object of type str"),
     ({"algorithms": (Method("a", "dp_gd"),) * 2}, "algorithms must be distinct, got a, a"),
-    ({"axes": (Axis("d", (1,)),)}, "axis must be 'dim', got its symbol 'd'"),
+    ({"axes": (Axis("d", (1,)),)}, r"got 'd'; did you mean dim\?"),
     ({"axes": (Axis("x", (1,)),)}, "axis must be one of n, dim, sparsity, epsilon, .*, got 'x'"),
     ({"axes": (Axis("step", (1,)),)}, r"got 'step'; did you mean steps\?"),
     ({"grids": (Axis("n", (1,)),)}, "grids must be a Grid, got an object of type Axis"),

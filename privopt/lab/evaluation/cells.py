@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from privopt.lab.runner.axes import format_value, in_order
 from privopt.lab.runner.cells import Trial
+from privopt.lab.runner.experiment import format_value, in_order
 from privopt.lab.runner.quantities import QUANTITIES, is_minimax
 from privopt.lab.runner.store import Recorded
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict
-from privopt.lab.runner.axes import AXES, axis_kind
+from privopt.lab.runner.experiment import AXES, axis_kind
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MINUS = re.compile(r"(?<![\w.])-(?=[\d.])")

@@ -18,8 +18,6 @@ from privopt.problems import FAMILIES
 from privopt.problems.catalogue import missing_data as missing_family_data
 from privopt.shipped import shipped
 
-_CONSTRUCTORS = {"Experiment", "Analysis", "replace"}
-
 
 def load(path: Path | str) -> tuple[Experiment | Analysis, ...]:
     """Run a Python file and return the experiments and analyses among its variables, in order."""
@@ -46,9 +44,8 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
 def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
     """Return the names of the experiments of a folder, with their files, without running them.
 
-    The names are read from the source: the argument ``name`` of a variable that is an
-    ``Experiment``, an ``Analysis``, a ``replace``, or the result of a function of the file. A file
-    without any has its own name.
+    The names are read from the source: the argument ``name`` of the calls whose results are
+    variables. A file without any has its own name.
     """
     return tuple(
         (name, path)
@@ -62,7 +59,6 @@ def _declared_names(source: str) -> list[str]:
         statements = ast.parse(source).body
     except SyntaxError:
         return []
-    functions = {each.name for each in statements if isinstance(each, ast.FunctionDef)}
     calls = [
         each.value
         for each in statements
@@ -71,11 +67,8 @@ def _declared_names(source: str) -> list[str]:
     return [
         keyword.value.value
         for call in calls
-        if ast.unparse(call.func).rpartition(".")[2] in _CONSTRUCTORS | functions
         for keyword in call.keywords
-        if keyword.arg == "name"
-        and isinstance(keyword.value, ast.Constant)
-        and isinstance(keyword.value.value, str)
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
     ]
 
 
