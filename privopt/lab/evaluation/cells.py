@@ -119,11 +119,6 @@ class CellResult:
         return self.searched is not None
 
     @property
-    def choices(self) -> dict[str, float]:
-        """Choices of the plan beyond sizes and budget."""
-        return {name: value for name, value in self.setting.items() if name not in _SETTING}
-
-    @property
     def setting_key(self) -> str:
         """Text that is equal for cells with equal settings."""
         return str(sorted(self.setting.items()))

@@ -208,6 +208,11 @@ def flatten_twins(verdicts: Iterable[Verdict]) -> list[Verdict]:
     return [v for each in verdicts for v in (each, each.at_theory) if v is not None]
 
 
+def twin_name(method: str) -> str:
+    """Return the name of an oracle-tuned method at the hyperparameters of the theory."""
+    return method.removesuffix("_best")
+
+
 def twins(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """Return the oracle-tuned methods, each with its twin at the theory's hyperparameters."""
     return {v.method: v.at_theory.method for v in verdicts if v.at_theory is not None}

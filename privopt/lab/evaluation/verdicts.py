@@ -11,7 +11,7 @@ exponent that is wrong by the margin or more holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from privopt.lab.evaluation.cells import (
 )
 from privopt.lab.evaluation.means import bound_verdict, law_verdict
 from privopt.lab.evaluation.slopes import slope_verdict
-from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins
+from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins, twin_name
 from privopt.lab.runner.analysis import Analysis, Claim, checked, frames, required
 from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import Trial
@@ -166,7 +166,7 @@ def _experiment_verdicts(
             result.append(_undecided_after_failure(verdict, missing))
         if "slope" in checks:
             result += [slope_verdict(members, a, ALPHA / slopes, missing) for a in slope_axes[pair]]
-    return _with_twins(result, _find_twins(pairs.values()))
+    return _with_twins(result)
 
 
 def _undecided_after_failure(verdict: Verdict, missing: Sequence[Refusal]) -> Verdict:
@@ -189,39 +189,22 @@ def _slope_axes(pair: Sequence[CellResult]) -> list[str]:
     return [axis for axis in swept_axes(measured) if axis in measured[0].exponents]
 
 
-def _find_twins(pairs: Iterable[Sequence[CellResult]]) -> dict[_Pair, _Pair]:
-    """Map oracle-tuned methods to their twins: the same algorithm with the most equal choices."""
-    first = [pair[0] for pair in pairs]
-    result = {}
-    for tuned in (cell for cell in first if cell.untuned):
-        twins = [
-            cell
-            for cell in first
-            if not cell.untuned and (cell.algorithm, cell.family) == (tuned.algorithm, tuned.family)
-        ]
-        if twins:
-            result[_pair(tuned)] = _pair(min(twins, key=lambda twin: _distance(twin, tuned)))
-    return result
+def _with_twins(result: Sequence[Verdict]) -> list[Verdict]:
+    """Move the slopes of twins into the verdicts of the oracle-tuned methods.
 
-
-def _distance(twin: CellResult, tuned: CellResult) -> int:
-    """Count the choices that differ, without the searched ones."""
-    searched = (tuned.searched or {}).get("chosen", ())
-    ours, theirs = (
-        {item for item in cell.choices.items() if item[0] not in searched} for cell in (twin, tuned)
-    )
-    return len(ours ^ theirs)
-
-
-def _with_twins(result: Sequence[Verdict], twins: Mapping[_Pair, _Pair]) -> list[Verdict]:
-    """Move the slopes of twins into the verdicts of the oracle-tuned methods."""
-    slopes = {(_pair(verdict), verdict.axis): verdict for verdict in result if verdict.axis}
-    inner = {(pair, axis): (twins[pair], axis) for pair, axis in slopes if pair in twins}
+    ``<method>_best`` is the oracle-tuned variant of a method, see :meth:`privopt.lab.Method.twice`.
+    """
+    slopes = {(*_pair(verdict), verdict.axis): verdict for verdict in result if verdict.axis}
+    twin_of = {
+        (experiment, method, family, axis): (experiment, twin_name(method), family, axis)
+        for (experiment, method, family, axis), verdict in slopes.items()
+        if verdict.untuned
+    }
     return [
-        replace(verdict, at_theory=slopes.get(inner[key])) if key in inner else verdict
+        replace(verdict, at_theory=slopes.get(twin_of[key])) if key in twin_of else verdict
         for verdict in result
-        for key in [(_pair(verdict), verdict.axis)]
-        if key in inner or key not in inner.values()
+        for key in [(*_pair(verdict), verdict.axis)]
+        if key in twin_of or key not in twin_of.values()
     ]
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pyarrow as pa
 from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from privopt.core.running import check_problem
 from privopt.lab.runner.cells import Cell, replicate_keys, stream
 from privopt.lab.runner.method import Choice, size, text
 from privopt.lab.runner.quantities import Quantity, law_of, quantity_of
-from privopt.lab.runner.store import Value
+from privopt.lab.runner.store import RUNS, Value
 from privopt.problems import Family, Problem
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Rate
@@ -317,10 +318,8 @@ class SweepCache:
 # --- measurement ----------------------------------------------------------------------------------
 
 
-def measure(
-    planned: PlannedCell, cache: SweepCache
-) -> tuple[dict[str, NDArray[np.generic]], dict[str, Value]]:
-    """Return the columns of the runs in float64, and the measured facts of the cell.
+def measure(planned: PlannedCell, cache: SweepCache) -> tuple[pa.Table, dict[str, Value]]:
+    """Return the runs as a table, and the measured facts of the cell.
 
     Noise is named by experiment, method, family, setting, strength and replicate. Adding
     replicates, axes or controls, or changing delta, changes no key. The records of a population
@@ -334,7 +333,8 @@ def measure(
             plan = best.plans[cell.strength]
         key = stream(cell.trial.root(cache.seed), role="noise", **cell.identity)
         values = np.concatenate(list(_blocks(planned, plan, key)))[: cell.replicates]
-    return {"replicate": np.arange(cell.replicates), "value": values}, facts
+    columns = {"replicate": np.arange(cell.replicates), "value": values}
+    return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
 
 
 def _blocks(planned: PlannedCell, plan: Plan, key: Array) -> Iterator[NDArray[np.float64]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -20,7 +20,7 @@ from privopt.lab.runner.analysis import Analysis, Row, one_kind, part_rows
 from privopt.lab.runner.cache_key import cell_key, environment, user_code
 from privopt.lab.runner.cells import Cell, cells, omissions
 from privopt.lab.runner.experiment import Experiment, require_profile, unanswered
-from privopt.lab.runner.measure import PlannedCell, SweepCache, measure
+from privopt.lab.runner.measure import SweepCache, measure
 from privopt.lab.runner.quick_tables import keep_recorded
 from privopt.lab.runner.store import (
     CELLS,
@@ -29,7 +29,6 @@ from privopt.lab.runner.store import (
     CachedResult,
     Provenance,
     Recorded,
-    Value,
     clear_partial,
     open_results,
     read_provenance,
@@ -217,8 +216,7 @@ def _cell_tasks(experiment: Experiment, profile: str, seed: int, progress: Progr
                 code=source,
             ),
             code=source,
-            make=partial(_run_cell, planned, sweep),
-            fits=partial(_fits, cell.replicates),
+            make=partial(measure, planned, sweep),
             program=planned.program,
             may_fail=True,
         )
@@ -235,15 +233,6 @@ def _cell_tasks(experiment: Experiment, profile: str, seed: int, progress: Progr
         text = f"the {check} of {method} on {family} stays undecided: {reason}"
         progress(Note(experiment.name, text))
     return tasks
-
-
-def _run_cell(planned: PlannedCell, sweep: SweepCache) -> tuple[pa.Table, Mapping[str, Value]]:
-    columns, facts = measure(planned, sweep)
-    return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
-
-
-def _fits(replicates: int, values: pa.Table) -> bool:
-    return values.num_rows == replicates and values.column_names == RUNS.names[1:]
 
 
 def _part_tasks(analysis: Analysis, profile: str) -> list[Task]:

@@ -15,7 +15,7 @@ import platform
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -231,11 +231,11 @@ def write_cell(path: Path, result: CachedResult) -> None:
     write_file(path, encoded(result.values, {**metadata, "checksum": checksum}))
 
 
-def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> CachedResult:
+def read_cell(path: Path) -> CachedResult:
     """Read a finished cell; ``FileNotFoundError`` if it is not finished.
 
-    ``DamagedCellError`` if the file is incomplete, fails its checksums, has the key of another
-    cell, or does not satisfy ``fits``.
+    ``DamagedCellError`` if the file is incomplete, fails its checksums or has the key of another
+    cell.
     """
     try:
         values = decoded(path.read_bytes())
@@ -243,7 +243,7 @@ def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> CachedResult:
         seconds = metadata["run_seconds"], metadata["compile_seconds"]
         result = CachedResult(values, metadata["facts"], *seconds)
         whole = metadata.pop("checksum") == _checksum(values, metadata)
-        sound = fits(values) and metadata["key"] == path.stem and whole
+        sound = metadata["key"] == path.stem and whole
     except FileNotFoundError:
         raise
     except _UNREADABLE as error:

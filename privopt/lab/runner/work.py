@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 
@@ -112,7 +112,6 @@ class Task:
     key: str = ""  # digest of the inputs; names the file
     code: str = ""  # digest of the code
     make: Callable[[], tuple[pa.Table, Mapping[str, Value]]] | None = None  # runs, facts
-    fits: Callable[[pa.Table], bool] = field(default=lambda values: values.num_rows > 0)
     program: Hashable = None  # tasks with equal keys share compiled programs
     may_fail: bool = False  # True if an error becomes a row of the table
 
@@ -184,7 +183,7 @@ class _Work:
         """Return a finished result, or ``None``. A damaged file is renamed."""
         path = cell_path(self._folder, task.key)
         try:
-            result = read_cell(path, task.fits)
+            result = read_cell(path)
         except FileNotFoundError:
             return None
         except DamagedCellError as error:
@@ -238,7 +237,7 @@ class _Work:
             self.results[task.key] = error
         else:
             write_cell(path, CachedResult(values, facts, run_seconds, clock.seconds))
-            self.results[task.key] = read_cell(path, task.fits)
+            self.results[task.key] = read_cell(path)
         self._report(Finished(self._experiment, task.label, run_seconds, clock.seconds))
 
     def _report(self, event: Event) -> None:
