@@ -395,7 +395,6 @@ def test_list_shows_what_there_is_and_what_is_missing(folder, monkeypatch):
     for words in ("dp_gd", "linear", "A [small] demonstration", "broken.py, line 1: SyntaxError"):
         assert words in printed
     assert f"a9a needs the environment variable {VARIABLE}" in printed
-    assert privopt("run", "--list") == privopt("list")
     monkeypatch.chdir(folder / "experiments")
     monkeypatch.setattr("privopt.lab.runner.catalogue.shipped", lambda name: folder / "none")
     assert "No experiments in experiments/" in privopt("list")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from privopt.arguments import member, shown
@@ -145,15 +144,12 @@ def new(
         path = EXPERIMENTS / f"{name}.py"
         with path.open("x", encoding="utf-8") as file:  # an existing file is an error
             file.write(_FILE.format(name=name, algorithm=algorithm, family=family))
-        make_console().print(f"{path}: change it, then: privopt run {name}", soft_wrap=True)
+        typer.echo(f"{path}: change it, then: privopt run {name}")
 
 
 def run(
     context: typer.Context,
     experiments: Names = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="Run nothing: print the output of **privopt list**.")
-    ] = False,
     profile: ProfileOption = Profile.QUICK,
     seed: Seed = 0,
     results: Results = None,
@@ -207,9 +203,6 @@ def run(
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
-    if listed:
-        list_()
-        return
     if two_processes and devices is None:
         devices = max(1, core_count() // 2)
     prepare(devices, cache)
@@ -227,27 +220,20 @@ def run(
     with plain_errors(context, ValueError, OSError, lab.ResultsError, ModuleNotFoundError):
         if record and profile is not Profile.QUICK:
             raise ValueError(f"record must come with the quick profile, got {profile.value}")
-        selected = _select(console, experiments, profile)
+        selected = _select(experiments, profile)
         if engine is not None:
             order = Order.of(
-                experiments or (),
-                _folder(),
-                results,
-                profile=profile.value,
-                seed=seed,
-                devices=devices,
-                cache=cache,
-            )
+                experiments or (), _folder(), results,
+                profile=profile.value, seed=seed, devices=devices, cache=cache,
+            )  # fmt: skip
             with console.status(f"workers of {engine.value} fill {results}"):
                 run_workers(
                     engine,
                     order,
                     workers=workers,
                     scheduler=scheduler,
-                    options=dict(_name_and_value(text) for text in option or ()),
-                    report=lambda ended, number, text: console.print(
-                        f"worker {ended} of {number} {text}", markup=False, soft_wrap=True
-                    ),
+                    options=dict(map(_name_and_value, option or ())),
+                    report=partial(console.print, markup=False, soft_wrap=True),
                 )
         elif workers is not None or scheduler is not None or option:
             raise ValueError("engine must be given with workers, scheduler or option, got None")
@@ -270,33 +256,34 @@ def run(
         verdicts = [verdict for several in judged.values() for verdict in several]
         open_ones = [each for each in verdicts if each.outcome not in ("holds", "vacuous")]
         console.print(lab.verdict_table(verdicts if len(selected) == 1 else open_ones))
-        console.print(lab.tally(verdicts), soft_wrap=True)
+        typer.echo(lab.tally(verdicts))
         total = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _TOTALS}
-        console.print(
-            f"{total['cells']} cells, {total['reused']} of them from other runs: "
-            f"{total['run_seconds']:.1f} s running, {total['compile_seconds']:.1f} s compiling"
-            + (f"; {refused} refused" if (refused := total["refused"]) else "")
+        typer.echo(
+            "{cells} cells, {reused} of them from other runs: {run_seconds:.1f} s running, "
+            "{compile_seconds:.1f} s compiling".format(**total)
+            + (f"; {total['refused']} refused" if total["refused"] else "")
         )
         for name, reason in skipped.items():
-            console.print(f"{name} {reason}", markup=False, soft_wrap=True)
+            typer.echo(f"{name} {reason}")
         if report and judged:
             with lab.Display(console) as display:
                 page = lab.write_report(
                     results, judged=judged, redraw=False, experiments=_folder(), progress=display
                 )
             write_measured(results)
-            console.print(f"Report: {page}", soft_wrap=True)
-        equal = {name: each.as_committed for name, each in outcomes.items()}
+            typer.echo(f"Report: {page}")
         if profile is Profile.QUICK:
             compared = [each for each in selected if each.name in judged]
-            equal = _compare_quick(console, compared, results, record=record)
-        differs = _print_equality(console, equal)
+            equal = {each.name: _equals_quick_table(each, results, record) for each in compared}
+        else:
+            equal = {name: each.as_committed for name, each in outcomes.items()}
+        _print_equality(equal)
         if defects:
             raise defects[0]
         if skipped and experiments:
             names = ", ".join(skipped)
             raise ValueError(f"experiments must not lose recorded tables, got {names}")
-    if profile is Profile.QUICK and differs:
+    if profile is Profile.QUICK and False in equal.values():
         raise typer.Exit(DIFFERS)
     if any(verdict.outcome == "refuted" for verdict in verdicts):
         raise typer.Exit(REFUTED)
@@ -317,46 +304,39 @@ def _start_second(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def _compare_quick(
-    console: Console, experiments: Sequence[Experiment | Analysis], results: Path, *, record: bool
-) -> dict[str, bool | None]:
-    """Return for each experiment whether its quick table equals the committed one.
+def _equals_quick_table(
+    experiment: Experiment | Analysis, results: Path, record: bool
+) -> bool | None:
+    """Return True if a quick table equals the committed one, None if none is committed.
 
-    Differences are printed. The value is None without a committed table. With ``record`` the
-    tables are written first.
+    A difference is printed. With ``record`` the table is written first.
     """
     from privopt import lab
 
-    folder, equal = _folder().parent / "results" / "quick", dict[str, bool | None]()
-    for each in experiments:
-        if record:
-            try:
-                lab.write_quick_table(results, each, folder)
-            except lab.OverwriteError as error:
-                console.print(f"{each.name}: {error}", markup=False, soft_wrap=True)
-        difference = lab.quick_difference(results, each, folder)
-        if difference:
-            console.print(f"{each.name}: {difference}", markup=False, soft_wrap=True)
-        equal[each.name] = None if difference is None else not difference
-    return equal
+    folder = _folder().parent / "results" / "quick"
+    if record:
+        try:
+            lab.write_quick_table(results, experiment, folder)
+        except lab.OverwriteError as error:
+            typer.echo(f"{experiment.name}: {error}")
+    difference = lab.quick_difference(results, experiment, folder)
+    if difference:
+        typer.echo(f"{experiment.name}: {difference}")
+    return None if difference is None else not difference
 
 
-def _print_equality(console: Console, equal: Mapping[str, bool | None]) -> bool:
-    """Print how many tables equal the committed ones; return True if any differs.
-
-    No line is printed if none is committed.
-    """
-    differ = [name for name, same in equal.items() if same is False]
-    others = [name for name, same in equal.items() if same is None]
-    if count := len(equal) - len(others):
-        groups = {"different": differ, "not compared": others}
+def _print_equality(equal: Mapping[str, bool | None]) -> None:
+    """Print how many tables equal the committed ones; no line if none is committed."""
+    groups = {
+        "different": [name for name, same in equal.items() if same is False],
+        "not compared": [name for name, same in equal.items() if same is None],
+    }
+    if count := len(equal) - len(groups["not compared"]):
         rest = (f"; {label}: {', '.join(names)}" for label, names in groups.items() if names)
-        console.print(
-            f"{count - len(differ)} of {len(equal)} experiments equal the committed tables"
-            + "".join(rest),
-            soft_wrap=True,
+        holding = count - len(groups["different"])
+        typer.echo(
+            f"{holding} of {len(equal)} experiments equal the committed tables{''.join(rest)}"
         )
-    return bool(differ)
 
 
 def work(
@@ -388,7 +368,7 @@ def work(
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
-        selected = _select(console, experiments, profile)
+        selected = _select(experiments, profile)
         part, slash, parts = share.partition("/")
         if not (slash and part.isdigit() and parts.isdigit()):
             raise ValueError(f"share must be I/K with 1 <= I <= K, got {shown(share)}")
@@ -404,7 +384,7 @@ def work(
                 )
                 for each in (reversed(selected) if backwards else selected)
             )
-        console.print(f"{count} cells made here; privopt run writes the tables", soft_wrap=True)
+        typer.echo(f"{count} cells made here; privopt run writes the tables")
 
 
 def report(
@@ -427,7 +407,7 @@ def report(
                 lab.existing_results(results), experiments=_folder(), progress=display
             )
         write_measured(results)
-        console.print(f"Report: {path}", soft_wrap=True)
+        typer.echo(f"Report: {path}")
 
 
 def verdicts(
@@ -440,25 +420,21 @@ def verdicts(
     """
     from privopt import lab
 
-    console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
         every = [
             verdict for each in lab.all_verdicts(results, _folder()).values() for verdict in each
         ]
-        console.print(lab.tally(every), soft_wrap=True)
-        console.print(f"Verdicts: {lab.write_verdicts(results, every)}", soft_wrap=True)
+        typer.echo(lab.tally(every))
+        typer.echo(f"Verdicts: {lab.write_verdicts(results, every)}")
 
 
-def _select(
-    console: Console, names: Sequence[str] | None, profile: Profile
-) -> list[Experiment | Analysis]:
+def _select(names: Sequence[str] | None, profile: Profile) -> list[Experiment | Analysis]:
     """Return the selected experiments; print those that are left out, with the reason."""
     from privopt import lab
 
     selected, omitted = lab.choose(names or (), _folder(), profile.value)
     for reason, others in omitted.items():
-        text = f"Left out, {reason}: {', '.join(others)}"
-        console.print(text, markup=False, soft_wrap=True)
+        typer.echo(f"Left out, {reason}: {', '.join(others)}")
     return selected
 
 

@@ -65,7 +65,7 @@ def _declared_names(source: str) -> list[str]:
         if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call)
     ]
     return [
-        keyword.value.value
+        str(keyword.value.value)
         for call in calls
         for keyword in call.keywords
         if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
