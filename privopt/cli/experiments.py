@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from privopt.arguments import member, shown
 from privopt.cli.console import make_console, make_table, plain_errors
@@ -71,21 +72,18 @@ RESULTS = {Profile.QUICK: Path("build/results"), Profile.FULL: Path("results")}
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         help="Names in ./experiments, or paths; default all. Without that folder, the experiments "
         "of the package."
     ),
 ]
-ProfileOption = Annotated[Profile, typer.Option("--profile", help="Size of the sweep.")]
-Seed = Annotated[
-    int, typer.Option(help="Root of all randomness: the same seed gives the same table.")
-]
+ProfileOption = Annotated[Profile, Option("--profile", help="Size of the sweep.")]
+Seed = Annotated[int, Option(help="Root of all randomness: the same seed gives the same table.")]
 Results = Annotated[
     Path | None,
-    typer.Option(
-        show_default=False,
+    Option(
         help="Folder of records, figures and report; created if absent. Default: build/results for "
-        "the quick profile, results for the full one.",
+        "the quick profile, results for the full one."
     ),
 ]
 
@@ -122,9 +120,9 @@ def list_() -> None:
 
 def new(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Name of the experiment and of its file.")],
-    algorithm: Annotated[str, typer.Option(help="A name in `privopt list`.")] = "dp_gd",
-    family: Annotated[str, typer.Option(help="A family in `privopt list`.")] = "linear",
+    name: Annotated[str, Argument(help="Name of the experiment and of its file.")],
+    algorithm: Annotated[str, Option(help="A name in `privopt list`.")] = "dp_gd",
+    family: Annotated[str, Option(help="A family in `privopt list`.")] = "linear",
 ) -> None:
     """Write ./experiments/NAME.py, an experiment that runs unchanged.
 
@@ -155,34 +153,32 @@ def run(
     results: Results = None,
     record: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--record",
             help="Write the tables with which quick runs are compared: results/quick, beside the "
             "folder of the experiments.",
         ),
     ] = False,
-    report: Annotated[bool, typer.Option(help="Write figures and report at the end.")] = True,
+    report: Annotated[bool, Option(help="Write figures and report at the end.")] = True,
     devices: Devices = None,
     cache: KeepPrograms = True,
     two_processes: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--two-processes",
             help="Start a second process on this machine, from the last experiment backwards.",
         ),
     ] = False,
     engine: Annotated[
-        Engine | None, typer.Option(help="Starts workers; by default only this process runs.")
+        Engine | None, Option(help="Starts workers; by default only this process runs.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of workers of the engine.")
-    ] = None,
+    workers: Annotated[int | None, Option(min=1, help="Number of workers of the engine.")] = None,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler; default a local one.")
+        str | None, Option(metavar="ADDRESS", help="Dask scheduler; default a local one.")
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="For submitit, such as slurm_partition=cpu."),
+        Option(metavar="NAME=VALUE", help="For submitit, such as slurm_partition=cpu."),
     ] = None,
 ) -> None:
     """Run experiments, evaluate them against the theorems, and write the report.
@@ -346,10 +342,10 @@ def work(
     seed: Seed = 0,
     results: Results = None,
     share: Annotated[
-        str, typer.Option(help="I/K: every K-th cell, for machines without a shared folder.")
+        str, Option(help="I/K: every K-th cell, for machines without a shared folder.")
     ] = "1/1",
     backwards: Annotated[
-        bool, typer.Option("--backwards", help="Begin with the last experiment.")
+        bool, Option("--backwards", help="Begin with the last experiment.")
     ] = False,
     devices: Devices = None,
     cache: KeepPrograms = True,
@@ -389,7 +385,7 @@ def work(
 
 def report(
     context: typer.Context,
-    results: Annotated[Path, typer.Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
+    results: Annotated[Path, Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
 ) -> None:
     """Write figures and report again, from the recorded tables alone.
 
@@ -412,7 +408,7 @@ def report(
 
 def verdicts(
     context: typer.Context,
-    results: Annotated[Path, typer.Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
+    results: Annotated[Path, Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
 ) -> None:
     """Compute every verdict from the recorded runs, and write them to verdicts.csv.
 
