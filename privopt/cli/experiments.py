@@ -250,8 +250,9 @@ def run(
         if second is not None:
             second.wait()
         verdicts = [verdict for several in judged.values() for verdict in several]
-        open_ones = [each for each in verdicts if each.outcome not in ("holds", "vacuous")]
-        console.print(lab.verdict_table(verdicts if len(selected) == 1 else open_ones))
+        for each in verdicts:
+            if len(selected) == 1 or each.outcome not in ("holds", "vacuous"):
+                typer.echo(f"{each.experiment}: {each}")
         typer.echo(lab.tally(verdicts))
         total = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _TOTALS}
         typer.echo(

@@ -10,7 +10,7 @@ from privopt.lab.evaluation.verdict import Outcome, Verdict, tally
 from privopt.lab.evaluation.verdicts import all_verdicts, verdict_frame, verdicts, write_verdicts
 from privopt.lab.plotting.recorded import Recorded, read
 from privopt.lab.report.report import write_report
-from privopt.lab.report.terminal import Display, verdict_table
+from privopt.lab.report.terminal import Display
 from privopt.lab.runner.analysis import Analysis, Chart, Claim, Listing, at_most, below, close
 from privopt.lab.runner.cache_key import identity
 from privopt.lab.runner.catalogue import (
@@ -35,6 +35,6 @@ __all__ = [
     "Setting", "StreamLosses", "Trial", "Verdict", "algorithms", "all_verdicts", "at_most", "below",
     "cells", "choose", "close", "discover", "existing_results", "experiments_of", "families",
     "identity", "ladder", "load", "open_results", "plotting", "quick_difference", "read",
-    "replicate_keys", "run", "stream", "tally", "verdict_frame", "verdict_table", "verdicts",
+    "replicate_keys", "run", "stream", "tally", "verdict_frame", "verdicts",
     "work", "write_quick_table", "write_report", "write_verdicts",
 ]  # fmt: skip

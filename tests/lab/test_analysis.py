@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from refusals import refused
-from rich.console import Console
 
 from privopt import lab
 from privopt.accounting import Approximation
@@ -28,7 +27,6 @@ from privopt.lab import (
     load,
     plotting,
     read,
-    verdict_table,
     verdicts,
     write_report,
 )
@@ -184,7 +182,6 @@ def test_names_are_read_from_the_source_without_running_it(tmp_path):
         "one = analysis([each for each in (1, 2)], name='one')\n"
         "two = lab.Analysis(title='t', name='two')\n"
         "three = replace(two, name='three')\n"
-        "family = Family(name='none')\n"
     )
     (tmp_path / "bare.py").write_text("experiment = None\n")
     (tmp_path / "broken.py").write_text("experiment = (\n")
@@ -623,12 +620,6 @@ def test_a_report_has_sweeps_and_analyses(synthetic, tmp_path):
     page = write_report(folder, experiments=[analysis()])
     readme = (page.parent / "README.md").read_text(encoding="utf-8")
     assert "**1 of 1 bounds hold; 2 of 2 claims hold.**" in readme
-    every = [v for name in ("demo", "toy") for v in verdicts(folder / name, [analysis()])]
-    console = Console(width=200, file=io.StringIO())
-    console.print(verdict_table(every))
-    printed = console.file.getvalue()
-    for words in ("Upper bounds", "Claims", "too small, except for one", "2 of 3", "linear"):
-        assert words in printed
 
 
 def test_a_chart_has_the_methods_of_the_columns(tmp_path):

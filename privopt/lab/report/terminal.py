@@ -1,4 +1,4 @@
-"""Progress bars of a sweep and tables of verdicts for a terminal."""
+"""Progress bars of a sweep for a terminal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Self
 
-from rich.console import Console, Group
-from rich.markup import escape
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,14 +17,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table as RichTable
 
-from privopt.lab.evaluation.verdict import Verdict
-from privopt.lab.report.tables import Entry, ReportTable, verdict_tables
 from privopt.lab.runner.work import Drawing, Event, Finished, Note, Shared, Started
 
 _LINES = 10
-_COLOURS = {"good": "green", "bad": "red", "odd": "magenta", "open": "yellow", "idle": "dim"}
 
 
 class Display:
@@ -108,28 +103,3 @@ def _summary(task: Task) -> str:
     left = timedelta(seconds=round(per_cell * (total - done)))
     seconds = "{running:.1f} s running and {compiling:.1f} s compiling".format(**task.fields)
     return f"{done}/{total} cells, {seconds}" + (f", about {left} left" if done < total else "")
-
-
-def verdict_table(verdicts: Sequence[Verdict]) -> Group:
-    """Return the tables of verdicts of a report for a terminal."""
-    return Group(*map(_table, verdict_tables(verdicts)))
-
-
-def _table(content: ReportTable) -> RichTable:
-    """Return the table without empty columns."""
-    columns = [i for i in range(len(content.head)) if {row[i] for row in content.rows} != {"–"}]
-    head = (content.head[i] for i in columns)
-    table = RichTable(*head, title=content.caption, title_justify="left")
-    for column in table.columns:
-        column.overflow = "fold"
-    for row in content.rows:
-        table.add_row(*(_entry(row[i]) for i in columns))
-    return table
-
-
-def _entry(entry: Entry | str) -> str:
-    if isinstance(entry, str):
-        return escape(entry)
-    text, note = escape(entry.text), f"\n{escape(entry.note)}" if entry.note else ""
-    colour = _COLOURS.get(entry.grade)
-    return f"[{colour}]{text}[/{colour}]{note}" if colour else f"{text}{note}"
