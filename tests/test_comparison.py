@@ -188,8 +188,8 @@ def test_the_conclusion_names_the_values_at_which_a_method_is_best_or_tied(found
     points = pandas.DataFrame(rows).sort_values(["value", "mean"])
     conclusion = replace(found, points=points, runs=runs).conclusion
     assert conclusion == (
-        "a has the least excess risk on logistic regression for ε ≥ 1, alone or tied; "
-        "b for ε ≤ 1, alone or tied (95 %, paired runs)."
+        "b has the least excess risk on logistic regression at ε = 0.5; a and b tie for the least "
+        "excess risk at ε = 1; a has the least excess risk at ε = 2, 4 (95 %, paired runs)."
     )
 
 

@@ -110,7 +110,8 @@ class Comparison:
         timings = [each["run_seconds"] for each in read_provenance(folder).get("per_cell", ())]
         seconds = dict(zip(sorted(cell.number for cell in cells), timings, strict=False))
         runs, rows = {}, []
-        for (value, method), group in grouped(cells, lambda c: (_value(c, axis), c.method)).items():
+        groups = grouped(cells, lambda cell: (cell.setting[axis] if axis else None, cell.method))
+        for (value, method), group in groups.items():
             runs[value, method] = np.stack([cell.values for cell in group])
             times = [seconds.get(cell.number, math.nan) for cell in group]
             point = _point(group, runs[value, method], axis)
@@ -212,42 +213,22 @@ class Comparison:
 
     @property
     def conclusion(self) -> str:
-        """The methods with the least risk, in one sentence; empty for a single method.
-
-        Methods that are best or tied at most values come first, then those at the other values.
-        """
-        best = {won.value: (won.least, *won.ties) for won in self.winners()}
-        rest: set[float | None] = set(best)
-        clauses: list[str] = []
-        while rest:
-            values_of = {
-                name: tuple(value for value in best if name in best[value]) for name in self.methods
-            }
-            values = max(values_of.values(), key=lambda values: len(rest & {*values}))
-            names = [name for name in self.methods if values_of[name] == values]
-            tied = len(names) == 1 and any(len(best[value]) > 1 for value in values)
-            clauses.append(
-                _joined(names)
-                + (" tie for" if len(names) > 1 else " has" if not clauses else "")
-                + (f" the least {self.first.label} on {self.problem}" if not clauses else "")
-                + self._range(values, list(best))
-                + (", alone or tied" if tied else "")
-            )
-            rest -= {*values}
+        """The methods with the least risk, or tied, in one sentence; empty for a single method."""
+        winners = self.winners()
+        best = grouped(winners, lambda won: frozenset((won.least, *won.ties)))
+        clauses = []
+        for methods, group in best.items():
+            *others, last = (name for name in self.methods if name in methods)
+            names = f"{', '.join(others)} and {last} tie for" if others else f"{last} has"
+            clause = f"{names} the least {self.first.label}"
+            clause += f" on {self.problem}" if not clauses else ""
+            if self.axis is not None:
+                values = ", ".join(f"{won.value:g}" for won in group)
+                is_all = len(group) == len(winners)
+                at = f"every {symbol(self.axis)}" if is_all else f"{symbol(self.axis)} = {values}"
+                clause += f" at {at}"
+            clauses.append(clause)
         return f"{'; '.join(clauses)} (95 %, paired runs)." if clauses else ""
-
-    def _range(self, values: Sequence[Any], swept: Sequence[Any]) -> str:
-        """Describe the values of the axis, as an interval if it is one."""
-        if self.axis is None:
-            return ""
-        axis, count = symbol(self.axis), len(values)
-        if count == len(swept):
-            return f" at every {axis}"
-        if count > 1 and [*values] == swept[-count:]:
-            return f" for {axis} ≥ {values[0]:g}"
-        if count > 1 and [*values] == swept[:count]:
-            return f" for {axis} ≤ {values[-1]:g}"
-        return f" at {axis} = {', '.join(f'{value:g}' for value in values)}"
 
     @property
     def notes(self) -> list[str]:
@@ -389,10 +370,6 @@ def _refused(recorded: Recorded) -> dict[str, list[str]]:
     }
 
 
-def _value(cell: CellResult, axis: str | None) -> float | None:
-    return None if axis is None else cell.setting[axis]
-
-
 def _over_data(runs: _Runs) -> _Runs:
     """Return the independent samples: means of data sets, or the runs on a single data set."""
     return runs.mean(axis=1) if runs.shape[0] > 1 else runs[0]
@@ -456,11 +433,6 @@ def _difference(runs: _Runs, others: _Runs) -> _Runs:
 
 
 # --- formats --------------------------------------------------------------------------------------
-
-
-def _joined(names: Sequence[str]) -> str:
-    """Join names with commas and a final "and"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def brief(value: float, digits: int = 2) -> str:

@@ -91,11 +91,6 @@ class CellResult:
         return bool(np.isfinite(self.values).all())
 
     @property
-    def has_bound(self) -> bool:
-        """True if a bound applies, or if a value is not finite, which contradicts any bound."""
-        return math.isfinite(self.upper) or not self.is_finite
-
-    @property
     def is_minimax(self) -> bool:
         """True if the lower bounds hold on this family, not only on the worst problem."""
         return is_minimax(self.family, pure=self.delta == 0.0)
@@ -162,12 +157,7 @@ class Refusal(NamedTuple):
     family: str
     trial: Trial
     axes: frozenset[str]
-    reason: str
-
-    @property
-    def has_failed(self) -> bool:
-        """True if there is a plan, and an error ended its runs."""
-        return self.reason.startswith("failed: ")
+    reason: str  # starts with "failed: " if there is a plan, and an error ended its runs
 
 
 def refusals(recorded: Recorded) -> tuple[Refusal, ...]:

@@ -173,11 +173,6 @@ class Verdict:
         kinds = {"bound": Kind.BOUND, "law": Kind.CODE, "claim": Kind.CLAIM}
         return kinds.get(self.check, Kind.CODE if self.of_code else Kind.EXPONENT)
 
-    @property
-    def display_name(self) -> str:
-        """Name of the method, labelled if it is oracle-tuned."""
-        return f"{self.method} ({ORACLE_TUNED})" if self.untuned else self.method
-
     def __repr__(self) -> str:
         return f"<Verdict {self}>"
 
@@ -190,7 +185,8 @@ class Verdict:
         relation = {"bound": "at most", "law": "law"}.get(self.check, "theorem")
         interval = f"{self.estimate:.3g} [{self.lower:.3g}, {self.upper:.3g}]"
         measured = "" if math.isnan(self.estimate) else f"{interval}, {relation} {self.target:g}: "
-        head = f"{self.display_name} on {self.family}, {quantity}{axis}: {measured}{self.outcome}"
+        name = f"{self.method} ({ORACLE_TUNED})" if self.untuned else self.method
+        head = f"{name} on {self.family}, {quantity}{axis}: {measured}{self.outcome}"
         return "; ".join((_with_detail(head, self.detail), *map(_control, self.controls)))
 
 

@@ -11,6 +11,7 @@ exponent that is wrong by the margin or more holds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -66,7 +67,9 @@ def verdicts(
         folder = Path(recorded)
         recorded = Declarations(experiments or experiments_of(folder.parent)).read(folder)
     if recorded.is_analysis:
-        return _claim_verdicts(recorded)
+        tables, name = frames(recorded), recorded.about["name"]
+        claims = (claim for claim in required(recorded).claims if claim.part in tables)
+        return [_claim_verdict(name, claim, tables[claim.part]) for claim in claims]
     cells, checks = cell_results(recorded, tuple(Trial)), recorded.about["checks"]
     unanswerable = unanswered(checks, recorded.cells.to_pylist())
     return theorem_verdicts(cells, checks, refusals(recorded), unanswerable)
@@ -151,7 +154,8 @@ def _experiment_verdicts(
 ) -> list[Verdict]:
     pairs = grouped(cells, _pair)
     measured = [c for c in cells_of_trial(cells, Trial.MEASURED) if not c.untuned]
-    bounded = grouped((cell for cell in measured if cell.has_bound), _pair)
+    # A value that is not finite contradicts any bound.
+    bounded = grouped((c for c in measured if c.upper < math.inf or not c.is_finite), _pair)
     lawful = grouped((cell for cell in measured if cell.law is not None), _pair)
     slope_axes = {pair: _slope_axes(members) for pair, members in pairs.items()}
     slopes = sum(map(len, slope_axes.values()))
@@ -171,7 +175,11 @@ def _experiment_verdicts(
 
 def _undecided_after_failure(verdict: Verdict, missing: Sequence[Refusal]) -> Verdict:
     """Return an undecided verdict if a measured cell failed: its runs might have decided it."""
-    failed = [each for each in missing if each.has_failed and each.trial is Trial.MEASURED]
+    failed = [
+        each
+        for each in missing
+        if each.reason.startswith("failed: ") and each.trial is Trial.MEASURED
+    ]
     if not failed or verdict.outcome is Outcome.REFUTED:
         return verdict
     detail = f"{len(failed)} cells {failed[0].reason}"
@@ -209,13 +217,6 @@ def _with_twins(result: Sequence[Verdict]) -> list[Verdict]:
 
 
 # --- claims of analyses ---------------------------------------------------------------------------
-
-
-def _claim_verdicts(recorded: Recorded) -> list[Verdict]:
-    """Return a verdict for every claim of an analysis."""
-    tables, name = frames(recorded), recorded.about["name"]
-    claims = (claim for claim in required(recorded).claims if claim.part in tables)
-    return [_claim_verdict(name, claim, tables[claim.part]) for claim in claims]
 
 
 def outcomes(claim: Claim, frame: pd.DataFrame) -> list[Outcome]:

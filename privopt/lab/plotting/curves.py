@@ -173,7 +173,8 @@ def y_limits(panels: Sequence[PanelData]) -> tuple[float, float]:
     """Return limits that contain the runs, the zero predictor and lower bounds not far below."""
     highs = [curve.band[1] for panel in panels for curve in panel.curves]
     lows = [curve.band[0] for panel in panels for curve in panel.curves]
-    top = _largest(*highs, *(panel.baselines.zero for panel in panels))
+    levels = np.concatenate([*highs, *(panel.baselines.zero for panel in panels)])
+    top = float(np.max(levels, initial=0.0, where=np.isfinite(levels)))
     if not 0.0 < top < math.inf:
         return 0.1, 1.0
     band = np.concatenate(lows)
@@ -182,11 +183,6 @@ def y_limits(panels: Sequence[PanelData]) -> tuple[float, float]:
     floor = min(panel.baselines.least for panel in panels)
     is_near = floor >= low / max(_REACH, top / low)
     return 0.7 * (min(low, floor) if is_near else low), 1.6 * top
-
-
-def _largest(*arrays: _Array) -> float:
-    values = np.concatenate(arrays)
-    return float(np.max(values, initial=0.0, where=np.isfinite(values)))
 
 
 def hidden_bounds(panels: Iterable[PanelData], high: float) -> list[str]:
@@ -301,13 +297,14 @@ def _dashes(lines: Sequence[_Array], dash: float, gap: float) -> list[tuple[floa
 def _representatives(lines: Sequence[_Array]) -> list[int]:
     """Return for each line the index of the first line that coincides with it."""
     return [
-        next(j for j, other in enumerate(lines) if j == i or _coincide(other, line))
+        next(
+            j
+            for j, other in enumerate(lines)
+            if j == i
+            or (other.shape == line.shape and np.allclose(other, line, rtol=_NEAR, atol=0.0))
+        )
         for i, line in enumerate(lines)
     ]
-
-
-def _coincide(line: _Array, other: _Array) -> bool:
-    return line.shape == other.shape and bool(np.allclose(line, other, rtol=_NEAR, atol=0.0))
 
 
 def error_bars(curve: Curve) -> _Array:

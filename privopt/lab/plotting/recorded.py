@@ -118,7 +118,9 @@ def sweep_figures(
     """
     figures = {
         name: partial(
-            curve_figure, members, verdicts=[v for v in verdicts if _concerns(v, members)]
+            curve_figure,
+            members,
+            verdicts=[v for v in verdicts if v.method in {cell.method for cell in members}],
         )
         for name, members in figure_cells(cells, verdicts).items()
     }
@@ -142,10 +144,6 @@ def figure_cells(
     single = [name for name in methods if name in sloped - guests or [name] == others]
     result = {COMPARED: [cell for cell in cells if cell.method in others]} if others[1:] else {}
     return result | {name: [*methods[name], *tuned.get(name, ())] for name in single}
-
-
-def _concerns(verdict: Verdict, cells: Sequence[CellResult]) -> bool:
-    return verdict.method in {cell.method for cell in cells}
 
 
 def analysis_figures(

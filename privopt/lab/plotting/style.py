@@ -152,7 +152,10 @@ def sheet(
         Width of the space for labels on both sides of all panels.
     """
     rows, columns = panels
-    head, foot = (_wrap(paragraphs) for paragraphs in (header, notes))
+    head, foot = (
+        [line for text in paragraphs for line in textwrap.wrap(text, _LETTERS)]
+        for paragraphs in (header, notes)
+    )
     bottom, header_height = _LINE * len(foot) + 0.06, _LINE * len(head) + _HEAD
     row = top + height + _XLABEL
     total = bottom + rows * row + header_height
@@ -170,10 +173,6 @@ def sheet(
     figure.text(0.008, 1.0 - 0.3 / total, "\n".join(head), va="top", **at)
     figure.text(0.008, 0.06 / total, "\n".join(foot), va="bottom", color=GREY, **at)
     return figure, grid
-
-
-def _wrap(paragraphs: Sequence[str]) -> list[str]:
-    return [line for text in paragraphs for line in textwrap.wrap(text, _LETTERS)]
 
 
 def set_title(figure: Figure, title: str) -> None:

@@ -47,7 +47,6 @@ from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import BEND
 from privopt.lab.runner.experiment import Experiment
 from privopt.lab.runner.store import (
-    Recorded,
     ResultsError,
     existing_results,
     read_provenance,
@@ -128,7 +127,13 @@ def write_report(
         conclusions = (judged or {}).get(name)
         if conclusions is None:
             conclusions = verdicts(recorded)
-        figures = _draw(recorded, results / name, conclusions, redraw=redraw)
+        digest = hashlib.sha256((results / name / "cells.parquet").read_bytes()).hexdigest()
+        options: dict[str, Any] = {"source": digest, "redraw": redraw}
+        if recorded.is_analysis:
+            figures = analysis_figures(recorded, results / name, **options)
+        else:
+            cells = cell_results(recorded)
+            figures = sweep_figures(cells, results / name, conclusions, **options)
         provenance = read_provenance(results / name)
         source = _source(declared.path(name), declared.folder, results)
         sections.append(make_section(recorded, conclusions, figures, provenance, *source))
@@ -182,15 +187,6 @@ def _content(
     }
 
 
-def _draw(
-    recorded: Recorded, folder: Path, conclusions: Sequence[Verdict], *, redraw: bool
-) -> list[Path]:
-    source = hashlib.sha256((folder / "cells.parquet").read_bytes()).hexdigest()
-    if recorded.is_analysis:
-        return analysis_figures(recorded, folder, source, redraw=redraw)
-    return sweep_figures(cell_results(recorded), folder, conclusions, source, redraw=redraw)
-
-
 def _source(path: Path | None, folder: Path, results: Path) -> tuple[str, str]:
     """Return the file that declares an experiment, and the link to it from the report."""
     if path is None:
@@ -218,7 +214,8 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
     )
     environment.filters |= {
         "inline": _inline, "plain": _plain, "words": in_words, "marks": _marks,
-        "basename": _basename, "paragraphs": lambda text: re.split(r"\n\s*\n", text.strip()),
+        "basename": lambda stem: stem.rpartition("/")[2],
+        "paragraphs": lambda text: re.split(r"\n\s*\n", text.strip()),
         "escape_text": _escape_text,
     }  # fmt: skip
     environment.globals |= {
@@ -245,10 +242,6 @@ def _escape_text(text: str) -> str:
     """Return Markdown text with escaped angle brackets outside code."""
     parts = text.strip().split("`")
     return "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
-
-
-def _basename(stem: str) -> str:
-    return stem.rpartition("/")[2]
 
 
 def _marks(section: Section, outcomes: Sequence[str], method: str = "") -> Markup:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member, positive_integer, positive_number, real, shown
 from privopt.lab.runner.method import Choice, Method, check_name, mapping
 from privopt.lab.runner.store import About
@@ -350,7 +351,7 @@ class Experiment:
 
     def group(self, method: Method, profile: str) -> int:
         """Return the number of replicates that share public randomness."""
-        if not method.has_public_randomness:
+        if ALGORITHMS[method.algorithm].public_randomness is None:
             return 1
         return group_of(self.replicates[profile], self.block(profile))
 

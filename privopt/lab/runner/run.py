@@ -36,6 +36,7 @@ from privopt.lab.runner.store import (
     write_recorded,
 )
 from privopt.lab.runner.work import Note, Progress, Task, print_notes, resume
+from privopt.problems.datasets import missing
 
 _MEASURE_VERSION = 1  # of the numbers that ``measure`` computes from a run
 _SEEDS = 2**63
@@ -236,7 +237,7 @@ def _cell_tasks(experiment: Experiment, profile: str, seed: int, progress: Progr
 
 
 def _part_tasks(analysis: Analysis, profile: str) -> list[Task]:
-    """Return a task for every part of an analysis, which may run any algorithm."""
+    """Return a task for every part of an analysis with its data; it may run any algorithm."""
     versions = {
         name: algorithm.version
         for name, algorithm in ALGORITHMS.items()
@@ -249,7 +250,11 @@ def _part_tasks(analysis: Analysis, profile: str) -> list[Task]:
         key = cell_key(part=facts, code=code, algorithms=versions)
         return Task(name, facts, key, code, lambda: (part_rows(name, part(profile)), {}))
 
-    return [task(name, part) for name, part in analysis.available_parts().items()]
+    return [
+        task(name, part)
+        for name, part in analysis.parts.items()
+        if all(missing(data) is None for data in analysis.part_data.get(name, ()))
+    ]
 
 
 def _tables(
