@@ -484,18 +484,6 @@ def last_line(printed):
     return printed.splitlines()[-1]
 
 
-def test_how_many_full_tables_equal_the_committed_ones_is_said(folder, judged):
-    git(folder, "init")
-    full = ("run", "--profile", "full")
-    privopt(*full)
-    git(folder, "add", "results/demo/cells.parquet", "results/demo/runs.parquet")
-    git(folder, "commit", "-m", "Results")
-    equal = "1 of 1 experiments equal the committed tables"
-    assert last_line(privopt(*full)) == equal
-    other = privopt(*full, "--seed", 1, "--no-report")
-    assert last_line(other) == "0 of 1 experiments equal the committed tables; different: demo"
-
-
 def test_a_quick_run_compares_with_small_tables_and_leaves_the_work_tree_clean(folder, judged):
     git(folder, "init")
     (folder / ".gitignore").write_text("build/\n")

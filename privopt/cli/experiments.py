@@ -269,18 +269,17 @@ def run(
                 )
             write_measured(results)
             typer.echo(f"Report: {page}")
+        equal = dict[str, bool | None]()
         if profile is Profile.QUICK:
             compared = [each for each in selected if each.name in judged]
             equal = {each.name: _equals_quick_table(each, results, record) for each in compared}
-        else:
-            equal = {name: each.as_committed for name, each in outcomes.items()}
-        _print_equality(equal)
+            _print_equality(equal)
         if defects:
             raise defects[0]
         if skipped and experiments:
             names = ", ".join(skipped)
             raise ValueError(f"experiments must not lose recorded tables, got {names}")
-    if profile is Profile.QUICK and False in equal.values():
+    if False in equal.values():
         raise typer.Exit(DIFFERS)
     if any(verdict.outcome == "refuted" for verdict in verdicts):
         raise typer.Exit(REFUTED)

@@ -52,7 +52,6 @@ class RunResult:
     refused: int  # cells whose plan was refused or whose runs failed
     run_seconds: float  # of all cells, in any run
     compile_seconds: float
-    as_committed: bool | None = None  # True if the tables equal the committed ones
 
 
 def run(
@@ -113,7 +112,7 @@ def run(
     }
     tables = _tables(tasks, outcomes, is_analysis=isinstance(experiment, Analysis))
     recorded = Recorded({"name": experiment.name, **titles, **about}, *tables)
-    as_committed = write_recorded(folder, recorded)
+    write_recorded(folder, recorded)
     result = RunResult(
         folder,
         cells=len(finished),
@@ -121,7 +120,6 @@ def run(
         refused=len(tasks) - len(finished),
         run_seconds=sum(outcome.run_seconds for _, outcome in finished),
         compile_seconds=sum(outcome.compile_seconds for _, outcome in finished),
-        as_committed=as_committed,
     )
     before = [entry["key"] for entry in read_provenance(folder).get("per_cell", ())]
     if reused < len(finished) or before != [task.key for task, _ in finished]:
