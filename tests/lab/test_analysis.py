@@ -35,7 +35,7 @@ from privopt.lab.plotting.panels import describe
 from privopt.lab.report.answers import chart_series
 from privopt.lab.report.sections import listing_table
 from privopt.lab.runner.analysis import frames
-from privopt.lab.runner.catalogue import declared
+from privopt.lab.runner.catalogue import Declarations
 from privopt.lab.runner.store import open_results, read_provenance, write_provenance, write_recorded
 from privopt.lab.runner.work import Note, Started
 from privopt.privacy import Interval
@@ -185,7 +185,7 @@ def test_names_are_read_from_the_source_without_running_it(tmp_path):
     )
     (tmp_path / "bare.py").write_text("experiment = None\n")
     (tmp_path / "broken.py").write_text("experiment = (\n")
-    assert [name for name, _ in declared(tmp_path)] == ["bare", "broken", "one", "two", "three"]
+    assert list(Declarations(tmp_path).paths) == ["bare", "broken", "one", "two", "three"]
 
 
 def test_an_analysis_can_have_one_profile():
@@ -215,7 +215,7 @@ def test_claims_of_cheap_parts_hold(tmp_path, name, claims):
 
 
 def test_every_experiment_is_found_by_its_name():
-    names = [name for name, _ in declared(ROOT / "experiments")]
+    names = list(Declarations(ROOT / "experiments").paths)
     every = [each for path in lab.discover(ROOT / "experiments") for each in load(path)]
     assert [each.name for each in every] == names
     assert len(set(names)) == len(names)

@@ -10,7 +10,7 @@ from builders import DECLARED
 from refusals import refused
 
 from privopt.lab import Axis, Experiment, Grid, Method, Setting, cells, choose, discover, load, run
-from privopt.lab.runner.catalogue import declared
+from privopt.lab.runner.catalogue import Declarations
 from privopt.privacy import gaussian_mu
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import Relation
@@ -240,7 +240,7 @@ def test_an_experiment_file_is_found_and_loaded(tmp_path):
         ("one", "replace_one"),
         ("other", "zero_out"),
     ]
-    assert declared(tmp_path) == (("demo", path), ("one", two), ("other", two))
+    assert Declarations(tmp_path).paths == {"demo": path, "one": two, "other": two}
     assert discover(tmp_path / "absent") == ()
 
 

@@ -135,7 +135,7 @@ def write_report(
             cells = cell_results(recorded)
             figures = sweep_figures(cells, results / name, conclusions, **options)
         provenance = read_provenance(results / name)
-        source = _source(declared.path(name), declared.folder, results)
+        source = _source(declared.paths.get(name), declared.folder, results)
         sections.append(make_section(recorded, conclusions, figures, provenance, *source))
         every.append(recorded)
     series = chart_series(every)
