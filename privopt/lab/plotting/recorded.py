@@ -17,7 +17,7 @@ from privopt.arguments import member
 from privopt.lab.evaluation.cells import CellResult, cell_results, grouped, swept_axes
 from privopt.lab.evaluation.verdict import Verdict, flatten_twins, twins
 from privopt.lab.plotting import style
-from privopt.lab.plotting.curve_figures import curve_figure
+from privopt.lab.plotting.curves import curve_figure
 from privopt.lab.plotting.heatmaps import grid_cells, grid_figure
 from privopt.lab.plotting.panels import describe, draw
 from privopt.lab.plotting.style import STYLE

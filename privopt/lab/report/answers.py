@@ -11,8 +11,7 @@ import pandas as pd
 
 from privopt.lab.evaluation.cells import cell_results, cells_along, grouped, swept_axes
 from privopt.lab.evaluation.verdict import Kind, Outcome, Verdict, counts
-from privopt.lab.plotting.curve_figures import panel_data
-from privopt.lab.plotting.curves import assign_looks
+from privopt.lab.plotting.curves import assign_looks, panel_data
 from privopt.lab.plotting.notation import axis_words, brief, in_words, method_label, paper_name
 from privopt.lab.plotting.style import GREY, METHOD_COLOURS, split_method
 from privopt.lab.report.tables import ReportTable, audit_ratio, describe
