@@ -250,9 +250,9 @@ def run(
         if second is not None:
             second.wait()
         verdicts = [verdict for several in judged.values() for verdict in several]
-        for each in verdicts:
-            if len(selected) == 1 or each.outcome not in ("holds", "vacuous"):
-                typer.echo(f"{each.experiment}: {each}")
+        for verdict in verdicts:
+            if len(selected) == 1 or verdict.outcome not in ("holds", "vacuous"):
+                typer.echo(f"{verdict.experiment}: {verdict}")
         typer.echo(lab.tally(verdicts))
         total = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _TOTALS}
         typer.echo(

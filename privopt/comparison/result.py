@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privopt.lab import Recorded, read
-from privopt.lab.evaluation.cells import CellResult, cell_results, grouped, refusals
+from privopt.lab.evaluation.cells import CellResult, cell_results, grouped
 from privopt.lab.evaluation.estimates import Estimate, mean_interval
 from privopt.lab.plotting.notation import symbol
 from privopt.lab.runner.store import read_provenance
@@ -216,7 +216,7 @@ class Comparison:
         """The methods with the least risk, or tied, in one sentence; empty for a single method."""
         winners = self.winners()
         best = grouped(winners, lambda won: frozenset((won.least, *won.ties)))
-        clauses = []
+        clauses: list[str] = []
         for methods, group in best.items():
             *others, last = (name for name in self.methods if name in methods)
             names = f"{', '.join(others)} and {last} tie for" if others else f"{last} has"
@@ -364,9 +364,10 @@ class Comparison:
 
 def _refused(recorded: Recorded) -> dict[str, list[str]]:
     """Return the distinct reasons of refusals by method."""
-    groups = grouped(refusals(recorded), lambda each: each.method)
+    refused = [row for row in recorded.cells.to_pylist() if row["refused"] is not None]
+    groups = grouped(refused, lambda row: row["method"])
     return {
-        name: list(dict.fromkeys(each.reason for each in group)) for name, group in groups.items()
+        name: list(dict.fromkeys(row["refused"] for row in rows)) for name, rows in groups.items()
     }
 
 

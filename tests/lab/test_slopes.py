@@ -7,7 +7,7 @@ import re
 import pytest
 from builders import most_allowed
 
-from privopt.lab.evaluation.cells import Refusal, cells_along, worst
+from privopt.lab.evaluation.cells import cells_along, worst
 from privopt.lab.evaluation.estimates import Estimate
 from privopt.lab.evaluation.slopes import (
     MARGIN,
@@ -250,7 +250,7 @@ def test_no_risk_without_noise_must_be_so_at_every_value(judged):
 
 def test_a_refused_control_is_told_with_its_reason_and_the_other_decides(judged):
     def refusal(trial, axis="n"):
-        return Refusal("toy", "dp_gd", "linear", trial, frozenset({axis}), "factor must be > 0")
+        return {"trial": trial, "axes": axis, "refused": "factor must be > 0"}
 
     off = judged(off=None, refused=[refusal(OFF), refusal(BENT, "dim")])
     assert off.outcome is Outcome.HOLDS

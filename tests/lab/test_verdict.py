@@ -8,7 +8,7 @@ import pytest
 from builders import most_allowed
 
 from privopt.lab import ResultsError, verdicts
-from privopt.lab.evaluation.cells import Refusal, cell_results, cells_along, worst
+from privopt.lab.evaluation.cells import cell_results, cells_along, worst
 from privopt.lab.evaluation.verdict import Outcome, tally
 from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.runner.cells import Trial
@@ -259,7 +259,8 @@ def test_a_failed_cell_leaves_the_bound_undecided(synthetic):
     pair = cells[0].experiment, cells[0].method, cells[0].family
     reasons = {"delta must be positive": Outcome.HOLDS, "failed: OSError: full": Outcome.UNDECIDED}
     for reason, outcome in reasons.items():
-        missing = Refusal(*pair, Trial.MEASURED, frozenset(), reason)
+        names = dict(zip(("experiment", "method", "family"), pair, strict=True))
+        missing = {**names, "trial": "measured", "axes": "", "refused": reason}
         verdict, *_ = theorem_verdicts(cells, ["bound"], [missing])
         assert verdict.check == "bound"
         assert verdict.outcome is outcome

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -147,29 +147,6 @@ def cell_results(
         if row["cell"] in measured
     )
     return tuple(sorted(cells, key=_sort_key))
-
-
-class Refusal(NamedTuple):
-    """A cell without runs, because its plan is refused or its runs failed, and the reason."""
-
-    experiment: str
-    method: str
-    family: str
-    trial: Trial
-    axes: frozenset[str]
-    reason: str  # starts with "failed: " if there is a plan, and an error ended its runs
-
-
-def refusals(recorded: Recorded) -> tuple[Refusal, ...]:
-    """Return the refused cells of all trials in the order of the table."""
-    return tuple(
-        Refusal(
-            *(row["experiment"], row["method"], row["family"]),
-            *(Trial(row["trial"]), _axes(row), row["refused"]),
-        )
-        for row in recorded.cells.to_pylist()
-        if row["refused"] is not None
-    )
 
 
 def _sort_key(cell: CellResult) -> tuple[object, ...]:

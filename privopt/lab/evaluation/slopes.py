@@ -52,7 +52,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privopt.lab.evaluation.cells import CellResult, Refusal, cells_along, cells_of_trial, worst
+from privopt.lab.evaluation.cells import CellResult, cells_along, cells_of_trial, worst
 from privopt.lab.evaluation.estimates import (
     UNKNOWN,
     Estimate,
@@ -64,6 +64,7 @@ from privopt.lab.evaluation.estimates import (
 )
 from privopt.lab.evaluation.verdict import Control, ControlOutcome, Outcome, Verdict
 from privopt.lab.runner.cells import Trial
+from privopt.lab.runner.store import Row
 
 MARGIN = 0.05
 """Largest distance of an equivalent exponent from the theorem's exponent."""
@@ -95,9 +96,9 @@ _Decision = tuple[Outcome, str]
 
 
 def slope_verdict(
-    cells: Sequence[CellResult], axis: str, alpha: float, refused: Iterable[Refusal] = ()
+    cells: Sequence[CellResult], axis: str, alpha: float, refused: Sequence[Row] = ()
 ) -> Verdict:
-    """Return the verdict on the exponent along ``axis``."""
+    """Return the verdict on the exponent along ``axis``; ``refused`` are rows without runs."""
     sweep = make_sweep(cells, axis)
     if sweep.unmet_assumption:
         outcome = Outcome.REFUTED if sweep.not_finite else Outcome.UNDECIDED
@@ -260,16 +261,15 @@ def _probability(fitted: Exponent, margin: float, offset: float) -> float:
 
 
 def evaluate_controls(
-    cells: Sequence[CellResult], axis: str, alpha: float, refused: Iterable[Refusal] = ()
+    cells: Sequence[CellResult], axis: str, alpha: float, refused: Sequence[Row] = ()
 ) -> tuple[Control, ...]:
     """Evaluate every control of a slope along ``axis`` at level ``alpha``."""
-    refused = tuple(refused)
     trials = [trial for trial in Trial if trial.is_control]
     return tuple(_evaluate(trial, cells, axis, alpha, refused) for trial in trials)
 
 
 def _evaluate(
-    trial: Trial, cells: Sequence[CellResult], axis: str, alpha: float, refused: Sequence[Refusal]
+    trial: Trial, cells: Sequence[CellResult], axis: str, alpha: float, refused: Sequence[Row]
 ) -> Control:
     measured, control = make_sweep(cells, axis), make_sweep(cells, axis, trial)
     if len(control.groups) < MIN_VALUES:
@@ -304,12 +304,12 @@ def _is_negligible(control: Sweep, measured: Sweep) -> bool:
 
 
 def _reason_for_absence(
-    trial: Trial, control: Sweep, measured: Sweep, refused: Sequence[Refusal]
+    trial: Trial, control: Sweep, measured: Sweep, refused: Sequence[Row]
 ) -> str:
     """Return the reason why a control has no cells, or too few."""
-    reasons = [each.reason for each in refused if each.trial is trial and control.axis in each.axes]
-    if reasons:
-        return f"refused: {reasons[0]}"
+    for row in refused:
+        if row["trial"] == trial and control.axis in row["axes"].split(","):
+            return f"refused: {row['refused']}"
     if not measured.cells[0].private:
         return "the method adds no noise"
     return control.unmet_assumption if control.groups else "not run"

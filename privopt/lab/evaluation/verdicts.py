@@ -24,11 +24,9 @@ from scipy import stats
 
 from privopt.lab.evaluation.cells import (
     CellResult,
-    Refusal,
     cell_results,
     cells_of_trial,
     grouped,
-    refusals,
     swept_axes,
 )
 from privopt.lab.evaluation.estimates import UNKNOWN, Estimate, mean_interval
@@ -37,10 +35,11 @@ from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins, twin
 from privopt.lab.runner.analysis import Analysis, Claim, checked, frames, required
 from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import Trial
-from privopt.lab.runner.experiment import CHECKS, Experiment, Unanswered, unanswered
+from privopt.lab.runner.experiment import CHECKS, Experiment, unanswered
 from privopt.lab.runner.store import (
     Recorded,
     ResultsError,
+    Row,
     existing_results,
     recorded_names,
     write_file,
@@ -83,9 +82,10 @@ def verdicts(
         tables, name = frames(recorded), recorded.about["name"]
         claims = (claim for claim in required(recorded).claims if claim.part in tables)
         return [_claim_verdict(name, claim, tables[claim.part]) for claim in claims]
-    cells, checks = cell_results(recorded, tuple(Trial)), recorded.about["checks"]
-    unanswerable = unanswered(checks, recorded.cells.to_pylist())
-    return theorem_verdicts(cells, checks, refusals(recorded), unanswerable)
+    cells, rows = cell_results(recorded, tuple(Trial)), recorded.cells.to_pylist()
+    refused = [row for row in rows if row["refused"] is not None]
+    checks = recorded.about["checks"]
+    return theorem_verdicts(cells, checks, refused, unanswered(checks, rows))
 
 
 def all_verdicts(
@@ -139,8 +139,8 @@ def _csv_row(verdict: Verdict, *, is_twin: bool) -> dict[str, object]:
 def theorem_verdicts(
     every: Sequence[CellResult],
     checks: Sequence[str] = CHECKS,
-    refused: Sequence[Refusal] = (),
-    unanswered: Sequence[Unanswered] = (),
+    refused: Sequence[Row] = (),
+    unanswered: Sequence[Row] = (),
 ) -> list[Verdict]:
     """Return every verdict on a theorem that the cells of experiments support.
 
@@ -156,14 +156,14 @@ def theorem_verdicts(
         result += _experiment_verdicts(cells, checks, refused)
     evaluated = {(*_pair(verdict), verdict.check) for verdict in result}
     return result + [
-        Verdict(outcome=Outcome.UNDECIDED, **each._asdict())
+        Verdict(outcome=Outcome.UNDECIDED, **each)
         for each in unanswered
-        if each[:4] not in evaluated
+        if (*_row_pair(each), each["check"]) not in evaluated
     ]
 
 
 def _experiment_verdicts(
-    cells: Sequence[CellResult], checks: Sequence[str], refused: Sequence[Refusal]
+    cells: Sequence[CellResult], checks: Sequence[str], refused: Sequence[Row]
 ) -> list[Verdict]:
     pairs = grouped(cells, _pair)
     measured = [c for c in cells_of_trial(cells, Trial.MEASURED) if not c.untuned]
@@ -174,7 +174,7 @@ def _experiment_verdicts(
     slopes = sum(map(len, slope_axes.values()))
     result = []
     for pair, members in pairs.items():
-        missing = [each for each in refused if _pair(each) == pair]
+        missing = [row for row in refused if _row_pair(row) == pair]
         if "bound" in checks and pair in bounded:
             verdict = bound_verdict(bounded[pair], ALPHA / len(measured))
             result.append(_undecided_after_failure(verdict, missing))
@@ -186,21 +186,25 @@ def _experiment_verdicts(
     return _with_twins(result)
 
 
-def _undecided_after_failure(verdict: Verdict, missing: Sequence[Refusal]) -> Verdict:
+def _undecided_after_failure(verdict: Verdict, missing: Sequence[Row]) -> Verdict:
     """Return an undecided verdict if a measured cell failed: its runs might have decided it."""
     failed = [
-        each
-        for each in missing
-        if each.reason.startswith("failed: ") and each.trial is Trial.MEASURED
+        row["refused"]
+        for row in missing
+        if row["refused"].startswith("failed: ") and row["trial"] == Trial.MEASURED
     ]
     if not failed or verdict.outcome is Outcome.REFUTED:
         return verdict
-    detail = f"{len(failed)} cells {failed[0].reason}"
+    detail = f"{len(failed)} cells {failed[0]}"
     return replace(verdict, outcome=Outcome.UNDECIDED, detail=detail)
 
 
-def _pair(item: CellResult | Refusal | Verdict) -> _Pair:
+def _pair(item: CellResult | Verdict) -> _Pair:
     return item.experiment, item.method, item.family
+
+
+def _row_pair(row: Row) -> _Pair:
+    return row["experiment"], row["method"], row["family"]
 
 
 def _slope_axes(pair: Sequence[CellResult]) -> list[str]:

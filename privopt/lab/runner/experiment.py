@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import product
 from numbers import Integral
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import instance, member, positive_integer, positive_number, real, shown
 from privopt.lab.runner.method import Choice, Method, check_name, mapping
-from privopt.lab.runner.store import About
+from privopt.lab.runner.store import About, Row
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
@@ -401,31 +401,26 @@ def require_profile(name: str, profiles: Sequence[str], profile: str) -> None:
         )
 
 
-class Unanswered(NamedTuple):
-    """A check of a method on a family that cannot be evaluated, with the reason."""
+def unanswered(checks: Sequence[str], rows: Iterable[Row]) -> list[Row]:
+    """Return the checks that the rows of the table of cells cannot answer.
 
-    experiment: str
-    method: str
-    family: str
-    check: str
-    detail: str
-
-
-def unanswered(checks: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Unanswered]:
-    """Return the checks that the rows of the table of cells cannot answer."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    The keys are ``experiment``, ``method``, ``family``, ``check``, and ``detail``, the reason.
+    """
+    groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["trial"] == "measured":
-            groups.setdefault((row["method"], row["family"]), []).append(row)
+            key = row["experiment"], row["method"], row["family"]
+            groups.setdefault(key, []).append(row)
+    names = ("experiment", "method", "family")
     return [
-        Unanswered(members[0]["experiment"], method, family, check, reason)
-        for (method, family), members in groups.items()
+        {**dict(zip(names, key, strict=True)), "check": check, "detail": reason}
+        for key, members in groups.items()
         for check in checks
         if (reason := _unmet_assumption(check, members))
     ]
 
 
-def _unmet_assumption(check: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def _unmet_assumption(check: str, rows: Sequence[Row]) -> str:
     """Return the reason why rows cannot answer a check, or an empty string."""
     planned = [row for row in rows if row["refused"] is None]
     if not planned:

@@ -198,5 +198,5 @@ def _differing(
         pairs = zip(column.to_pylist(), other.to_pylist(), strict=True)
         return np.array([one != two for one, two in pairs], bool)
     nulls = column.is_null().to_numpy() != other.is_null().to_numpy()  # NaN in the numbers
-    numbers = [each.to_numpy().astype(np.float64) for each in (column, other)]
-    return nulls | ~np.isclose(*numbers, rtol=relative, atol=ABSOLUTE, equal_nan=True)
+    ours, theirs = (each.to_numpy().astype(np.float64) for each in (column, other))
+    return nulls | ~np.isclose(ours, theirs, rtol=relative, atol=ABSOLUTE, equal_nan=True)

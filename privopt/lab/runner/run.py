@@ -228,8 +228,8 @@ def _cell_tasks(experiment: Experiment, profile: str, seed: int, progress: Progr
         text = f"{share} {len(tasks)} plans are refused: {reason}"
         progress(Note(experiment.name, text, urgent=False))
     rows = ({**dict.fromkeys(CELLS.names), **task.facts} for task in tasks)
-    for _, method, family, check, reason in unanswered(experiment.checks, rows):
-        text = f"the {check} of {method} on {family} stays undecided: {reason}"
+    for each in unanswered(experiment.checks, rows):
+        text = "the {check} of {method} on {family} stays undecided: {detail}".format_map(each)
         progress(Note(experiment.name, text))
     return tasks
 

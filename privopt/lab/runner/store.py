@@ -85,6 +85,9 @@ class DamagedCellError(Exception):
 Value = str | int | float | None
 """An entry of a table."""
 
+Row = Mapping[str, Any]
+"""A row of the table of cells."""
+
 
 About = Mapping[str, Any]
 """Metadata of the tables of an experiment: ``name``, ``title``, ``description``, ``profile`` and
