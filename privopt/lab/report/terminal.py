@@ -79,7 +79,7 @@ class Display:
         )  # fmt: skip
 
     def _advance(self, task: Task, message: str) -> None:
-        """Advance a bar; print a line at the end and, without a terminal, a few lines before."""
+        """Update a bar; print a line at the end and, without a terminal, a few lines before."""
         done, total = int(task.completed) + 1, int(task.total or 1)
         self._bars.update(task.id, completed=done, visible=done < total)
         due = done * _LINES // total > (done - 1) * _LINES // total
@@ -100,6 +100,6 @@ def _summary(task: Task) -> str:
     """Describe the progress after one more cell, with an estimate of the time left."""
     done, total = int(task.completed) + 1, int(task.total or 1)
     per_cell = (task.elapsed or 0.0) / (done - task.fields["reused"])
-    left = timedelta(seconds=round(per_cell * (total - done)))
+    remaining = timedelta(seconds=round(per_cell * (total - done)))
     seconds = "{running:.1f} s running and {compiling:.1f} s compiling".format(**task.fields)
-    return f"{done}/{total} cells, {seconds}" + (f", about {left} left" if done < total else "")
+    return f"{done}/{total} cells, {seconds}" + (f", about {remaining} left" if done < total else "")

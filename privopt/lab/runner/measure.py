@@ -148,7 +148,7 @@ def choose(search: Search, seed: int) -> tuple[Candidate, str]:
     """Return the candidate with the smallest worst mean, and the entry of the column ``searched``.
 
     A mean that is not finite is infinite. A choice at an end of its grid is ``at_edge``: a better
-    value may lie beyond. The keys of the pilot are named by experiment, method, family, setting and
+    value may be beyond. The keys of the pilot are named by experiment, method, family, setting and
     strength: all cells of a setting obtain the same result.
     """
     candidates = search.candidates
