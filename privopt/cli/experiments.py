@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
@@ -17,7 +15,7 @@ from typer import Argument, Option
 
 from privopt.arguments import member, shown
 from privopt.cli.console import make_console, make_table, plain_errors
-from privopt.cli.device import Devices, KeepPrograms, core_count, prepare
+from privopt.cli.device import Devices, KeepPrograms, prepare
 from privopt.cli.engines import Engine, Order, run_workers
 
 if TYPE_CHECKING:
@@ -28,17 +26,6 @@ EXPERIMENTS = Path("experiments")
 REFUTED, DIFFERS = 3, 4
 """Exit status for a refuted verdict, and for a table that differs from the committed one."""
 
-_SECOND = """
-import os, sys, threading
-
-def end_with_parent():
-    sys.stdin.buffer.read()
-    os._exit(1)
-
-threading.Thread(target=end_with_parent, daemon=True).start()
-from privopt.cli import main
-main()
-"""
 _TOTALS = ("cells", "reused", "refused", "run_seconds", "compile_seconds")
 _FILE = '''"""The claim, the problem, and the result that would refute the claim."""
 
@@ -162,13 +149,6 @@ def run(
     report: Annotated[bool, Option(help="Write figures and report at the end.")] = True,
     devices: Devices = None,
     cache: KeepPrograms = True,
-    two_processes: Annotated[
-        bool,
-        Option(
-            "--two-processes",
-            help="Start a second process on this machine, from the last experiment backwards.",
-        ),
-    ] = False,
     engine: Annotated[
         Engine | None, Option(help="Starts workers; by default only this process runs.")
     ] = None,
@@ -199,20 +179,12 @@ def run(
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
-    if two_processes and devices is None:
-        devices = max(1, core_count() // 2)
     prepare(devices, cache)
     from privopt import lab
     from privopt.comparison import write_measured
 
     console = make_console()
     results = results or RESULTS[profile]
-    second = None
-    if two_processes:
-        arguments = ["--profile", profile.value, "--seed", str(seed), "--results", str(results)]
-        arguments += ["--cache" if cache else "--no-cache"]
-        arguments += [] if devices is None else ["--devices", str(devices)]
-        second = _start_second([*(experiments or ()), *arguments])
     with plain_errors(context, ValueError, OSError, lab.ResultsError, ModuleNotFoundError):
         if record and profile is not Profile.QUICK:
             raise ValueError(f"record must come with the quick profile, got {profile.value}")
@@ -247,8 +219,6 @@ def run(
                 except Exception as error:  # raised after the other experiments
                     skipped[each.name] = f"has failed: {type(error).__name__}: {error}"
                     defects.append(error)
-        if second is not None:
-            second.wait()
         verdicts = [verdict for several in judged.values() for verdict in several]
         for verdict in verdicts:
             if len(selected) == 1 or verdict.outcome not in ("holds", "vacuous"):
@@ -283,21 +253,6 @@ def run(
         raise typer.Exit(DIFFERS)
     if any(verdict.outcome == "refuted" for verdict in verdicts):
         raise typer.Exit(REFUTED)
-
-
-def _start_second(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start ``privopt work --backwards``, which meets this process in the middle.
-
-    Each process compiles the programs of its own experiments. The errors of the second one are not
-    reported: this process runs every cell that is missing, and reports them. The second process
-    ends with this one, however this one ends, because its standard input is then closed.
-    """
-    return subprocess.Popen(
-        [sys.executable, "-c", _SECOND, "work", "--backwards", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
 
 
 def _equals_quick_table(

@@ -102,4 +102,6 @@ def _summary(task: Task) -> str:
     per_cell = (task.elapsed or 0.0) / (done - task.fields["reused"])
     remaining = timedelta(seconds=round(per_cell * (total - done)))
     seconds = "{running:.1f} s running and {compiling:.1f} s compiling".format(**task.fields)
-    return f"{done}/{total} cells, {seconds}" + (f", about {remaining} left" if done < total else "")
+    return f"{done}/{total} cells, {seconds}" + (
+        f", about {remaining} left" if done < total else ""
+    )
