@@ -268,7 +268,10 @@ def _check_bound(cell: CellResult, alpha: float) -> tuple[Outcome, str, Estimate
     if not cell.is_finite:
         return Outcome.REFUTED, "value not finite", UNKNOWN
     mean = mean_interval(cell.values, alpha)
-    ratio = mean.scaled(1.0 / cell.upper) if cell.upper > 0.0 else UNKNOWN
+    ratio = UNKNOWN
+    if cell.upper > 0.0:
+        scale = 1.0 / cell.upper
+        ratio = Estimate(scale * mean.value, scale * mean.lower, scale * mean.upper)
     if mean.lower > cell.upper:
         return Outcome.REFUTED, "mean above the bound", ratio
     if mean.upper + cell.gap <= cell.upper:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -171,12 +170,3 @@ def analysis_figure(recorded: store.Recorded, name: str | None = None) -> Figure
     name = next(iter(functions)) if name is None else name
     member("name of a figure", name, functions)
     return draw(partial(functions[name], frames(recorded)))
-
-
-def analysis_captions(recorded: store.Recorded) -> dict[str, str]:
-    """Return the captions of the figures of an analysis: the docstrings of their functions."""
-    functions = required(recorded).figures
-    return {
-        name: " ".join((inspect.getdoc(function) or "").split())
-        for name, function in functions.items()
-    }

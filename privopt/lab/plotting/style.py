@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -185,20 +184,6 @@ def write_above(axes: Axes, lines: Sequence[tuple[str, Style]]) -> None:
     for height, (text, special) in enumerate(reversed(lines)):
         at: Style = {"xycoords": "axes fraction", "textcoords": "offset points", **special}
         axes.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **at)
-
-
-def add_legend(figure: Figure, handles: Mapping[str, Artist], columns: int) -> None:
-    """Add a legend below all panels and to the left."""
-    figure.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=columns)
-
-
-def legend_handles(figure: Figure) -> dict[str, Artist]:
-    """Return the legend handles of all panels by label."""
-    return {
-        label: handle
-        for axes in figure.axes
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
 
 
 def save(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import string
@@ -38,7 +39,7 @@ from privopt.lab.plotting.notation import (
     symbol,
     with_minus,
 )
-from privopt.lab.plotting.recorded import COMPARED, analysis_captions, figure_cells
+from privopt.lab.plotting.recorded import COMPARED, figure_cells
 from privopt.lab.plotting.style import read_description
 from privopt.lab.report.tables import Entry, ReportTable, cost_rows, range_text, unbroken
 from privopt.lab.runner.analysis import Claim, Listing, frames, required
@@ -260,10 +261,14 @@ def _analysis(
     recorded: Recorded, verdicts: Sequence[Verdict], figures: Sequence[Path]
 ) -> dict[str, Any]:
     del verdicts
-    tables, captions = frames(recorded), analysis_captions(recorded)
-    listings = [each for each in required(recorded).listings if each.part in tables]
+    tables, analysis = frames(recorded), required(recorded)
+    listings = [each for each in analysis.listings if each.part in tables]
+    docs = {name: inspect.getdoc(figure) or "" for name, figure in analysis.figures.items()}
     return {
-        "captions": {each.stem: (captions[each.stem], read_description(each)) for each in figures},
+        "captions": {
+            each.stem: (" ".join(docs[each.stem].split()), read_description(each))
+            for each in figures
+        },
         "tables": [listing_table(each, tables[each.part]) for each in listings],
         "facts": {"rows": ", ".join(f"{len(frame)} of {part}" for part, frame in tables.items())},
     }

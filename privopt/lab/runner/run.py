@@ -284,10 +284,7 @@ def _provenance(result: RunResult, finished: Sequence[tuple[Task, CachedResult]]
         "date": datetime.now(UTC).date().isoformat(),
         "environment": {**environment(), "devices": str(len(jax.devices()))},
         "code": cell_key(code=sorted({task.code for task, _ in finished})),
-        "cells": result.cells,
-        "reused": result.reused,
-        "run_seconds": result.run_seconds,
-        "compile_seconds": result.compile_seconds,
+        **{name: value for name, value in vars(result).items() if name != "folder"},
         "per_cell": [
             {
                 "cell": task.label,
