@@ -21,6 +21,7 @@ from rich.progress import (
 from privopt.lab.runner.work import Drawing, Event, Finished, Note, Shared, Started
 
 _LINES = 10
+_DRAWING = "figures and report"
 
 
 class Display:
@@ -69,8 +70,8 @@ class Display:
                 self._advance(task, _summary(task))
             case Drawing():
                 if event.number == 1:
-                    self._tasks["drawing"] = self._add_bar("figures and report", event.total)
-                self._advance(self._bars.tasks[self._tasks["drawing"]], name)
+                    self._tasks[_DRAWING] = self._add_bar(_DRAWING, event.total)
+                self._advance(self._bars.tasks[self._tasks[_DRAWING]], name)
 
     def _add_bar(self, name: str, total: int, done: int = 0) -> TaskID:
         return self._bars.add_task(
