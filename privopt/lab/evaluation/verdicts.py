@@ -36,14 +36,7 @@ from privopt.lab.runner.analysis import Analysis, Claim, checked, frames, requir
 from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import Trial
 from privopt.lab.runner.experiment import CHECKS, Experiment, unanswered
-from privopt.lab.runner.store import (
-    Recorded,
-    ResultsError,
-    Row,
-    existing_results,
-    recorded_names,
-    write_file,
-)
+from privopt.lab.runner.store import Recorded, Row, existing_results, recorded_names, write_file
 
 ALPHA = 0.01
 """Probability of a wrong verdict, per experiment and kind of check."""
@@ -95,11 +88,9 @@ def all_verdicts(
 
     See :func:`verdicts` for ``experiments``.
     """
-    results = existing_results(Path(results))
-    if not (names := recorded_names(results)):
-        raise ResultsError(f"{results} holds no table yet: run an experiment first")
+    results = existing_results(results)
     declared = Declarations(experiments or experiments_of(results))
-    return {name: verdicts(declared.read(results / name)) for name in names}
+    return {name: verdicts(declared.read(results / name)) for name in recorded_names(results)}
 
 
 def verdict_frame(verdicts: Iterable[Verdict]) -> pd.DataFrame:

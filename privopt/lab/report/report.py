@@ -47,7 +47,6 @@ from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import BEND
 from privopt.lab.runner.experiment import Experiment
 from privopt.lab.runner.store import (
-    ResultsError,
     existing_results,
     read_provenance,
     recorded_names,
@@ -112,9 +111,8 @@ def write_report(
     progress : callable, optional
         Function that receives an event for every experiment.
     """
-    results = existing_results(Path(results))
-    if not (names := recorded_names(results)):
-        raise ResultsError(f"{results} holds no table yet: run an experiment first")
+    results = existing_results(results)
+    names = recorded_names(results)
     declared = Declarations(experiments or experiments_of(results))
     sections, every = [], []
     for k, name in enumerate(names, start=1):

@@ -269,8 +269,11 @@ def _checksum(table: pa.Table, metadata: Mapping[str, object]) -> str:
 
 
 def recorded_names(results: Path) -> list[str]:
-    """Return the sorted names of the experiments with tables."""
-    return sorted(path.parent.name for path in results.glob("*/cells.parquet"))
+    """Return the sorted names of the experiments with tables; at least one."""
+    names = sorted(path.parent.name for path in results.glob("*/cells.parquet"))
+    if not names:
+        raise ResultsError(f"{results} holds no table yet: run an experiment first")
+    return names
 
 
 def write_recorded(folder: Path, recorded: Recorded) -> None:
