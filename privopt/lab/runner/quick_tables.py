@@ -76,12 +76,15 @@ def keep_recorded(folder: Path, experiment: Experiment | Analysis, profile: str)
         names = list(recorded.about.get("data", experiment.data(recorded.about["profile"])))
     else:
         names = [] if recorded.is_analysis else sorted(set(recorded.cells["family"].to_pylist()))
-    lost = [name for name in names if name in absent]
-    if lost:
-        reasons = "; ".join(dict.fromkeys(absent[name] for name in lost))
-        raise OverwriteError(
-            f"{folder} was recorded with {', '.join(lost)}: left as it is ({reasons})"
-        )
+    if lost := {name: absent[name] for name in names if name in absent}:
+        raise _lost_data(folder, lost)
+
+
+def _lost_data(path: Path, absent: Mapping[str, str]) -> OverwriteError:
+    reasons = "; ".join(dict.fromkeys(absent.values()))
+    return OverwriteError(
+        f"{path} was recorded with {', '.join(absent)}: left as it is ({reasons})"
+    )
 
 
 def missing_data(experiment: Experiment | Analysis, profile: str) -> Mapping[str, str]:
@@ -100,11 +103,7 @@ def write_quick_table(results: Path, experiment: Experiment | Analysis, folder: 
     if path.is_file():
         committed = decoded(path.read_bytes())
         if _comparable(committed, experiment).num_rows < committed.num_rows:
-            absent = missing_data(experiment, "quick")
-            reasons = "; ".join(dict.fromkeys(absent.values()))
-            raise OverwriteError(
-                f"{path} was recorded with {', '.join(absent)}: left as it is ({reasons})"
-            )
+            raise _lost_data(path, missing_data(experiment, "quick"))
     if quick_difference(results, experiment, folder) != "":
         recorded = read(results / experiment.name)
         about = {name: recorded.about.get(name) for name in _ABOUT}

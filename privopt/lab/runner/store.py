@@ -159,16 +159,12 @@ def existing_results(path: Path | str) -> Path:
     """Return the results folder at ``path``, which must exist; see :func:`open_results`."""
     path = Path(path)
     try:
-        text = (path / MARKER).read_text(encoding="utf-8")
-        version = json.loads(text)["format"]
+        version = json.loads((path / MARKER).read_text(encoding="utf-8"))["format"]
     except FileNotFoundError:
         raise ResultsError(f"{path} is no results folder of privopt: no {MARKER} in it") from None
-    except OSError as error:
-        raise ResultsError(f"results folder {path} cannot be read: {error}") from error
-    except (ValueError, LookupError, TypeError) as error:
-        raise ResultsError(
-            f'{path / MARKER} is damaged; it should read {{"format": {FORMAT}}}'
-        ) from error
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        text = f'is damaged or cannot be read; it should contain {{"format": {FORMAT}}}'
+        raise ResultsError(f"{path / MARKER} {text}: {error}") from error
     if version != FORMAT:
         raise ResultsError(
             f"{path} must be of results format {FORMAT}, got {shown(version)}: "
