@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 from privopt.lab import load, read, run
 
@@ -59,25 +58,3 @@ def test_at_any_moment_it_ends_cleanly_and_the_next_run_continues(tmp_path, demo
     for name in ("cells.parquet", "runs.parquet"):
         assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes()
     assert read(again.folder).runs.num_rows == 30
-
-
-def test_a_second_process_ends_with_the_first(tmp_path, demonstration):
-    """Test also a first process that is killed and cannot send a message."""
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "demo.py").write_text(demonstration.source)
-    command = [sys.executable, "-c", PRIVOPT, "run", "--results", "results", "--two-processes"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if line.startswith("demo: "):
-                break
-        second = int(subprocess.check_output(["pgrep", "-P", str(process.pid)], text=True))
-        process.kill()
-    for _ in range(100):
-        state = subprocess.run(
-            ["ps", "-o", "stat=", "-p", str(second)], capture_output=True, text=True
-        )
-        if state.stdout.strip()[:1] in ("", "Z"):
-            return
-        time.sleep(0.1)
-    os.kill(second, signal.SIGKILL)
-    raise AssertionError("the second process runs on")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Option
 
 from privopt.arguments import shown
 from privopt.cli.console import digits, exact, make_console, make_table, number, plain_errors
@@ -36,27 +37,23 @@ class Sampler(StrEnum):
     SHUFFLED = "shuffled"
 
 
-StepCount = Annotated[str, typer.Option(metavar="INTEGER", help="Number of adaptive releases.")]
+StepCount = Annotated[str, Option(metavar="INTEGER", help="Number of adaptive releases.")]
 Rate = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="A/B",
-        show_default=False,
         help="Share of the records in a batch: a fraction or a decimal number. Default: every step "
         "uses all records.",
     ),
 ]
 Batches = Annotated[
     Sampler,
-    typer.Option(
+    Option(
         help="Sampling of batches: each record independently; A of B records; or each record once "
         "per epoch."
     ),
 ]
-Neighbours = Annotated[
-    Relation | None,
-    typer.Option(show_default=False, help="Neighbouring relation. Default: all of them."),
-]
+Neighbours = Annotated[Relation | None, Option(help="Neighbouring relation. Default: all of them.")]
 
 
 def load_events() -> None:
@@ -182,7 +179,7 @@ def epsilon(
     context: typer.Context,
     noise: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="NUMBER",
             help="Standard deviation of the Gaussian noise of one step, in units of the bound on "
             "one record (the clipping norm).",
@@ -191,19 +188,15 @@ def epsilon(
     rate: Rate = None,
     steps: StepCount = "1",
     delta: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER", show_default=False, help="Print epsilon at this delta."),
+        str | None, Option(metavar="NUMBER", help="Print epsilon at this delta.")
     ] = None,
     at: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilon", metavar="NUMBER", show_default=False, help="Print delta at this epsilon."
-        ),
+        str | None, Option("--epsilon", metavar="NUMBER", help="Print delta at this epsilon.")
     ] = None,
     relation: Neighbours = None,
     sampler: Batches = Sampler.POISSON,
     accuracy: Annotated[
-        float, typer.Option(help="Relative width of the interval of the Fourier accountant.")
+        float, Option(help="Relative width of the interval of the Fourier accountant.")
     ] = 1e-3,
 ) -> None:
     """Print epsilon or delta of Gaussian noise, from every accountant.
@@ -308,15 +301,13 @@ def _answer(
 
 def noise(
     context: typer.Context,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Of the privacy budget.")],
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Of the privacy budget.")],
+    epsilon: Annotated[str, Option(metavar="NUMBER", help="Of the privacy budget.")],
+    delta: Annotated[str, Option(metavar="NUMBER", help="Of the privacy budget.")],
     rate: Rate = None,
     steps: StepCount = "1",
     relation: Neighbours = None,
     sampler: Batches = Sampler.POISSON,
-    tolerance: Annotated[
-        float, typer.Option(help="Relative distance from the smallest noise.")
-    ] = 1e-4,
+    tolerance: Annotated[float, Option(help="Relative distance from the smallest noise.")] = 1e-4,
 ) -> None:
     """Print the smallest Gaussian noise within a budget, and the epsilon certified at it.
 

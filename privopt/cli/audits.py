@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from privopt.arguments import member
 from privopt.cli.console import make_console, make_table, number, plain_errors
@@ -24,24 +25,20 @@ def audit(
     context: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             help="Algorithms in `privopt list`, or mechanisms; default all. The error for a wrong "
             "name lists them."
         ),
     ] = None,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon of the budget.")] = "4",
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta of the budget.")] = "1e-5",
-    relation: Annotated[
-        Relation, typer.Option(help="Neighbouring relation.")
-    ] = Relation.REPLACE_ONE,
-    runs: Annotated[str, typer.Option(metavar="INTEGER", help="Runs on each data set.")] = "1e5",
+    epsilon: Annotated[str, Option(metavar="NUMBER", help="Epsilon of the budget.")] = "4",
+    delta: Annotated[str, Option(metavar="NUMBER", help="Delta of the budget.")] = "1e-5",
+    relation: Annotated[Relation, Option(help="Neighbouring relation.")] = Relation.REPLACE_ONE,
+    runs: Annotated[str, Option(metavar="INTEGER", help="Runs on each data set.")] = "1e5",
     failure: Annotated[
-        float, typer.Option(help="Probability that a correct guarantee is refuted.")
+        float, Option(help="Probability that a correct guarantee is refuted.")
     ] = 0.01,
-    seed: Annotated[int, typer.Option(help="Seed of the keys.")] = 0,
-    results: Annotated[Path, typer.Option(help="Folder of the figure and the numbers.")] = Path(
-        "audits"
-    ),
+    seed: Annotated[int, Option(help="Seed of the keys.")] = 0,
+    results: Annotated[Path, Option(help="Folder of the figure and the numbers.")] = Path("audits"),
     devices: Devices = None,
     cache: KeepPrograms = True,
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from privopt.cli.accounting import epsilon, noise
 from privopt.cli.audits import audit
@@ -35,13 +36,10 @@ def _print_version(requested: bool) -> None:
 def privopt(
     context: typer.Context,
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Print the traceback of an error.")
+        bool, Option("--traceback", help="Print the traceback of an error.")
     ] = False,
 ) -> None:
     """Run differentially private convex optimisation and compare it with its theorems.

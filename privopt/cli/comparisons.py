@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from privopt.arguments import shown
 from privopt.cli.console import make_console, number, plain_errors, whole
@@ -21,55 +22,52 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
-Neighbours = Annotated[Relation, typer.Option(help="Neighbouring relation.")]
-Why = Annotated[bool, typer.Option("--why", help="Print why methods do not apply.")]
+Neighbours = Annotated[Relation, Option(help="Neighbouring relation.")]
+Why = Annotated[bool, Option("--why", help="Print why methods do not apply.")]
 
 
 def compare(
     context: typer.Context,
     problem: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="A synthetic kind, such as logistic, a family of privopt list, or a Python file "
             "that defines the variable problem."
         ),
     ],
     algorithms: Annotated[
-        list[str] | None, typer.Argument(help="Names in privopt list; default all private ones.")
+        list[str] | None, Argument(help="Names in privopt list; default all private ones.")
     ] = None,
     axis: Annotated[
-        str | None, typer.Option(help="Swept axis: n, dim, sparsity, epsilon or steps.")
+        str | None, Option(help="Swept axis: n, dim, sparsity, epsilon or steps.")
     ] = None,
-    values: Annotated[
-        str | None, typer.Option(help="Values of the axis, separated by commas.")
-    ] = None,
-    n: Annotated[int | None, typer.Option(help="Number of records.")] = None,
-    dim: Annotated[int | None, typer.Option(help="Dimension.")] = None,
-    sparsity: Annotated[int | None, typer.Option(help="Non-zero numbers of a row.")] = None,
-    epsilon: Annotated[float, typer.Option(help="Epsilon, unless it is the axis.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Delta of every budget.")] = 1e-6,
+    values: Annotated[str | None, Option(help="Values of the axis, separated by commas.")] = None,
+    n: Annotated[int | None, Option(help="Number of records.")] = None,
+    dim: Annotated[int | None, Option(help="Dimension.")] = None,
+    sparsity: Annotated[int | None, Option(help="Non-zero numbers of a row.")] = None,
+    epsilon: Annotated[float, Option(help="Epsilon, unless it is the axis.")] = 1.0,
+    delta: Annotated[float, Option(help="Delta of every budget.")] = 1e-6,
     relation: Neighbours = Relation.REPLACE_ONE,
-    replicates: Annotated[int, typer.Option(min=1, help="Runs per method and value.")] = 100,
+    replicates: Annotated[int, Option(min=1, help="Runs per method and value.")] = 100,
     data_sets: Annotated[
-        int | None, typer.Option(min=1, help="Data sets of a synthetic kind; they share the runs.")
+        int | None, Option(min=1, help="Data sets of a synthetic kind; they share the runs.")
     ] = None,
     tune: Annotated[
-        str | None, typer.Option(help="Add tuned methods: oracle, or private (charged).")
+        str | None, Option(help="Add tuned methods: oracle, or private (charged).")
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option(min=1, help="Largest number of steps of a plan.")
+        int | None, Option(min=1, help="Largest number of steps of a plan.")
     ] = None,
     max_seconds: Annotated[
-        float | None,
-        typer.Option(show_default=False, help="Largest forecast cost of a run. Default: 0.03."),
+        float | None, Option(help="Largest forecast cost of a run. Default: 0.03.")
     ] = None,
     wide: Annotated[
-        bool, typer.Option("--wide", help="Print intervals, bounds, steps and seconds as well.")
+        bool, Option("--wide", help="Print intervals, bounds, steps and seconds as well.")
     ] = False,
     why: Why = False,
-    seed: Annotated[int, typer.Option(help="Root of all randomness.")] = 0,
+    seed: Annotated[int, Option(help="Root of all randomness.")] = 0,
     results: Annotated[
-        Path, typer.Option(help="Folder of records and figures; created if absent.")
+        Path, Option(help="Folder of records and figures; created if absent.")
     ] = Path("comparisons"),
     devices: Devices = None,
     cache: KeepPrograms = True,
@@ -149,40 +147,34 @@ def _value(text: str) -> float:
 
 def recommend(
     context: typer.Context,
-    n: Annotated[str, typer.Option(metavar="INTEGER", help="Records, as 100000 or 1e5.")],
-    dim: Annotated[str, typer.Option(metavar="INTEGER", help="Coordinates of the parameter.")],
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Of the privacy budget.")],
+    n: Annotated[str, Option(metavar="INTEGER", help="Records, as 100000 or 1e5.")],
+    dim: Annotated[str, Option(metavar="INTEGER", help="Coordinates of the parameter.")],
+    epsilon: Annotated[str, Option(metavar="NUMBER", help="Of the privacy budget.")],
     loss: Annotated[
         str,
-        typer.Option(
+        Option(
             help="linear, logistic, hinge, squared, absolute, huber (its kink rounded over 0.1) or "
             "squared_distance, for records and labels of norm at most 1."
         ),
     ],
-    delta: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER", show_default=False, help="0: pure. Default: 1/n^2."),
-    ] = None,
+    delta: Annotated[str | None, Option(metavar="NUMBER", help="0: pure. Default: 1/n^2.")] = None,
     relation: Neighbours = Relation.REPLACE_ONE,
-    radius: Annotated[float, typer.Option(help="Public bound on the norm of w.")] = 10.0,
+    radius: Annotated[float, Option(help="Public bound on the norm of w.")] = 10.0,
     sparsity: Annotated[
-        str | None,
-        typer.Option(metavar="INTEGER", show_default=False, help="Non-zero numbers of a record."),
+        str | None, Option(metavar="INTEGER", help="Non-zero numbers of a record.")
     ] = None,
     accuracy: Annotated[
-        float | None,
-        typer.Option(show_default=False, help="Wanted bound. Default: half of the best one."),
+        float | None, Option(help="Wanted bound. Default: half of the best one.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Plan methods whose calibration takes seconds as well.")
+        bool, Option("--all", help="Plan methods whose calibration takes seconds as well.")
     ] = False,
     why: Why = False,
     results: Annotated[
         Path | None,
-        typer.Option(
-            show_default=False,
-            help="Folder of recorded experiments. Default: results or, without records "
-            "there, the folder that comes with the package.",
+        Option(
+            help="Folder of recorded experiments. Default: results or, without records there, the "
+            "folder that comes with the package."
         ),
     ] = None,
 ) -> None:

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from privopt.programs import CACHE_SETTINGS, programs_folder
 
@@ -16,15 +16,11 @@ _CACHE = "JAX_COMPILATION_CACHE_DIR"
 
 Devices = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        help="Host devices for replicates; default one per core, or XLA_FLAGS.",
-        show_default=False,
-    ),
+    Option(min=1, help="Host devices for replicates; default one per core, or XLA_FLAGS."),
 ]
 KeepPrograms = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--cache/--no-cache",
         help="Keep compiled programs for later runs, in ~/.cache/privopt or in JAX's folder.",
     ),

@@ -19,9 +19,6 @@ from privopt.cli.device import prepare
 _DAY = 24 * 60  # minutes
 _FAILURES = 1000  # a task may fail with this many dead workers
 
-Report = Callable[[int, int, str], object]
-"""Listener for ended workers: number of ended ones, number of all, outcome of the last."""
-
 
 class Engine(StrEnum):
     """Library that starts the workers."""
@@ -96,7 +93,7 @@ def run_workers(
     workers: int | None,
     scheduler: str | None,
     options: Mapping[str, str],
-    report: Report,
+    report: Callable[[str], object],
 ) -> None:
     """Start the workers of an engine and wait for them. Others run the cells of a dead worker.
 
@@ -120,7 +117,9 @@ def run_workers(
         raise
 
 
-def _run_dask(order: Order, workers: int | None, scheduler: str | None, report: Report) -> None:
+def _run_dask(
+    order: Order, workers: int | None, scheduler: str | None, report: Callable[[str], object]
+) -> None:
     """Submit one task per worker, to a local cluster if no scheduler is given."""
     import dask
     from distributed import Client, as_completed
@@ -137,10 +136,12 @@ def _run_dask(order: Order, workers: int | None, scheduler: str | None, report: 
                 raise ValueError(f"scheduler must have workers, got none at {scheduler}")
             tasks = [client.submit(order, pure=False) for _ in range(number)]
             for ended, task in enumerate(as_completed(tasks), 1):
-                report(ended, number, _outcome(task.result))
+                report(f"worker {ended} of {number} {_outcome(task)}")
 
 
-def _run_submitit(order: Order, workers: int, options: Mapping[str, str], report: Report) -> None:
+def _run_submitit(
+    order: Order, workers: int, options: Mapping[str, str], report: Callable[[str], object]
+) -> None:
     """Submit an array of SLURM jobs, or local processes without SLURM; logs are in ``.jobs``."""
     from submitit import AutoExecutor
 
@@ -152,13 +153,13 @@ def _run_submitit(order: Order, workers: int, options: Mapping[str, str], report
     with executor.batch():
         jobs = [executor.submit(order) for _ in range(workers)]
     for ended, job in enumerate(jobs, 1):
-        report(ended, workers, _outcome(job.result))
+        report(f"worker {ended} of {workers} {_outcome(job)}")
 
 
-def _outcome(result: Callable[[], int | str]) -> str:
+def _outcome(task: Any) -> str:
     """Return the outcome of a worker as text; raise ``ValueError`` if it refused the order."""
     try:
-        value = result()
+        value = task.result()
     except Exception as error:
         return f"ended without a result: {error}"
     if isinstance(value, str):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
@@ -12,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+from typer import Argument, Option
 
 from privopt.arguments import member, shown
 from privopt.cli.console import make_console, make_table, plain_errors
-from privopt.cli.device import Devices, KeepPrograms, core_count, prepare
+from privopt.cli.device import Devices, KeepPrograms, prepare
 from privopt.cli.engines import Engine, Order, run_workers
 
 if TYPE_CHECKING:
@@ -28,18 +26,7 @@ EXPERIMENTS = Path("experiments")
 REFUTED, DIFFERS = 3, 4
 """Exit status for a refuted verdict, and for a table that differs from the committed one."""
 
-_SECOND = """
-import os, sys, threading
-
-def end_with_parent():
-    sys.stdin.buffer.read()
-    os._exit(1)
-
-threading.Thread(target=end_with_parent, daemon=True).start()
-from privopt.cli import main
-main()
-"""
-_TOTALS = ("cells", "reused", "refused", "run_seconds", "compile_seconds", "programs_read")
+_TOTALS = ("cells", "reused", "refused", "run_seconds", "compile_seconds")
 _FILE = '''"""The claim, the problem, and the result that would refute the claim."""
 
 from privopt.lab import Axis, Experiment, Setting
@@ -72,21 +59,18 @@ RESULTS = {Profile.QUICK: Path("build/results"), Profile.FULL: Path("results")}
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         help="Names in ./experiments, or paths; default all. Without that folder, the experiments "
         "of the package."
     ),
 ]
-ProfileOption = Annotated[Profile, typer.Option("--profile", help="Size of the sweep.")]
-Seed = Annotated[
-    int, typer.Option(help="Root of all randomness: the same seed gives the same table.")
-]
+ProfileOption = Annotated[Profile, Option("--profile", help="Size of the sweep.")]
+Seed = Annotated[int, Option(help="Root of all randomness: the same seed gives the same table.")]
 Results = Annotated[
     Path | None,
-    typer.Option(
-        show_default=False,
+    Option(
         help="Folder of records, figures and report; created if absent. Default: build/results for "
-        "the quick profile, results for the full one.",
+        "the quick profile, results for the full one."
     ),
 ]
 
@@ -123,9 +107,9 @@ def list_() -> None:
 
 def new(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Name of the experiment and of its file.")],
-    algorithm: Annotated[str, typer.Option(help="A name in `privopt list`.")] = "dp_gd",
-    family: Annotated[str, typer.Option(help="A family in `privopt list`.")] = "linear",
+    name: Annotated[str, Argument(help="Name of the experiment and of its file.")],
+    algorithm: Annotated[str, Option(help="A name in `privopt list`.")] = "dp_gd",
+    family: Annotated[str, Option(help="A family in `privopt list`.")] = "linear",
 ) -> None:
     """Write ./experiments/NAME.py, an experiment that runs unchanged.
 
@@ -145,48 +129,36 @@ def new(
         path = EXPERIMENTS / f"{name}.py"
         with path.open("x", encoding="utf-8") as file:  # an existing file is an error
             file.write(_FILE.format(name=name, algorithm=algorithm, family=family))
-        make_console().print(f"{path}: change it, then: privopt run {name}", soft_wrap=True)
+        typer.echo(f"{path}: change it, then: privopt run {name}")
 
 
 def run(
     context: typer.Context,
     experiments: Names = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="Run nothing: print the output of **privopt list**.")
-    ] = False,
     profile: ProfileOption = Profile.QUICK,
     seed: Seed = 0,
     results: Results = None,
     record: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--record",
             help="Write the tables with which quick runs are compared: results/quick, beside the "
             "folder of the experiments.",
         ),
     ] = False,
-    report: Annotated[bool, typer.Option(help="Write figures and report at the end.")] = True,
+    report: Annotated[bool, Option(help="Write figures and report at the end.")] = True,
     devices: Devices = None,
     cache: KeepPrograms = True,
-    two_processes: Annotated[
-        bool,
-        typer.Option(
-            "--two-processes",
-            help="Start a second process on this machine, from the last experiment backwards.",
-        ),
-    ] = False,
     engine: Annotated[
-        Engine | None, typer.Option(help="Starts workers; by default only this process runs.")
+        Engine | None, Option(help="Starts workers; by default only this process runs.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of workers of the engine.")
-    ] = None,
+    workers: Annotated[int | None, Option(min=1, help="Number of workers of the engine.")] = None,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler; default a local one.")
+        str | None, Option(metavar="ADDRESS", help="Dask scheduler; default a local one.")
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="For submitit, such as slurm_partition=cpu."),
+        Option(metavar="NAME=VALUE", help="For submitit, such as slurm_partition=cpu."),
     ] = None,
 ) -> None:
     """Run experiments, evaluate them against the theorems, and write the report.
@@ -207,47 +179,29 @@ def run(
 
     Example: **privopt run dp_gd --profile full --seed 1**
     """
-    if listed:
-        list_()
-        return
-    if two_processes and devices is None:
-        devices = max(1, core_count() // 2)
     prepare(devices, cache)
     from privopt import lab
     from privopt.comparison import write_measured
 
     console = make_console()
     results = results or RESULTS[profile]
-    second = None
-    if two_processes:
-        arguments = ["--profile", profile.value, "--seed", str(seed), "--results", str(results)]
-        arguments += ["--cache" if cache else "--no-cache"]
-        arguments += [] if devices is None else ["--devices", str(devices)]
-        second = _start_second([*(experiments or ()), *arguments])
     with plain_errors(context, ValueError, OSError, lab.ResultsError, ModuleNotFoundError):
         if record and profile is not Profile.QUICK:
             raise ValueError(f"record must come with the quick profile, got {profile.value}")
-        selected = _select(console, experiments, profile)
+        selected = _select(experiments, profile)
         if engine is not None:
             order = Order.of(
-                experiments or (),
-                _folder(),
-                results,
-                profile=profile.value,
-                seed=seed,
-                devices=devices,
-                cache=cache,
-            )
+                experiments or (), _folder(), results,
+                profile=profile.value, seed=seed, devices=devices, cache=cache,
+            )  # fmt: skip
             with console.status(f"workers of {engine.value} fill {results}"):
                 run_workers(
                     engine,
                     order,
                     workers=workers,
                     scheduler=scheduler,
-                    options=dict(_name_and_value(text) for text in option or ()),
-                    report=lambda ended, number, text: console.print(
-                        f"worker {ended} of {number} {text}", markup=False, soft_wrap=True
-                    ),
+                    options=dict(map(_name_and_value, option or ())),
+                    report=partial(console.print, markup=False, soft_wrap=True),
                 )
         elif workers is not None or scheduler is not None or option:
             raise ValueError("engine must be given with workers, scheduler or option, got None")
@@ -265,103 +219,75 @@ def run(
                 except Exception as error:  # raised after the other experiments
                     skipped[each.name] = f"has failed: {type(error).__name__}: {error}"
                     defects.append(error)
-        if second is not None:
-            second.wait()
         verdicts = [verdict for several in judged.values() for verdict in several]
-        open_ones = [each for each in verdicts if each.outcome not in ("holds", "vacuous")]
-        console.print(lab.verdict_table(verdicts if len(selected) == 1 else open_ones))
-        console.print(lab.tally(verdicts), soft_wrap=True)
+        for verdict in verdicts:
+            if len(selected) == 1 or verdict.outcome not in ("holds", "vacuous"):
+                typer.echo(f"{verdict.experiment}: {verdict}")
+        typer.echo(lab.tally(verdicts))
         total = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _TOTALS}
-        console.print(
-            f"{total['cells']} cells, {total['reused']} of them from other runs: "
-            f"{total['run_seconds']:.1f} s running, {total['compile_seconds']:.1f} s compiling"
-            + (
-                f", {read} programs kept from earlier runs"
-                if (read := total["programs_read"])
-                else ""
-            )
-            + (f"; {refused} refused" if (refused := total["refused"]) else "")
+        typer.echo(
+            "{cells} cells, {reused} of them from other runs: {run_seconds:.1f} s running, "
+            "{compile_seconds:.1f} s compiling".format(**total)
+            + (f"; {total['refused']} refused" if total["refused"] else "")
         )
         for name, reason in skipped.items():
-            console.print(f"{name} {reason}", markup=False, soft_wrap=True)
+            typer.echo(f"{name} {reason}")
         if report and judged:
             with lab.Display(console) as display:
                 page = lab.write_report(
                     results, judged=judged, redraw=False, experiments=_folder(), progress=display
                 )
             write_measured(results)
-            console.print(f"Report: {page}", soft_wrap=True)
-        equal = {name: each.as_committed for name, each in outcomes.items()}
+            typer.echo(f"Report: {page}")
+        equal = dict[str, bool | None]()
         if profile is Profile.QUICK:
             compared = [each for each in selected if each.name in judged]
-            equal = _compare_quick(console, compared, results, record=record)
-        differs = _print_equality(console, equal)
+            equal = {each.name: _equals_quick_table(each, results, record) for each in compared}
+            _print_equality(equal)
         if defects:
             raise defects[0]
         if skipped and experiments:
             names = ", ".join(skipped)
             raise ValueError(f"experiments must not lose recorded tables, got {names}")
-    if profile is Profile.QUICK and differs:
+    if False in equal.values():
         raise typer.Exit(DIFFERS)
     if any(verdict.outcome == "refuted" for verdict in verdicts):
         raise typer.Exit(REFUTED)
 
 
-def _start_second(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start ``privopt work --backwards``, which meets this process in the middle.
+def _equals_quick_table(
+    experiment: Experiment | Analysis, results: Path, record: bool
+) -> bool | None:
+    """Return True if a quick table equals the committed one, None if none is committed.
 
-    Each process compiles the programs of its own experiments. The errors of the second one are not
-    reported: this process runs every cell that is missing, and reports them. The second process
-    ends with this one, however this one ends, because its standard input is then closed.
-    """
-    return subprocess.Popen(
-        [sys.executable, "-c", _SECOND, "work", "--backwards", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-def _compare_quick(
-    console: Console, experiments: Sequence[Experiment | Analysis], results: Path, *, record: bool
-) -> dict[str, bool | None]:
-    """Return for each experiment whether its quick table equals the committed one.
-
-    Differences are printed. The value is None without a committed table. With ``record`` the
-    tables are written first.
+    A difference is printed. With ``record`` the table is written first.
     """
     from privopt import lab
 
-    folder, equal = _folder().parent / "results" / "quick", dict[str, bool | None]()
-    for each in experiments:
-        if record:
-            try:
-                lab.write_quick_table(results, each, folder)
-            except lab.OverwriteError as error:
-                console.print(f"{each.name}: {error}", markup=False, soft_wrap=True)
-        difference = lab.quick_difference(results, each, folder)
-        if difference:
-            console.print(f"{each.name}: {difference}", markup=False, soft_wrap=True)
-        equal[each.name] = None if difference is None else not difference
-    return equal
+    folder = _folder().parent / "results" / "quick"
+    if record:
+        try:
+            lab.write_quick_table(results, experiment, folder)
+        except lab.OverwriteError as error:
+            typer.echo(f"{experiment.name}: {error}")
+    difference = lab.quick_difference(results, experiment, folder)
+    if difference:
+        typer.echo(f"{experiment.name}: {difference}")
+    return None if difference is None else not difference
 
 
-def _print_equality(console: Console, equal: Mapping[str, bool | None]) -> bool:
-    """Print how many tables equal the committed ones; return True if any differs.
-
-    No line is printed if none is committed.
-    """
-    differ = [name for name, same in equal.items() if same is False]
-    others = [name for name, same in equal.items() if same is None]
-    if count := len(equal) - len(others):
-        groups = {"different": differ, "not compared": others}
+def _print_equality(equal: Mapping[str, bool | None]) -> None:
+    """Print how many tables equal the committed ones; no line if none is committed."""
+    groups = {
+        "different": [name for name, same in equal.items() if same is False],
+        "not compared": [name for name, same in equal.items() if same is None],
+    }
+    if count := len(equal) - len(groups["not compared"]):
         rest = (f"; {label}: {', '.join(names)}" for label, names in groups.items() if names)
-        console.print(
-            f"{count - len(differ)} of {len(equal)} experiments equal the committed tables"
-            + "".join(rest),
-            soft_wrap=True,
+        holding = count - len(groups["different"])
+        typer.echo(
+            f"{holding} of {len(equal)} experiments equal the committed tables{''.join(rest)}"
         )
-    return bool(differ)
 
 
 def work(
@@ -371,10 +297,10 @@ def work(
     seed: Seed = 0,
     results: Results = None,
     share: Annotated[
-        str, typer.Option(help="I/K: every K-th cell, for machines without a shared folder.")
+        str, Option(help="I/K: every K-th cell, for machines without a shared folder.")
     ] = "1/1",
     backwards: Annotated[
-        bool, typer.Option("--backwards", help="Begin with the last experiment.")
+        bool, Option("--backwards", help="Begin with the last experiment.")
     ] = False,
     devices: Devices = None,
     cache: KeepPrograms = True,
@@ -393,7 +319,7 @@ def work(
 
     console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
-        selected = _select(console, experiments, profile)
+        selected = _select(experiments, profile)
         part, slash, parts = share.partition("/")
         if not (slash and part.isdigit() and parts.isdigit()):
             raise ValueError(f"share must be I/K with 1 <= I <= K, got {shown(share)}")
@@ -409,12 +335,12 @@ def work(
                 )
                 for each in (reversed(selected) if backwards else selected)
             )
-        console.print(f"{count} cells made here; privopt run writes the tables", soft_wrap=True)
+        typer.echo(f"{count} cells made here; privopt run writes the tables")
 
 
 def report(
     context: typer.Context,
-    results: Annotated[Path, typer.Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
+    results: Annotated[Path, Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
 ) -> None:
     """Write figures and report again, from the recorded tables alone.
 
@@ -432,12 +358,12 @@ def report(
                 lab.existing_results(results), experiments=_folder(), progress=display
             )
         write_measured(results)
-        console.print(f"Report: {path}", soft_wrap=True)
+        typer.echo(f"Report: {path}")
 
 
 def verdicts(
     context: typer.Context,
-    results: Annotated[Path, typer.Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
+    results: Annotated[Path, Option(help="Folder of a run.")] = RESULTS[Profile.FULL],
 ) -> None:
     """Compute every verdict from the recorded runs, and write them to verdicts.csv.
 
@@ -445,25 +371,21 @@ def verdicts(
     """
     from privopt import lab
 
-    console = make_console()
     with plain_errors(context, ValueError, OSError, lab.ResultsError):
         every = [
             verdict for each in lab.all_verdicts(results, _folder()).values() for verdict in each
         ]
-        console.print(lab.tally(every), soft_wrap=True)
-        console.print(f"Verdicts: {lab.write_verdicts(results, every)}", soft_wrap=True)
+        typer.echo(lab.tally(every))
+        typer.echo(f"Verdicts: {lab.write_verdicts(results, every)}")
 
 
-def _select(
-    console: Console, names: Sequence[str] | None, profile: Profile
-) -> list[Experiment | Analysis]:
+def _select(names: Sequence[str] | None, profile: Profile) -> list[Experiment | Analysis]:
     """Return the selected experiments; print those that are left out, with the reason."""
     from privopt import lab
 
     selected, omitted = lab.choose(names or (), _folder(), profile.value)
     for reason, others in omitted.items():
-        text = f"Left out, {reason}: {', '.join(others)}"
-        console.print(text, markup=False, soft_wrap=True)
+        typer.echo(f"Left out, {reason}: {', '.join(others)}")
     return selected
 
 

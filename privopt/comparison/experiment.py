@@ -53,7 +53,7 @@ def compare(
     problem: str | Family | Problem,
     algorithms: Sequence[str | Method] | None = None,
     *,
-    budget: Budget | Sequence[Budget],
+    budget: Budget,
     key: Array,
     axis: str | None = None,
     values: Sequence[float] | None = None,
@@ -83,8 +83,8 @@ def compare(
     algorithms : sequence of str or Method, optional
         Names in ``ALGORITHMS``, or methods with arguments of their plans. Default: all private
         algorithms.
-    budget : Budget, or several that differ in epsilon only
-        The relation has no default.
+    budget : Budget
+        The relation has no default. Along the axis ``"epsilon"`` its epsilon is not used.
     key : Array
         Typed key; the root of all randomness.
     axis, values : str and sequence of number, optional
@@ -127,7 +127,6 @@ def compare(
     """
     key = as_key(key)
     replicates = positive_integer("replicates", replicates)
-    budget, axis, values = _single_budget(budget, axis, values)
     family = _family(problem, data_sets, replicates)
     axes, methods = _axes(family, axis, values), _methods(algorithms, tune)
     if not (family.hard and family.dim is None) and dim not in (None, family.dim):
@@ -179,7 +178,7 @@ def compare(
         return measured(methods, family, limits)
 
 
-# --- problem, axis and budget ---------------------------------------------------------------------
+# --- problem and axis -----------------------------------------------------------------------------
 
 
 def _family(problem: object, data_sets: int | None, replicates: int) -> Family:
@@ -234,25 +233,6 @@ def _axes(family: Family, axis: str | None, values: Sequence[float] | None) -> t
             f"values must be two or more along an axis, got {swept.values}: leave axis out for one"
         )
     return (swept,)
-
-
-def _single_budget(
-    budget: object, axis: str | None, values: Sequence[float] | None
-) -> tuple[Budget, str | None, Sequence[float] | None]:
-    """Return one budget, with the axis epsilon if several budgets differ in epsilon only."""
-    if isinstance(budget, Budget):
-        return budget, axis, values
-    budgets = list(budget) if isinstance(budget, list | tuple) else []
-    if not budgets or not all(isinstance(each, Budget) for each in budgets):
-        raise ValueError(f"budget must be a Budget or several of them, got {described(budget)}")
-    for name in ("relation", "delta"):
-        distinct = sorted({getattr(each, name) for each in budgets})
-        if len(distinct) > 1:
-            text = ", ".join(map(str, distinct))
-            raise ValueError(f"budgets must have one {name} to be compared, got {text}")
-    if axis not in (None, "epsilon") or values is not None:
-        raise ValueError("axis and values must be left out for several budgets: epsilon is swept")
-    return budgets[0], "epsilon", [each.epsilon for each in budgets]
 
 
 def _typical_problem(experiment: Experiment, family: Family) -> Problem:

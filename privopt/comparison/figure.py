@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -13,10 +12,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privopt.algorithms import ALGORITHMS
-from privopt.lab.plotting import curves, ticks
+from privopt.lab.evaluation.cells import CellResult
+from privopt.lab.plotting import curves
 from privopt.lab.plotting.curves import Baselines, Curve, PanelData
 from privopt.lab.plotting.notation import axis_words, method_label, paper_name
-from privopt.lab.plotting.style import GREY, INK, METHOD_COLOURS, ORANGE, PAPER, STYLE, sheet
+from privopt.lab.plotting.style import (
+    GREY,
+    INK,
+    METHOD_COLOURS,
+    ORANGE,
+    PAPER,
+    STYLE,
+    at_round_numbers,
+    at_values,
+    sheet,
+)
 
 _KEY = (
     "Dot: mean; line: 95 % of the mean, over data sets and keys; band: 10-90 % of runs; circle: "
@@ -28,23 +38,23 @@ _TICK_KEY = "tick below: minimax lower bound, on another problem of the class."
 _PANEL, _ROW = 3.4, 0.25  # inches: height of a panel along an axis, and of a row of dots
 
 
-class Text(NamedTuple):
-    """Title, line above the panel and paragraphs below it, with the names of ``ALGORITHMS``."""
-
-    title: str
-    header: str
-    notes: Sequence[str]
-
-
 @mpl.rc_context(STYLE)
-def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax: bool) -> Figure:
+def draw(
+    points: pd.DataFrame,
+    axis: str | None,
+    cell: CellResult,
+    title: str,
+    header: str,
+    notes: Sequence[str],
+) -> Figure:
     """Return curves along the axis, or one row per method without an axis.
 
-    ``minimax`` is True if the lower bound holds on this problem.
+    ``cell`` is any cell of the comparison. Names of ``ALGORITHMS`` in the title and in the notes,
+    the paragraphs below the panel, are replaced by those in papers.
     """
-    title = _with_paper_names(text.title)
-    head = f"{title[:1].upper()}{title[1:]}", [text.header]
-    notes = [_with_paper_names(". ".join(text.notes))]
+    title, minimax = _with_paper_names(title), cell.is_minimax
+    head = f"{title[:1].upper()}{title[1:]}", [header]
+    notes = [_with_paper_names(". ".join(notes))]
     if axis is None:
         key = _KEY + (_LINE_KEY if minimax else _TICK_KEY)
         figure, ((place,),) = sheet(
@@ -52,7 +62,7 @@ def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax
             height=_ROW * len(points) + 0.1, left=2.6, right=0.25,
         )  # fmt: skip
         _draw_rows(place, points, minimax)
-        place.set_xlabel(label)
+        place.set_xlabel(cell.label)
         return figure
     lines = dict(iter(points.groupby("method", sort=False)))
     values, zero, lower = (
@@ -70,9 +80,9 @@ def draw(points: pd.DataFrame, axis: str | None, label: str, text: Text, minimax
         panels=(1, 1), height=_PANEL, left=0.76, right=curves.label_width(panel.curves),
     )  # fmt: skip
     ends = curves.draw_panel(place, panel, curves.assign_looks(panel.curves))
-    place.set(xscale="log", yscale="log", ylim=limits, xlabel=axis_words(axis), ylabel=label)
-    ticks.at_values(place.xaxis, values.tolist())
-    ticks.at_round_numbers(place.yaxis)
+    place.set(xscale="log", yscale="log", ylim=limits, xlabel=axis_words(axis), ylabel=cell.label)
+    at_values(place.xaxis, values.tolist())
+    at_round_numbers(place.yaxis)
     curves.label_ends(place, ends, _PANEL)
     return figure
 
@@ -120,4 +130,4 @@ def _draw_rows(place: Axes, points: pd.DataFrame, minimax: bool) -> None:
     place.set(xscale="log", ylim=(len(points) - 0.5, -0.5))
     pairs = zip(points["method"], points["tuned"], strict=True)
     place.set_yticks(rows, [method_label(name, tuned) for name, tuned in pairs])
-    ticks.at_round_numbers(place.xaxis, letters=60)
+    at_round_numbers(place.xaxis, letters=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import textwrap
@@ -15,9 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
 
 from privopt.lab import Recorded, read
+from privopt.lab.evaluation.cells import CellResult, cell_results, grouped
+from privopt.lab.evaluation.estimates import Estimate, mean_interval
+from privopt.lab.plotting.notation import symbol
 from privopt.lab.runner.store import read_provenance
 
 if TYPE_CHECKING:
@@ -26,18 +27,8 @@ if TYPE_CHECKING:
 _WIDTH = 80  # columns of a table
 _COLUMNS = 5  # values of the axis side by side
 _ALPHA = 0.025  # error probability of each end of an interval
-_SYMBOLS = {"n": "n", "dim": "d", "sparsity": "s", "epsilon": "ε", "steps": "T"}
-_LABELS = {"empirical risk": "excess risk", "population risk": "excess population risk"}
 _REGRESSION = re.compile("(logistic|softmax|quantile)$")
 _Runs = NDArray[np.float64]  # shape (data sets, runs)
-
-
-class Mean(NamedTuple):
-    """A mean with the ends of its interval."""
-
-    value: float
-    lower: float
-    upper: float
 
 
 class Winner(NamedTuple):
@@ -51,7 +42,7 @@ class Winner(NamedTuple):
     value: float | None
     winner: str
     least: str
-    margin: Mean
+    margin: Estimate
     ties: tuple[str, ...]
 
 
@@ -110,35 +101,24 @@ class Comparison:
         ``ValueError`` if all plans were refused.
         """
         recorded = read(folder)
-        cells = recorded.cells.to_pandas()
-        measured = cells[cells["refused"].isna()].copy()
-        refused = {
-            method: "; ".join(dict.fromkeys(group["refused"]))
-            for method, group in cells[cells["refused"].notna()].groupby("method", sort=False)
-            if method not in set(measured["method"])
-        }
-        if measured.empty:
+        cells, reasons = cell_results(recorded), _refused(recorded)
+        measured = {cell.method for cell in cells}
+        refused = {name: "; ".join(of) for name, of in reasons.items() if name not in measured}
+        if not cells:
             text = "; ".join(f"{method}: {reason}" for method, reason in refused.items())
             raise ValueError(f"algorithms must have a plan for this class and budget: {text}")
-        replicates, groups = recorded.about["replicates"], recorded.about.get("groups", {})
-        timings = read_provenance(folder).get("per_cell", ())
-        seconds = pd.Series([each["run_seconds"] for each in timings], dtype=float)
-        measured["seconds"] = seconds.reindex(range(len(measured))).to_numpy() / replicates
-        values = recorded.runs.to_pandas().sort_values("replicate").groupby("cell")["value"]
-        measured["runs"] = measured["cell"].map(values.apply(np.array))
-        measured["value"] = [
-            row[axis] if axis in row else json.loads(row["choices"]).get(axis, math.nan)
-            for _, row in measured.iterrows()
-        ]
+        timings = [each["run_seconds"] for each in read_provenance(folder).get("per_cell", ())]
+        seconds = dict(zip(sorted(cell.number for cell in cells), timings, strict=False))
         runs, rows = {}, []
-        for (value, method), group in measured.groupby(["value", "method"], dropna=False):
-            group = group.sort_values("strength")
-            value = None if axis is None else value
-            runs[value, method] = _means(np.stack(group["runs"]), groups.get(method, 1))
+        groups = grouped(cells, lambda cell: (cell.setting[axis] if axis else None, cell.method))
+        for (value, method), group in groups.items():
+            runs[value, method] = np.stack([cell.values for cell in group])
+            times = [seconds.get(cell.number, math.nan) for cell in group]
             point = _point(group, runs[value, method], axis)
+            point["seconds"] = np.mean(times) / recorded.about["replicates"]
             rows.append({"value": value, "method": method, **point})
         points = pd.DataFrame(rows).sort_values(["value", "mean"], ignore_index=True)
-        return cls(recorded, axis, points, runs, refused, limits)
+        return cls(recorded, axis, points.astype({"steps": float}), runs, refused, limits)
 
     def __str__(self) -> str:
         return self.table()
@@ -182,7 +162,7 @@ class Comparison:
             if len(means) < len(logs) or not (means > 0.0).all():
                 continue
             fitted = np.polyfit(logs, np.log(means.mean(axis=1)), 1)[0]
-            interval = mean_interval(np.polyfit(logs, np.log(means), 1)[0])
+            interval = mean_interval(np.polyfit(logs, np.log(means), 1)[0], _ALPHA)
             theorem = self.points.loc[self.points["method"] == method, "exponent"].mean()
             rows.append((method, fitted, 0.5 * (interval.upper - interval.lower), theorem))
         return pd.DataFrame(rows, columns=["method", "fitted", "half_width", "theorem"])
@@ -193,9 +173,9 @@ class Comparison:
         return [None] if self.axis is None else sorted(set(self.points["value"]))
 
     @cached_property
-    def cells(self) -> pd.DataFrame:
-        """Cells of the experiment, one row per method, value and data set."""
-        return self.recorded.cells.to_pandas()
+    def first(self) -> CellResult:
+        """The first cell that was not refused."""
+        return cell_results(self.recorded)[0]
 
     @cached_property
     def methods(self) -> list[str]:
@@ -206,14 +186,9 @@ class Comparison:
     # --- text -------------------------------------------------------------------------------------
 
     @property
-    def label(self) -> str:
-        """The measured quantity."""
-        return _LABELS.get(self.first["quantity"], self.first["quantity"])
-
-    @property
     def problem(self) -> str:
         """The problem in words."""
-        words = self.first["family"].removeprefix("synthetic_").replace("_", " ")
+        words = self.first.family.removeprefix("synthetic_").replace("_", " ")
         return _REGRESSION.sub(r"\1 regression", words)
 
     @property
@@ -221,16 +196,16 @@ class Comparison:
         """Sizes, budget, runs and tuning, in one line."""
         first, sets = self.first, len(next(iter(self.runs.values())))
         sizes = [
-            f"{_SYMBOLS[name]} = {first[name]:{',' if name != 'epsilon' else ''}g}"
-            for name in ("n", "dim", "sparsity", "epsilon")
-            if name != self.axis and not pd.isna(first[name])
+            f"{symbol(name)} = {value:{',' if name != 'epsilon' else ''}g}"
+            for name, value in first.setting.items()
+            if name in ("n", "dim", "sparsity", "epsilon") and name != self.axis
         ]
         tuned = ", and oracle-tuned" if self.points["tuned"].any() else ""
         is_private = self.points["method"].str.endswith("_tuned").any()
         return ", ".join([
             *sizes,
-            f"δ = {first['delta']:g}",
-            first["relation"].replace("_", "-"),
+            f"δ = {first.delta:g}",
+            first.relation.replace("_", "-"),
             f"{sets * self.recorded.about['replicates']} runs"
             + (f" on {sets} data sets" if sets > 1 else ""),
             f"hyperparameters of theory{tuned}{', and tuned privately' if is_private else ''}",
@@ -238,78 +213,44 @@ class Comparison:
 
     @property
     def conclusion(self) -> str:
-        """The methods with the least risk, in one sentence; empty for a single method.
-
-        Methods that are best or tied at most values come first, then those at the other values.
-        """
-        best = {won.value: (won.least, *won.ties) for won in self.winners()}
-        rest: set[float | None] = set(best)
+        """The methods with the least risk, or tied, in one sentence; empty for a single method."""
+        winners = self.winners()
+        best = grouped(winners, lambda won: frozenset((won.least, *won.ties)))
         clauses: list[str] = []
-        while rest:
-            values_of = {
-                name: tuple(value for value in best if name in best[value]) for name in self.methods
-            }
-            values = max(values_of.values(), key=lambda values: len(rest & {*values}))
-            names = [name for name in self.methods if values_of[name] == values]
-            tied = len(names) == 1 and any(len(best[value]) > 1 for value in values)
-            clauses.append(
-                _joined(names)
-                + (" tie for" if len(names) > 1 else " has" if not clauses else "")
-                + (f" the least {self.label} on {self.problem}" if not clauses else "")
-                + self._range(values, list(best))
-                + (", alone or tied" if tied else "")
-            )
-            rest -= {*values}
+        for methods, group in best.items():
+            *others, last = (name for name in self.methods if name in methods)
+            names = f"{', '.join(others)} and {last} tie for" if others else f"{last} has"
+            clause = f"{names} the least {self.first.label}"
+            clause += f" on {self.problem}" if not clauses else ""
+            if self.axis is not None:
+                values = ", ".join(f"{won.value:g}" for won in group)
+                is_all = len(group) == len(winners)
+                at = f"every {symbol(self.axis)}" if is_all else f"{symbol(self.axis)} = {values}"
+                clause += f" at {at}"
+            clauses.append(clause)
         return f"{'; '.join(clauses)} (95 %, paired runs)." if clauses else ""
-
-    def _range(self, values: Sequence[Any], swept: Sequence[Any]) -> str:
-        """Describe the values of the axis, as an interval if it is one."""
-        if self.axis is None:
-            return ""
-        symbol, count = self._symbol, len(values)
-        if count == len(swept):
-            return f" at every {symbol}"
-        if count > 1 and [*values] == swept[-count:]:
-            return f" for {symbol} ≥ {values[0]:g}"
-        if count > 1 and [*values] == swept[:count]:
-            return f" for {symbol} ≤ {values[-1]:g}"
-        return f" at {symbol} = {', '.join(f'{value:g}' for value in values)}"
-
-    @property
-    def outcomes(self) -> list[str]:
-        """The winner or the tie at each value, one line per value."""
-        return [
-            (
-                f"Tie of {', '.join(sorted((won.least, *won.ties)))}"
-                if won.ties
-                else f"{won.winner} wins"
-            )
-            + (f" at {self._symbol} = {won.value:g}" if self.axis else "")
-            for won in self.winners()
-        ]
 
     @property
     def notes(self) -> list[str]:
         """Missing bounds, capped plans, and the effect of the relation."""
-        notes, measured = [], self.first["quantity"]
+        notes, measured = [], self.first.quantity
         unbounded = self.points[np.isinf(self.points["bound"])]
         for quantity, group in unbounded.groupby("bound_on"):
             names = ", ".join(dict.fromkeys(group["method"]))
             other = f"Bound on the {quantity}, not on the {measured}"
             notes.append(f"{other if quantity != measured else 'No bound is known'}: {names}")
         notes += self._capped
-        if self.first["relation"] == "replace_one":
+        if self.first.relation == "replace_one":
             notes.append("Replace-one doubles the sensitivity of a sum, compared with zero-out")
         return notes
 
     @property
     def reasons(self) -> list[str]:
         """The reasons of refusals, one line per method."""
-        cells = self.cells
-        partly = cells[cells["refused"].notna() & ~cells["method"].isin(self.refused)]
         return [f"Refused: {name} ({reason})" for name, reason in self.refused.items()] + [
-            f"Refused at some values: {method} ({group['refused'].iloc[0]})"
-            for method, group in partly.groupby("method", sort=False)
+            f"Refused at some values: {name} ({reasons[0]})"
+            for name, reasons in _refused(self.recorded).items()
+            if name not in self.refused
         ]
 
     @property
@@ -325,15 +266,6 @@ class Comparison:
         plural = "method does" if len(self.refused) == 1 else "methods do"
         return f"{len(self.refused)} {plural} not apply"
 
-    @property
-    def _symbol(self) -> str:
-        return _SYMBOLS[self.axis or "n"]
-
-    @property
-    def first(self) -> pd.Series[Any]:
-        """The first cell that was not refused."""
-        return self.cells[self.cells["refused"].isna()].iloc[0]
-
     def table(
         self, *, wide: bool = False, why: bool = False, bold: Callable[[str], str] | None = None
     ) -> str:
@@ -343,10 +275,10 @@ class Comparison:
         has a star, or is passed through ``bold``; oracle-tuned methods are left out. ``wide``
         returns ``points`` and all notes instead. ``why`` adds the reasons of refusals.
         """
-        head = f"{self.label.capitalize()}, {self.problem}: {self.setting}"
+        head = f"{self.first.label.capitalize()}, {self.problem}: {self.setting}"
         if wide:
             return "\n".join(
-                [head, "", *self._wide(), "", *self.outcomes, *self.notes, *self.reasons]
+                [head, "", *self._wide(), "", self.conclusion, *self.notes, *self.reasons]
             )
         lines = [self.conclusion] if self.conclusion else []
         fitted = [
@@ -355,7 +287,9 @@ class Comparison:
             for row in self.exponents().itertuples()
         ]
         if fitted:
-            lines.append(f"Fitted exponents of {self._symbol} (theorem): {', '.join(fitted)}")
+            lines.append(
+                f"Fitted exponents of {symbol(self.axis or '')} (theorem): {', '.join(fitted)}"
+            )
         lines += self._capped
         if why:
             lines += self.reasons
@@ -372,7 +306,7 @@ class Comparison:
         """Yield the lines of the matrix, five values side by side."""
         names = [*self.methods, "zero predictor"]
         for start in range(0, len(self.values), _COLUMNS):
-            columns = {self._symbol if self.axis else "": pd.Series(names, names)}
+            columns = {symbol(self.axis) if self.axis else "": pd.Series(names, names)}
             for value in self.values[start : start + _COLUMNS]:
                 at = self.points[self.points["value"] == value] if self.axis else self.points
                 entries = {
@@ -410,17 +344,15 @@ class Comparison:
         the runs, the certified upper bounds (dashed) and the lower bound (dotted). Without an axis:
         one row per method.
         """
-        from privopt.comparison.figure import Text, draw
+        from privopt.comparison.figure import draw
         from privopt.lab.plotting.style import save
-        from privopt.lab.runner.quantities import is_minimax
 
         first, notes = self.first, self.notes
         if self.refused:
             notes.append(f"{self.inapplicable}: {', '.join(self.refused)}")
-        title = self.conclusion.partition(" (")[0] or f"{self.label} on {self.problem}"
-        text = Text(title, f"{self.label.capitalize()}; {self.setting}", notes)
-        minimax = is_minimax(first["family"], pure=first["delta"] == 0.0)
-        figure = draw(self.points, self.axis, self.label, text, minimax)
+        title = self.conclusion.partition(" (")[0] or f"{first.label} on {self.problem}"
+        header = f"{first.label.capitalize()}; {self.setting}"
+        figure = draw(self.points, self.axis, first, title, header, notes)
         if path is not None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             save(lambda: figure, Path(path).with_suffix(""))
@@ -430,16 +362,13 @@ class Comparison:
 # --- statistics -----------------------------------------------------------------------------------
 
 
-def mean_interval(samples: _Runs, alpha: float = _ALPHA) -> Mean:
-    """Return the mean with Student's limits; each is wrong with probability ``alpha``.
-
-    The limits of a single sample are infinite.
-    """
-    value, size = float(samples.mean()), samples.size
-    if size < 2:
-        return Mean(value, -math.inf, math.inf)
-    half = float(stats.t.isf(alpha, size - 1) * samples.std(ddof=1)) / math.sqrt(size)
-    return Mean(value, value - half, value + half)
+def _refused(recorded: Recorded) -> dict[str, list[str]]:
+    """Return the distinct reasons of refusals by method."""
+    refused = [row for row in recorded.cells.to_pylist() if row["refused"] is not None]
+    groups = grouped(refused, lambda row: row["method"])
+    return {
+        name: list(dict.fromkeys(row["refused"] for row in rows)) for name, rows in groups.items()
+    }
 
 
 def _over_data(runs: _Runs) -> _Runs:
@@ -452,19 +381,18 @@ def _means(runs: _Runs, group: int) -> _Runs:
     return runs.reshape(len(runs), -1, group).mean(axis=2)
 
 
-def _point(cells: pd.DataFrame, runs: _Runs, axis: str | None) -> dict[str, Any]:
+def _point(cells: Sequence[CellResult], runs: _Runs, axis: str | None) -> dict[str, Any]:
     """Return the row of one method at one value from its cells, one per data set.
 
     The variance between data sets is the variance of their means without the share of the keys.
     """
-    first, (sets, size) = cells.iloc[0], runs.shape
-    mean = mean_interval(_over_data(runs))
+    first, (sets, size) = cells[0], runs.shape
+    mean = mean_interval(_over_data(runs), _ALPHA)
     keys = float(runs.var(axis=1, ddof=1).mean()) if size > 1 else math.nan
     variance = float(runs.mean(axis=1).var(ddof=1)) - keys / size if sets > 1 else math.nan
     low, high = np.quantile(runs, (0.1, 0.9))
-    rate = json.loads(first["plan"] or "{}").get("rate", {})
-    exponents = [json.loads(text or "{}").get(axis, math.nan) for text in cells["exponents"]]
-    nonprivate = float(cells["nonprivate_value"].mean())
+    nonprivate = float(np.mean([cell.nonprivate for cell in cells]))
+    exponents = [cell.exponents.get(axis or "", math.nan) for cell in cells]
     return {
         "mean": float(runs.mean()),
         "lower": mean.lower,
@@ -473,15 +401,14 @@ def _point(cells: pd.DataFrame, runs: _Runs, axis: str | None) -> dict[str, Any]
         "high": float(high),
         "sd_keys": math.sqrt(keys),
         "sd_data": math.sqrt(max(variance, 0.0)) if sets > 1 else math.nan,
-        "bound": first["upper"],
-        "bound_on": rate.get("quantity", first["quantity"]),
-        "lower_bound": first["lower"],
-        "zero": float(cells["start_value"].mean()),
-        "nonprivate": nonprivate if nonprivate > first["reference_gap"] else 0.0,
-        "steps": first["steps"],
-        "tuned": bool(pd.notna(first["searched"])),
-        "seconds": float(cells["seconds"].mean()),
-        "exponent": float(np.mean(exponents)) if math.isfinite(first["upper"]) else math.nan,
+        "bound": first.upper,
+        "bound_on": first.bounded_quantity or first.quantity,
+        "lower_bound": first.lower,
+        "zero": float(np.mean([cell.start for cell in cells])),
+        "nonprivate": nonprivate if nonprivate > first.gap else 0.0,
+        "steps": first.steps,
+        "tuned": first.untuned,
+        "exponent": float(np.mean(exponents)) if math.isfinite(first.upper) else math.nan,
     }
 
 
@@ -507,11 +434,6 @@ def _difference(runs: _Runs, others: _Runs) -> _Runs:
 
 
 # --- formats --------------------------------------------------------------------------------------
-
-
-def _joined(names: Sequence[str]) -> str:
-    """Join names with commas and a final "and"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def brief(value: float, digits: int = 2) -> str:

@@ -8,10 +8,10 @@ from matplotlib.text import Text
 
 from privopt.lab.evaluation.cells import cell_results
 from privopt.lab.evaluation.verdicts import verdicts
-from privopt.lab.plotting.curve_figures import curve_figure
+from privopt.lab.plotting.curves import curve_figure
 from privopt.lab.plotting.heatmaps import grid_cells, grid_figure
-from privopt.lab.plotting.plots import sweep_figures
-from privopt.lab.report.captions import grid_caption, method_caption
+from privopt.lab.plotting.recorded import sweep_figures
+from privopt.lab.report.sections import grid_caption, method_caption
 
 
 @pytest.fixture

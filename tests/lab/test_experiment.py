@@ -10,7 +10,7 @@ from builders import DECLARED
 from refusals import refused
 
 from privopt.lab import Axis, Experiment, Grid, Method, Setting, cells, choose, discover, load, run
-from privopt.lab.runner.catalogue import declared
+from privopt.lab.runner.catalogue import Declarations
 from privopt.privacy import gaussian_mu
 from privopt.problems.datasets import VARIABLE
 from privopt.spec import Relation
@@ -49,7 +49,7 @@ test_a_bad_declaration_is_refused = refused(
     ({"axes": ("n",)}, "axes must be an Axis, got an object of type str"),
     ({"algorithms": ["dp_gd"]}, "algorithms must be a Method, got an object of type str"),
     ({"algorithms": (Method("a", "dp_gd"),) * 2}, "algorithms must be distinct, got a, a"),
-    ({"axes": (Axis("d", (1,)),)}, "axis must be 'dim', got its symbol 'd'"),
+    ({"axes": (Axis("d", (1,)),)}, r"got 'd'; did you mean dim\?"),
     ({"axes": (Axis("x", (1,)),)}, "axis must be one of n, dim, sparsity, epsilon, .*, got 'x'"),
     ({"axes": (Axis("step", (1,)),)}, r"got 'step'; did you mean steps\?"),
     ({"grids": (Axis("n", (1,)),)}, "grids must be a Grid, got an object of type Axis"),
@@ -240,7 +240,7 @@ def test_an_experiment_file_is_found_and_loaded(tmp_path):
         ("one", "replace_one"),
         ("other", "zero_out"),
     ]
-    assert declared(tmp_path) == (("demo", path), ("one", two), ("other", two))
+    assert Declarations(tmp_path).paths == {"demo": path, "one": two, "other": two}
     assert discover(tmp_path / "absent") == ()
 
 

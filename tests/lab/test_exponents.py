@@ -7,7 +7,6 @@ import pytest
 from builders import most_allowed
 from scipy import stats
 
-from privopt.lab.evaluation.equivalence import DRIFT, classify, pass_probability
 from privopt.lab.evaluation.estimates import (
     Estimate,
     difference,
@@ -16,6 +15,7 @@ from privopt.lab.evaluation.estimates import (
     least_squares,
     mean_interval,
 )
+from privopt.lab.evaluation.slopes import DRIFT, classify, pass_probability
 
 VALUES = 2.0 ** np.arange(5)
 

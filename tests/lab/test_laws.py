@@ -15,9 +15,8 @@ from scipy import stats
 
 import privopt
 from privopt.convex import RandomIterate
-from privopt.lab.evaluation.means import LAW_RESOLUTION, law_verdict
 from privopt.lab.evaluation.verdict import Outcome
-from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
+from privopt.lab.evaluation.verdicts import ALPHA, LAW_RESOLUTION, law_verdict, theorem_verdicts
 from privopt.lab.runner.quantities import LAWS, law_of
 from privopt.problems import FAMILIES
 

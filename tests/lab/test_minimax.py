@@ -9,7 +9,7 @@ import pytest
 
 from privopt.lab import plotting
 from privopt.lab.evaluation.cells import cell_results, cells_along, grouped, swept_axes, worst
-from privopt.lab.plotting.curve_figures import curve_figure
+from privopt.lab.plotting.curves import curve_figure
 from privopt.lab.runner.quantities import _HARD, is_minimax
 from privopt.lab.runner.store import read, recorded_names
 from privopt.problems import FAMILIES

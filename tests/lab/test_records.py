@@ -22,10 +22,6 @@ def kept(replicates: int = 4, seconds: float = 1.5) -> store.CachedResult:
     return store.CachedResult(pa.table(columns), FACTS, seconds, 0.25)
 
 
-def has_four(values: pa.Table) -> bool:
-    return values.num_rows == 4
-
-
 @pytest.fixture
 def cell(tmp_path):
     path = store.cell_path(tmp_path, KEY)
@@ -133,14 +129,14 @@ def test_what_a_killed_process_has_left_half_written_is_removed(tmp_path):
 
 
 def test_a_cell_comes_back_with_its_facts_and_its_timing(cell):
-    found = store.read_cell(cell, has_four)
+    found = store.read_cell(cell)
     assert found.values.equals(kept().values)
     assert found[1:] == (FACTS, 1.5, 0.25)
 
 
 def test_an_unfinished_cell_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
-        store.read_cell(tmp_path / "absent.parquet", has_four)
+        store.read_cell(tmp_path / "absent.parquet")
 
 
 def test_no_damage_goes_unseen(cell):
@@ -152,7 +148,7 @@ def test_no_damage_goes_unseen(cell):
         damaged[place] ^= 0x01
         cell.write_bytes(damaged)
         try:
-            found = store.read_cell(cell, has_four)
+            found = store.read_cell(cell)
         except store.DamagedCellError:
             seen += 1
         else:
@@ -166,12 +162,7 @@ def test_another_cells_file_is_damaged(cell):
     other = cell.with_name("1" * 64 + ".parquet")
     cell.rename(other)
     with pytest.raises(store.DamagedCellError, match="not the cell that its name says"):
-        store.read_cell(other, has_four)
-
-
-def test_a_cell_of_another_size_is_damaged(cell):
-    with pytest.raises(store.DamagedCellError, match="not the cell"):
-        store.read_cell(cell, lambda values: values.num_rows == 5)
+        store.read_cell(other)
 
 
 def test_a_damaged_cell_is_moved_and_not_lost(cell):

@@ -164,6 +164,6 @@ def test_a_cell_is_measured_with_the_observer():
     assert isinstance(job.problem, Problem)
     assert facts["start_value"] == pytest.approx(4.0)
     assert facts["reference_value"] == pytest.approx(0.0, abs=1e-12)
-    assert columns["value"].shape == (3,)
-    assert np.all(columns["value"] > 1.0)  # the first batch alone is a unit away
+    assert columns.num_rows == 3
+    assert np.all(columns["value"].to_numpy() > 1.0)  # the first batch alone is a unit away
     assert len(set(columns["value"])) == 3

@@ -1,6 +1,5 @@
 """Figures and report: made from the tables alone, reproducible to the byte, and complete."""
 
-import io
 import json
 import math
 import re
@@ -10,7 +9,6 @@ from pathlib import Path
 import pandas
 import pytest
 from matplotlib.figure import Figure
-from rich.console import Console
 from typer.testing import CliRunner
 
 from privopt.cli.commands import app
@@ -21,7 +19,6 @@ from privopt.lab.plotting.notation import in_words, number, signed
 from privopt.lab.report import report
 from privopt.lab.report.answers import attack_card, best_method_card
 from privopt.lab.report.report import write_report
-from privopt.lab.report.terminal import verdict_table
 from privopt.lab.runner.store import (
     ResultsError,
     open_results,
@@ -308,10 +305,10 @@ SLOPE = Verdict(
     power=0.931,
     wrong=(0.021, 0.0001),
     controls=(
-        Control("noise off", 0.04, 0.03, 0.05, ControlOutcome.DIFFERS),
-        Control("noise bent", -0.89, -0.91, -0.87, ControlOutcome.UNDECIDED),
+        Control("noise off", ControlOutcome.DIFFERS, "", 0.04, 0.03, 0.05),
+        Control("noise bent", ControlOutcome.UNDECIDED, "", -0.89, -0.91, -0.87),
     ),
-    second=Control("second key", -0.97, -1.02, -0.92, ControlOutcome.AGREES),
+    second=Control("second key", ControlOutcome.AGREES, "", -0.97, -1.02, -0.92),
     bound_slope=-1.003,
     drift=1.07,
     regime="in 12 of 12 cells",
@@ -389,18 +386,6 @@ def test_twins_are_drawn_in_one_figure(twins, parsed):
     assert (twins / "toy" / "dp_gd.png").exists()
     page = parsed((twins / "index.html").read_text(encoding="utf-8"))
     assert {"oracle-tuned, slope along" in alt for alt in page.pictures} == {True}
-
-
-def test_the_terminal_shows_the_tables_of_the_report():
-    console = Console(file=io.StringIO(), width=400)
-    console.print(verdict_table([replace(SLOPE, at_theory=THEORYS), THEORYS]))
-    told = console.file.getvalue()
-    for each in ("best (oracle-tuned)", "± 0.05", "noise off", "differs", "inherited −1.00"):
-        assert each in told
-    console.print(
-        verdict_table([replace(SLOPE, check="bound", axis=None, below_centre="in 1 of 2 cells")])
-    )
-    assert "in 1 of 2 cells" in console.file.getvalue()
 
 
 def test_a_verdict_prints_in_words_whatever_is_known_of_it():

@@ -179,40 +179,41 @@ def test_the_data_of_every_strength_are_in_the_key(searched, monkeypatch):
 
 
 def chosen(monkeypatch, means, grid=(1, 2, 3), refused=()):
-    """Return the result of a search with these means of the candidates, by strength."""
+    """Return the entry of a search with these means of the candidates, by strength."""
     candidates = tuple(Candidate({"steps": value}, {}) for value in grid if value not in refused)
     rows = iter(np.asarray(means, float))
     monkeypatch.setattr(measure, "_means", lambda *_: next(rows))
     planned = SimpleNamespace(cell=SimpleNamespace(search=(("steps", grid),)))
-    return measure.choose(Search(candidates, (planned,) * len(means)), 0)
+    best, entry = measure.choose(Search(candidates, (planned,) * len(means)), 0)
+    told = json.loads(entry)
+    assert told["chosen"] == best.choices
+    return told
 
 
 @pytest.mark.parametrize(
     ("means", "steps", "at_edge"),
     [
-        ([[5, 2, 1], [1, 2, 5]], 2, ()),  # the least maximum, not the least mean
-        ([[3, 2, 1]], 3, ("steps",)),
-        ([[1, 2, 3]], 1, ("steps",)),
-        ([[math.nan, 9, 10], [0, 9, 0]], 2, ()),
-        ([[-math.inf, 9, 10]], 2, ()),
-        ([[1, 9, 10], [math.inf, 0, 0]], 2, ()),
-        ([[math.nan, math.inf, math.nan]], 1, ("steps",)),
+        ([[5, 2, 1], [1, 2, 5]], 2, []),  # the least maximum, not the least mean
+        ([[3, 2, 1]], 3, ["steps"]),
+        ([[1, 2, 3]], 1, ["steps"]),
+        ([[math.nan, 9, 10], [0, 9, 0]], 2, []),
+        ([[-math.inf, 9, 10]], 2, []),
+        ([[1, 9, 10], [math.inf, 0, 0]], 2, []),
+        ([[math.nan, math.inf, math.nan]], 1, ["steps"]),
     ],
 )
 def test_the_least_worst_mean_is_taken(monkeypatch, means, steps, at_edge):
-    found = chosen(monkeypatch, means)
-    assert (found.candidate.choices["steps"], found.at_edge) == (steps, at_edge)
-    told = {"chosen": {"steps": steps}, "at_edge": list(at_edge), "candidates": 3}
-    assert json.loads(found.json) == told
+    told = {"chosen": {"steps": steps}, "at_edge": at_edge, "candidates": 3}
+    assert chosen(monkeypatch, means) == told
 
 
 def test_names_have_no_edge(monkeypatch):
-    assert chosen(monkeypatch, [[3, 2, 1]], grid=("last", "average", None)).at_edge == ()
+    assert chosen(monkeypatch, [[3, 2, 1]], grid=("last", "average", None))["at_edge"] == []
 
 
 def test_beyond_what_is_refused_there_is_nothing_better(monkeypatch):
-    assert chosen(monkeypatch, [[1, 2]], refused=(1,)).at_edge == ()
-    assert chosen(monkeypatch, [[2, 1]], refused=(1,)).at_edge == ("steps",)
+    assert chosen(monkeypatch, [[1, 2]], refused=(1,))["at_edge"] == []
+    assert chosen(monkeypatch, [[2, 1]], refused=(1,))["at_edge"] == ["steps"]
 
 
 def test_refused_candidates_are_left_out_and_where_all_are_the_cell_is_refused(searched, tmp_path):

@@ -91,7 +91,7 @@ def test_killed_in_any_write_it_continues_to_the_same_bits(
 
 def test_a_finished_sweep_runs_nothing(tmp_path, monkeypatch, whole, events_of, demo, tables):
     first, _ = events_of(tmp_path)
-    monkeypatch.setattr(RUN, "measure", None)
+    monkeypatch.setattr(RUN, "measure", pytest.fail)
     again, events = events_of(tmp_path)
     assert events == [Started("demo", total=CELLS, reused=CELLS)]
     assert replace(again, reused=0) == first

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from builders import experiment
 
@@ -16,6 +17,7 @@ from privopt.lab.evaluation.cells import cell_results
 from privopt.lab.runner import measure
 from privopt.lab.runner.cells import BEND
 from privopt.lab.runner.experiment import block_of, group_of
+from privopt.lab.runner.store import RUNS
 from privopt.lab.runner.work import compile_clock
 from privopt.problems import family
 
@@ -247,10 +249,9 @@ def test_all_trials_share_one_program(sloped, tmp_path):
 
 def test_a_refused_control_is_a_row_with_its_reason(sloped, tmp_path, monkeypatch):
     def unmeasured(planned, cache):
-        return {
-            "replicate": np.arange(planned.cell.replicates),
-            "value": np.zeros(planned.cell.replicates),
-        }, {}
+        replicates = planned.cell.replicates
+        columns = {"replicate": np.arange(replicates), "value": np.zeros(replicates)}
+        return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), {}
 
     monkeypatch.setattr(RUN, "measure", unmeasured)
     itself = replace(

@@ -8,7 +8,7 @@ import pytest
 from builders import most_allowed
 
 from privopt.lab import ResultsError, verdicts
-from privopt.lab.evaluation.cells import Refusal, cell_results, cells_along, worst
+from privopt.lab.evaluation.cells import cell_results, cells_along, worst
 from privopt.lab.evaluation.verdict import Outcome, tally
 from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.runner.cells import Trial
@@ -241,7 +241,7 @@ def test_only_measured_cells_are_read_unless_others_are_asked_for(synthetic):
     assert len(bent) == 15 * 3  # of the base setting one for each axis
     assert {len(cell.axes) for cell in bent} == {1}
     (cell,) = (c for c in bent if c.setting["n"] == 500 and c.strength == 1.0)
-    assert cell.noise_factor == pytest.approx(0.25**0.1)
+    assert table.cells["noise_factor"][cell.number].as_py() == pytest.approx(0.25**0.1)
     assert cell.values.shape == (10,)
     assert len(cell_results(table, tuple(Trial))) == 13 * 3 * 3 + 15 * 3
 
@@ -259,7 +259,8 @@ def test_a_failed_cell_leaves_the_bound_undecided(synthetic):
     pair = cells[0].experiment, cells[0].method, cells[0].family
     reasons = {"delta must be positive": Outcome.HOLDS, "failed: OSError: full": Outcome.UNDECIDED}
     for reason, outcome in reasons.items():
-        missing = Refusal(*pair, Trial.MEASURED, frozenset(), reason)
+        names = dict(zip(("experiment", "method", "family"), pair, strict=True))
+        missing = {**names, "trial": "measured", "axes": "", "refused": reason}
         verdict, *_ = theorem_verdicts(cells, ["bound"], [missing])
         assert verdict.check == "bound"
         assert verdict.outcome is outcome

@@ -6,25 +6,24 @@ import json
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from privopt.lab.runner.axes import format_value, in_order
 from privopt.lab.runner.cells import Trial
+from privopt.lab.runner.experiment import format_value, in_order
 from privopt.lab.runner.quantities import QUANTITIES, is_minimax
 from privopt.lab.runner.store import Recorded
 
 _SETTING = ("n", "dim", "sparsity", "epsilon")
 _COLUMNS = (
     *("experiment", "method", "algorithm", "family", "strength", "delta", "relation", "mu"),
-    *("upper", "lower", "tight_on", "root_seed", "quantity", "noise_factor", "in_regime", "law"),
+    *("upper", "lower", "tight_on", "root_seed", "quantity", "in_regime", "law"),
     "steps",
 )
 _REFERENCE_COLUMNS = {
-    "optimum": "reference_value", "gap": "reference_gap", "start": "start_value",
-    "nonprivate": "nonprivate_value",
+    "gap": "reference_gap", "start": "start_value", "nonprivate": "nonprivate_value",
 }  # fmt: skip
 
 _T = TypeVar("_T")
@@ -46,7 +45,6 @@ class CellResult:
     mu: float | None  # of the budget
     quantity: str
     values: npt.NDArray[np.float64]  # one per replicate, or per group with one public randomness
-    optimum: float  # reference minimum of F, from which risks are measured
     gap: float  # the true value is in [value, value + gap]
     upper: float  # upper bound of the rate on the expected value
     lower: float  # lower bound for every algorithm within the budget; 0 if unknown
@@ -59,7 +57,6 @@ class CellResult:
     axes: frozenset[str]  # axes and grids to which the cell belongs
     root_seed: int
     trial: Trial
-    noise_factor: float  # factor of the noise in a control run
     in_regime: bool | None  # whether the leading term of the rate has these exponents
     law: float | None  # exact expected value
     searched: Mapping[str, Any] | None  # chosen, at_edge of the grid, candidates
@@ -94,11 +91,6 @@ class CellResult:
         return bool(np.isfinite(self.values).all())
 
     @property
-    def has_bound(self) -> bool:
-        """True if a bound applies, or if a value is not finite, which contradicts any bound."""
-        return math.isfinite(self.upper) or not self.is_finite
-
-    @property
     def is_minimax(self) -> bool:
         """True if the lower bounds hold on this family, not only on the worst problem."""
         return is_minimax(self.family, pure=self.delta == 0.0)
@@ -120,11 +112,6 @@ class CellResult:
     def untuned(self) -> bool:
         """True if the hyperparameters are the best of a grid and not the choice of the theory."""
         return self.searched is not None
-
-    @property
-    def choices(self) -> dict[str, float]:
-        """Choices of the plan beyond sizes and budget."""
-        return {name: value for name, value in self.setting.items() if name not in _SETTING}
 
     @property
     def setting_key(self) -> str:
@@ -160,34 +147,6 @@ def cell_results(
         if row["cell"] in measured
     )
     return tuple(sorted(cells, key=_sort_key))
-
-
-class Refusal(NamedTuple):
-    """A cell without runs, because its plan is refused or its runs failed, and the reason."""
-
-    experiment: str
-    method: str
-    family: str
-    trial: Trial
-    axes: frozenset[str]
-    reason: str
-
-    @property
-    def has_failed(self) -> bool:
-        """True if there is a plan, and an error ended its runs."""
-        return self.reason.startswith("failed: ")
-
-
-def refusals(recorded: Recorded) -> tuple[Refusal, ...]:
-    """Return the refused cells of all trials in the order of the table."""
-    return tuple(
-        Refusal(
-            *(row["experiment"], row["method"], row["family"]),
-            *(Trial(row["trial"]), _axes(row), row["refused"]),
-        )
-        for row in recorded.cells.to_pylist()
-        if row["refused"] is not None
-    )
 
 
 def _sort_key(cell: CellResult) -> tuple[object, ...]:

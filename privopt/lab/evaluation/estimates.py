@@ -37,10 +37,6 @@ class Estimate:
         """The fields of a verdict that hold an estimate."""
         return {"estimate": self.value, "lower": self.lower, "upper": self.upper}
 
-    def scaled(self, factor: float) -> Estimate:
-        """Return the estimate of ``factor`` (positive) times the quantity."""
-        return Estimate(factor * self.value, factor * self.lower, factor * self.upper)
-
 
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 

@@ -28,37 +28,84 @@ The first rule that applies decides:
 7. A control has the measured exponent as well: inherited. A control may have it, or no control
    could be run: undecided.
 8. Otherwise the slope holds.
+
+A slope is evidence about the privacy noise only if another noise would give another slope. The
+sweep is therefore repeated without noise and with noise that depends differently on the axis. A
+slope holds only if its difference from each control slope is significant and at least ``MARGIN``.
+Controls use the keys of the measured runs, so the comparison is paired.
+
+Each control is tested at the level of the slope, without a correction for multiple tests. The error
+to control is that an inherited slope is called ``holds``. This requires *all* controls to differ by
+chance (an intersection-union test), so its probability is at most the level of one test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from statistics import fmean
 from typing import Any
 
-from privopt.lab.evaluation.cells import CellResult, Refusal
-from privopt.lab.evaluation.controls import evaluate_controls, evaluate_second_key
-from privopt.lab.evaluation.equivalence import DRIFT, OFFSETS, classify, pass_probability
-from privopt.lab.evaluation.estimates import UNKNOWN, Estimate
-from privopt.lab.evaluation.sweeps import Sweep, make_sweep
+import numpy as np
+import numpy.typing as npt
+
+from privopt.lab.evaluation.cells import CellResult, cells_along, cells_of_trial, worst
+from privopt.lab.evaluation.estimates import (
+    UNKNOWN,
+    Estimate,
+    Exponent,
+    difference,
+    exponent_difference,
+    fit_exponent,
+    least_squares,
+)
 from privopt.lab.evaluation.verdict import Control, ControlOutcome, Outcome, Verdict
+from privopt.lab.runner.cells import Trial
+from privopt.lab.runner.store import Row
+
+MARGIN = 0.05
+"""Largest distance of an equivalent exponent from the theorem's exponent."""
 
 BOUND_MARGIN = 0.02
 """Largest difference between the slope of a bound and the theorem's exponent."""
+
+DRIFT = 1.1
+"""Largest factor by which the ratio of measured mean to bound may change along an axis."""
+
+OFFSETS = (0.05, 0.10)
+"""Errors of an exponent for which the probability of passing is reported."""
+
+MIN_REPLICATES = 10
+"""Smallest number of replicates per cell for a decision on a slope."""
+
+MIN_VALUES = 4
+"""Smallest number of axis values for a decision on a slope."""
+
+NEGLIGIBLE_SHARE = 0.01
+"""Share of a mean that is too small to change a reported exponent."""
+
+_RELATIVE_MARGIN = 0.25
+_ZERO_EXPONENT = 1e-3
+_ROUNDING = 1e-9
+_RATIO_DRIFT = 1e-3
 
 _Decision = tuple[Outcome, str]
 
 
 def slope_verdict(
-    cells: Sequence[CellResult], axis: str, alpha: float, refused: Iterable[Refusal] = ()
+    cells: Sequence[CellResult], axis: str, alpha: float, refused: Sequence[Row] = ()
 ) -> Verdict:
-    """Return the verdict on the exponent along ``axis``."""
+    """Return the verdict on the exponent along ``axis``; ``refused`` are rows without runs."""
     sweep = make_sweep(cells, axis)
     if sweep.unmet_assumption:
         outcome = Outcome.REFUTED if sweep.not_finite else Outcome.UNDECIDED
         return _verdict(sweep, UNKNOWN, outcome, sweep.unmet_assumption)
     fitted = sweep.fit(alpha)
     controls = evaluate_controls(cells, axis, alpha, refused)
-    second_key = evaluate_second_key(cells, axis, fitted, alpha)
+    second_key = _evaluate_second_key(cells, axis, fitted, alpha)
     power, *wrong = (pass_probability(fitted, sweep.margin, off) for off in (0.0, *OFFSETS))
     outcome, reason = (
         _check_search(sweep)
@@ -78,6 +125,32 @@ def slope_verdict(
         controls=controls,
         second=None if second_key.outcome is ControlOutcome.NONE else second_key,
     )
+
+
+def _verdict(
+    sweep: Sweep, slope: Estimate, outcome: Outcome, detail: str, **fields: Any
+) -> Verdict:
+    cells = sweep.cells
+    inside = sum(bool(cell.in_regime) for cell in cells)
+    return Verdict(
+        **cells[0].key_fields,
+        **slope.fields,
+        check="slope",
+        axis=sweep.axis,
+        outcome=outcome,
+        target=sweep.target,
+        detail=detail,
+        margin=sweep.margin,
+        bound_slope=sweep.bound_slope,
+        drift=sweep.drift,
+        regime=f"in {inside} of {len(cells)} cells",
+        untuned=cells[0].untuned,
+        of_code=all(cell.starts_optimal for cell in cells),
+        **fields,
+    )
+
+
+# --- rules ----------------------------------------------------------------------------------------
 
 
 def _check_search(sweep: Sweep) -> _Decision | None:
@@ -137,24 +210,237 @@ def _check_controls(controls: Sequence[Control], *, private: bool) -> _Decision 
     return None
 
 
-def _verdict(
-    sweep: Sweep, slope: Estimate, outcome: Outcome, detail: str, **fields: Any
-) -> Verdict:
-    cells = sweep.cells
-    inside = sum(bool(cell.in_regime) for cell in cells)
-    return Verdict(
-        **cells[0].key_fields,
-        **slope.fields,
-        check="slope",
-        axis=sweep.axis,
-        outcome=outcome,
-        target=sweep.target,
-        detail=detail,
-        margin=sweep.margin,
-        bound_slope=sweep.bound_slope,
-        drift=sweep.drift,
-        regime=f"in {inside} of {len(cells)} cells",
-        untuned=cells[0].untuned,
-        of_code=all(cell.starts_optimal for cell in cells),
-        **fields,
+# --- equivalence ----------------------------------------------------------------------------------
+
+
+def margin_of(target: float) -> float:
+    """Return ``MARGIN``, or a quarter of the exponent if that is smaller."""
+    size = abs(target)
+    return MARGIN if size < _ZERO_EXPONENT else min(MARGIN, _RELATIVE_MARGIN * size)
+
+
+def classify(slope: Estimate, target: float, margin: float = MARGIN) -> str:
+    """Return ``within``, ``below``, ``above`` or ``across``: the interval relative to the margin.
+
+    The margin is ``target`` plus or minus ``margin``. If the true exponent differs from the target
+    by the margin or more, the result is ``within`` only if the interval does not cover the truth.
+    """
+    reach = margin + _ROUNDING
+    if target - reach <= slope.lower and slope.upper <= target + reach:
+        return "within"
+    if slope.lower > target + reach:
+        return "above"
+    return "below" if slope.upper < target - reach else "across"
+
+
+def pass_probability(fitted: Exponent, margin: float = MARGIN, offset: float = 0.0) -> float:
+    """Estimate the probability that a repetition passes if the exponent is wrong by ``offset``.
+
+    A measurement passes if its interval, of the measured width, is within the margin and its drift
+    from a bound with the theorem's exponent is at most ``DRIFT``. Errors of a repetition are
+    sampled from ``fitted.errors``. The sign of ``offset`` with the larger probability is used.
+
+    The width of the interval is treated as fixed. It is itself random, so the result is an
+    estimate, which is best for many replicates.
+    """
+    return max(_probability(fitted, margin, offset), _probability(fitted, margin, -offset))
+
+
+def _probability(fitted: Exponent, margin: float, offset: float) -> float:
+    logs, slope = fitted.logs, fitted.estimate
+    errors = offset + logs @ fitted.errors / (logs @ logs)
+    lower, upper = slope.value - slope.lower, slope.upper - slope.value
+    reach = margin + _ROUNDING
+    within = (errors - lower >= -reach) & (errors + upper <= reach)
+    ratios = offset * logs[:, None] + fitted.errors
+    steady = np.ptp(ratios, axis=0) <= math.log(DRIFT) + _ROUNDING
+    return float(np.mean(within & steady))
+
+
+# --- controls and second key ----------------------------------------------------------------------
+
+
+def evaluate_controls(
+    cells: Sequence[CellResult], axis: str, alpha: float, refused: Sequence[Row] = ()
+) -> tuple[Control, ...]:
+    """Evaluate every control of a slope along ``axis`` at level ``alpha``."""
+    trials = [trial for trial in Trial if trial.is_control]
+    return tuple(_evaluate(trial, cells, axis, alpha, refused) for trial in trials)
+
+
+def _evaluate(
+    trial: Trial, cells: Sequence[CellResult], axis: str, alpha: float, refused: Sequence[Row]
+) -> Control:
+    measured, control = make_sweep(cells, axis), make_sweep(cells, axis, trial)
+    if len(control.groups) < MIN_VALUES:
+        reason = _reason_for_absence(trial, control, measured, refused)
+        return Control(trial, ControlOutcome.NONE, reason)
+    if trial is Trial.NOISE_OFF and not control.not_finite and _is_negligible(control, measured):
+        reason = (
+            f"without noise at most {NEGLIGIBLE_SHARE:.0%} of the risk, or the certified gap, "
+            "remains"
+        )
+        return Control(trial, ControlOutcome.DIFFERS, reason)
+    if control.unmet_assumption:
+        return Control(trial, ControlOutcome.UNDECIDED, control.unmet_assumption)
+    paired = [[cell.values for cell in measured.groups[value]] for value in control.groups]
+    values, seed = list(control.groups), control.seed
+    change = exponent_difference(values, control.samples, paired, alpha, seed)
+    outcomes = {"within": ControlOutcome.SURVIVES, "across": ControlOutcome.UNDECIDED}
+    outcome = outcomes.get(classify(change, 0.0), ControlOutcome.DIFFERS)
+    message = f"{change} from the measured exponent"
+    return Control(trial, outcome, message, *astuple(control.fit(alpha).estimate))
+
+
+def _is_negligible(control: Sweep, measured: Sweep) -> bool:
+    """Return True if almost no risk remains without noise at every value of the axis.
+
+    The remaining risk then does not affect the measured exponent, and may have no exponent.
+    """
+    return control.groups.keys() <= measured.groups.keys() and all(
+        cell.mean <= max(NEGLIGIBLE_SHARE * measured.worst_cells[value].mean, cell.gap)
+        for value, cell in control.worst_cells.items()
     )
+
+
+def _reason_for_absence(
+    trial: Trial, control: Sweep, measured: Sweep, refused: Sequence[Row]
+) -> str:
+    """Return the reason why a control has no cells, or too few."""
+    for row in refused:
+        if row["trial"] == trial and control.axis in row["axes"].split(","):
+            return f"refused: {row['refused']}"
+    if not measured.cells[0].private:
+        return "the method adds no noise"
+    return control.unmet_assumption if control.groups else "not run"
+
+
+def _evaluate_second_key(
+    cells: Sequence[CellResult], axis: str, first: Exponent, alpha: float
+) -> Control:
+    """Compare the exponent under a second root key with the ``first``.
+
+    They disagree if zero is outside the interval of their difference.
+    """
+    trial = Trial.SECOND_KEY
+    sweep = make_sweep(cells, axis, trial)
+    if not sweep.groups:
+        return Control(trial, ControlOutcome.NONE, "not run")
+    if sweep.unmet_assumption:
+        outcome = ControlOutcome.DISAGREES if sweep.not_finite else ControlOutcome.UNDECIDED
+        return Control(trial, outcome, sweep.unmet_assumption)
+    slope = sweep.fit(alpha).estimate
+    change = difference(slope, first.estimate)
+    agrees = change.lower - _ROUNDING <= 0.0 <= change.upper + _ROUNDING
+    outcome = ControlOutcome.AGREES if agrees else ControlOutcome.DISAGREES
+    return Control(trial, outcome, f"{change} from the first", *astuple(slope))
+
+
+# --- sweeps ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The cells of one trial along an axis: for each value one cell per strength."""
+
+    axis: str
+    groups: Mapping[float, Sequence[CellResult]]
+
+    @property
+    def cells(self) -> list[CellResult]:
+        """The cells of all values."""
+        return [cell for group in self.groups.values() for cell in group]
+
+    @cached_property
+    def worst_cells(self) -> Mapping[float, CellResult]:
+        """The cell of the worst strength at each value."""
+        return {value: worst(group) for value, group in self.groups.items()}
+
+    @property
+    def not_finite(self) -> str:
+        """Location of the first cell with a value that is not finite, or an empty string."""
+        return next((cell.location for cell in self.cells if not cell.is_finite), "")
+
+    @property
+    def unmet_assumption(self) -> str:
+        """The reason why no exponent can be fitted, or an empty string."""
+        if self.not_finite:
+            return f"value not finite: {self.not_finite}"
+        if len(self.groups) < MIN_VALUES:
+            return f"{len(self.groups)} values of {self.axis}, {MIN_VALUES} needed"
+        fewest = min(cell.values.size for cell in self.cells)
+        if fewest < MIN_REPLICATES:
+            return f"{fewest} replicates, {MIN_REPLICATES} needed"
+        exponents = {cell.exponents.get(self.axis, math.inf) for cell in self.cells}
+        if len(exponents) > 1 and not max(exponents) - min(exponents) <= MARGIN:
+            return f"the theorem's exponent changes along {self.axis}"
+        ratios = [cell.setting["epsilon"] / cell.mu if cell.mu else math.inf for cell in self.cells]
+        if min(ratios) < math.inf and max(ratios) > (1.0 + _RATIO_DRIFT) * min(ratios):
+            ends = f"from {min(ratios):.3g} to {max(ratios):.3g}"
+            return f"epsilon/mu changes along {self.axis}, {ends}"
+        for value, cell in self.worst_cells.items():
+            gap = max(other.gap for other in self.groups[value])
+            if not cell.mean > 0.0:
+                return f"mean not positive: {cell.location}"
+            if not gap <= NEGLIGIBLE_SHARE * cell.mean:
+                share = gap / cell.mean
+                return f"certified gap too large ({share:.2g} of the mean): {cell.location}"
+        return ""
+
+    @property
+    def target(self) -> float:
+        """The theorem's exponent to three digits: the mean of the local exponents of the cells."""
+        exponents = [c.exponents[self.axis] for c in self.cells if self.axis in c.exponents]
+        return round(fmean(exponents), 3)
+
+    @property
+    def margin(self) -> float:
+        """Half width of the equivalence margin."""
+        return margin_of(self.target)
+
+    @property
+    def span(self) -> str:
+        """Number of values, and the smallest and the largest."""
+        return (
+            f"{len(self.groups)} values, {self.axis} {min(self.groups):g} to {max(self.groups):g}"
+        )
+
+    @property
+    def samples(self) -> list[list[npt.NDArray[np.float64]]]:
+        """Replicates by value and strength."""
+        return [[cell.values for cell in group] for group in self.groups.values()]
+
+    def fit(self, alpha: float) -> Exponent:
+        """Fit the exponent; its interval is wrong with probability ``alpha``."""
+        return fit_exponent(list(self.groups), self.samples, alpha, self.seed)
+
+    @property
+    def bound_slope(self) -> float:
+        """Exponent of the upper bound over the same cells; NaN if there is no bound."""
+        uppers = [cell.upper for cell in self.worst_cells.values()]
+        if len(uppers) < 2 or not all(0.0 < upper < math.inf for upper in uppers):
+            return math.nan
+        return least_squares(list(self.groups), uppers)
+
+    @property
+    def drift(self) -> float:
+        """Largest divided by smallest ratio of measured mean to bound; NaN if unknown."""
+        cells = self.worst_cells.values()
+        if not all(0.0 < cell.upper < math.inf and 0.0 < cell.mean < math.inf for cell in cells):
+            return math.nan
+        ratios = [cell.mean / cell.upper for cell in cells]
+        return max(ratios) / min(ratios)
+
+    @property
+    def seed(self) -> list[int]:
+        """Seed of the sampled errors, a hash of the names of the sweep."""
+        first = self.cells[0]
+        names = " ".join((first.experiment, first.method, first.family, self.axis))
+        trial = "" if first.trial is Trial.MEASURED else f" {first.trial}"
+        digest = hashlib.sha256(f"{first.root_seed} {names}{trial}".encode()).digest()
+        return [int.from_bytes(digest[i : i + 4], "big") for i in range(0, 32, 4)]
+
+
+def make_sweep(cells: Iterable[CellResult], axis: str, trial: Trial = Trial.MEASURED) -> Sweep:
+    """Return the sweep of ``trial`` along ``axis`` from cells of one method and family."""
+    return Sweep(axis, cells_along(cells_of_trial(cells, trial), axis))

@@ -106,11 +106,11 @@ class Control:
     """The exponent of a sweep with another noise, or under another root key."""
 
     name: str  # noise off, noise bent or second key
-    value: float  # exponent with its interval; NaN if there is none
-    lower: float
-    upper: float
     outcome: ControlOutcome
     detail: str = ""  # difference from the measured exponent, or the reason why there is none
+    value: float = math.nan  # exponent with its interval
+    lower: float = math.nan
+    upper: float = math.nan
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -173,11 +173,6 @@ class Verdict:
         kinds = {"bound": Kind.BOUND, "law": Kind.CODE, "claim": Kind.CLAIM}
         return kinds.get(self.check, Kind.CODE if self.of_code else Kind.EXPONENT)
 
-    @property
-    def display_name(self) -> str:
-        """Name of the method, labelled if it is oracle-tuned."""
-        return f"{self.method} ({ORACLE_TUNED})" if self.untuned else self.method
-
     def __repr__(self) -> str:
         return f"<Verdict {self}>"
 
@@ -190,7 +185,8 @@ class Verdict:
         relation = {"bound": "at most", "law": "law"}.get(self.check, "theorem")
         interval = f"{self.estimate:.3g} [{self.lower:.3g}, {self.upper:.3g}]"
         measured = "" if math.isnan(self.estimate) else f"{interval}, {relation} {self.target:g}: "
-        head = f"{self.display_name} on {self.family}, {quantity}{axis}: {measured}{self.outcome}"
+        name = f"{self.method} ({ORACLE_TUNED})" if self.untuned else self.method
+        head = f"{name} on {self.family}, {quantity}{axis}: {measured}{self.outcome}"
         return "; ".join((_with_detail(head, self.detail), *map(_control, self.controls)))
 
 
@@ -206,6 +202,11 @@ def _control(control: Control) -> str:
 def flatten_twins(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Return the verdicts, each followed by the verdict of its twin, if there is one."""
     return [v for each in verdicts for v in (each, each.at_theory) if v is not None]
+
+
+def twin_name(method: str) -> str:
+    """Return the name of an oracle-tuned method at the hyperparameters of the theory."""
+    return method.removesuffix("_best")
 
 
 def twins(verdicts: Iterable[Verdict]) -> dict[str, str]:

@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Mapping
 
-from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict
-from privopt.lab.runner.axes import AXES, axis_kind
+from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, twin_name
+from privopt.lab.runner.experiment import AXES, axis_kind
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MINUS = re.compile(r"(?<![\w.])-(?=[\d.])")
@@ -38,7 +38,7 @@ def paper_name(method: str) -> str:
 
 def method_label(method: str, tuned: bool) -> str:
     """Return the paper name of a method, labelled if it is oracle-tuned."""
-    name = paper_name(method.removesuffix("_best") if tuned else method)
+    name = paper_name(twin_name(method) if tuned else method)
     return f"{name} ({ORACLE_TUNED})" if tuned else name
 
 

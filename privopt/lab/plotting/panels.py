@@ -32,17 +32,17 @@ from matplotlib.category import StrCategoryFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from privopt.lab.plotting import ticks
 from privopt.lab.plotting.notation import paper_name
 from privopt.lab.plotting.style import (
     BLUE,
     INK,
     METHOD_COLOURS,
+    PLAIN,
     STYLE,
     Sheet,
     Style,
-    add_legend,
-    legend_handles,
+    at_margin,
+    at_round_numbers,
     set_title,
     write_above,
 )
@@ -52,12 +52,10 @@ _COLUMNS = 3
 _LETTERS = 72  # total length of the tick labels in all panels of a row
 
 
-def panels(
-    title: str, *names: str, columns: int = _COLUMNS, share_y: bool = False
-) -> tuple[Figure, list[Axes]]:
+def panels(title: str, *names: str, share_y: bool = False) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title, and one panel for each name; one panel without names."""
     names = names or ("",)
-    columns = min(columns, len(names))
+    columns = min(_COLUMNS, len(names))
     rows = -(-len(names) // columns)
     figure = Sheet(figsize=(8.2, 0.9 + 2.4 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharey=share_y).flatten().tolist()
@@ -101,7 +99,7 @@ def curve(
 
 def margin_tick(axes: Axes, value: float, label: str, color: str = INK) -> None:
     """Draw a labelled tick at the right margin of a panel, at the height of ``value``."""
-    ticks.at_margin(axes, value, label, color=color, mew=1.4)
+    at_margin(axes, value, label, color=color, mew=1.4)
 
 
 def draw(function: Callable[[], Figure]) -> Figure:
@@ -115,9 +113,15 @@ def draw(function: Callable[[], Figure]) -> Figure:
         for axes, width in zip(figure.axes, widths, strict=True):
             _set_ticks(axes.xaxis, _LETTERS * width)
             _set_ticks(axes.yaxis)
-        handles = legend_handles(figure)
+        handles = {
+            label: handle
+            for axes in figure.axes
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
         if handles and not figure.legends and not any(axes.get_legend() for axes in figure.axes):
-            add_legend(figure, handles, len(handles) if len(handles) <= 5 else 4)
+            columns = len(handles) if len(handles) <= 5 else 4
+            artists = list(handles.values())
+            figure.legend(artists, list(handles), loc="outside lower left", ncols=columns)
     return figure
 
 
@@ -163,6 +167,6 @@ def _set_ticks(axis: Axis, letters: float = math.inf) -> None:
         return
     elif axis.get_scale() == "log":
         if math.isfinite(axis.get_minpos()):
-            ticks.at_round_numbers(axis, letters)
+            at_round_numbers(axis, letters)
     else:
-        axis.set_major_formatter(ticks.PLAIN)
+        axis.set_major_formatter(PLAIN)

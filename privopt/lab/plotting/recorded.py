@@ -1,29 +1,33 @@
-"""Recorded experiments with a data frame and a figure."""
+"""Recorded experiments with a data frame, and the figures of sweeps and analyses."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
 
 from privopt.arguments import member
-from privopt.lab.evaluation.cells import cell_results, swept_axes
-from privopt.lab.plotting.curve_figures import curve_figure
-from privopt.lab.plotting.plots import analysis_figure
-from privopt.lab.plotting.style import save, save_for_paper
+from privopt.lab.evaluation.cells import CellResult, cell_results, grouped, swept_axes
+from privopt.lab.evaluation.verdict import Verdict, flatten_twins, twins
+from privopt.lab.plotting import style
+from privopt.lab.plotting.curves import curve_figure
+from privopt.lab.plotting.heatmaps import grid_cells, grid_figure
+from privopt.lab.plotting.panels import describe, draw
+from privopt.lab.plotting.style import STYLE
 from privopt.lab.runner import store
+from privopt.lab.runner.analysis import Analysis, MissingPartError, frames, required
 from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import Trial
+from privopt.lab.runner.experiment import Experiment
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pandas
-    from matplotlib.figure import Figure
-
-    from privopt.lab.runner.analysis import Analysis
-    from privopt.lab.runner.experiment import Experiment
+COMPARED = "compared"
+"""Name of the figure of the methods without a separate figure."""
 
 _NAMES = {
     "reference_value": "optimum", "reference_gap": "gap", "start_value": "zero",
@@ -44,7 +48,7 @@ class Recorded(store.Recorded):
         its rows.
     """
 
-    def frame(self) -> pandas.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Return a data frame with a row per run and the columns of its cell.
 
         ``value`` is the measured value of ``quantity``; ``upper`` and ``lower`` bound its mean;
@@ -62,43 +66,23 @@ class Recorded(store.Recorded):
                 frame[name] = [each.get(name) for each in choices]
         return frame.drop(columns=_HIDDEN).rename(columns=_NAMES)
 
-    def plot(
-        self, name: str | None = None, *, paper: bool = False, path: Path | str | None = None
-    ) -> Figure:
+    def plot(self, name: str | None = None) -> Figure:
         """Plot every method along the swept axes, with a row of panels for each family.
 
         Means at the worst strength of a family with 95 % intervals, 10-90 % of the runs, upper and
-        lower bounds, and the zero predictor. For an analysis, one of its figures.
-
-        Parameters
-        ----------
-        name : str, optional
-            The only axis, for example ``"epsilon"``; for an analysis the name of a
-            figure (default: the first one).
-        paper : bool
-            True for a figure of 3.25 or 6.75 inches with data, theory lines and fitted slopes only.
-        path : path, optional
-            A PNG file to write. With ``paper`` a PDF is written as well, and the PNG has 300 dots
-            per inch.
+        lower bounds, and the zero predictor. For an analysis, one of its figures. ``name`` is the
+        only axis, for example ``"epsilon"``; for an analysis the name of a figure (default: the
+        first one).
         """
-        make = partial(analysis_figure, self) if self.is_analysis else self._curves
-        figure = make(name, paper=paper)
-        if path is not None:
-            stem = Path(path).with_suffix("")
-            if paper:
-                save_for_paper(figure, stem)
-            else:
-                save(lambda: figure, stem)
-        return figure
-
-    def _curves(self, axis: str | None, *, paper: bool) -> Figure:
+        if self.is_analysis:
+            return analysis_figure(self, name)
         cells = [cell for cell in cell_results(self) if swept_axes([cell])]
         if not cells:
             raise ValueError(f"recorded must have an axis with runs, got {self.about['name']}")
-        if axis is not None:
-            member("axis", axis, swept_axes(cells))
-            cells = [cell for cell in cells if axis in cell.axes]
-        return curve_figure(cells, axis, paper=paper)
+        if name is not None:
+            member("axis", name, swept_axes(cells))
+            cells = [cell for cell in cells if name in cell.axes]
+        return curve_figure(cells, name)
 
 
 def read(
@@ -112,3 +96,77 @@ def read(
     folder = Path(folder)
     declared = Declarations(experiments or experiments_of(folder.parent))
     return Recorded(*declared.read(folder))
+
+
+# --- figures of a results folder ------------------------------------------------------------------
+
+
+def sweep_figures(
+    cells: Sequence[CellResult],
+    folder: Path,
+    verdicts: Sequence[Verdict],
+    source: str = "",
+    *,
+    redraw: bool = True,
+) -> list[Path]:
+    """Draw the figures of a sweep as PNG files and return their paths.
+
+    A method with slope verdicts has the figure ``<method>.png``, which also shows the
+    oracle-tuned twin. The other methods are in ``compared.png``; a single one has its own figure. A
+    grid of two axes has the figure ``grid_<axis>_<axis>.png``.
+    """
+    figures = {
+        name: partial(
+            curve_figure,
+            members,
+            verdicts=[v for v in verdicts if v.method in {cell.method for cell in members}],
+        )
+        for name, members in figure_cells(cells, verdicts).items()
+    }
+    draw = figures | {name: partial(grid_figure, grid) for name, grid in grid_cells(cells).items()}
+    with mpl.rc_context(STYLE):
+        return [
+            style.save(each, folder / name, source, redraw=redraw) for name, each in draw.items()
+        ]
+
+
+def figure_cells(
+    cells: Sequence[CellResult], verdicts: Sequence[Verdict]
+) -> dict[str, list[CellResult]]:
+    """Return the cells of every figure of curves by the name of the figure."""
+    cells = [cell for cell in cells if swept_axes([cell])]
+    methods = grouped(cells, lambda cell: cell.method)
+    tuned = {twin: methods[name] for name, twin in twins(verdicts).items() if name in methods}
+    sloped = {verdict.method for verdict in flatten_twins(verdicts) if verdict.check == "slope"}
+    guests = {group[0].method for group in tuned.values()}
+    others = [name for name in methods if name not in sloped | guests]
+    single = [name for name in methods if name in sloped - guests or [name] == others]
+    result = {COMPARED: [cell for cell in cells if cell.method in others]} if others[1:] else {}
+    return result | {name: [*methods[name], *tuned.get(name, ())] for name in single}
+
+
+def analysis_figures(
+    recorded: store.Recorded, folder: Path, source: str = "", *, redraw: bool = True
+) -> list[Path]:
+    """Draw the figures of an analysis as PNG files with a description; return their paths.
+
+    Figures of parts that are not recorded are omitted.
+    """
+    paths = []
+    for name in required(recorded).figures:
+        make = partial(analysis_figure, recorded, name)
+        with suppress(MissingPartError):
+            paths.append(
+                style.save(make, folder / name, source, redraw=redraw, description=describe)
+            )
+    return paths
+
+
+def analysis_figure(recorded: store.Recorded, name: str | None = None) -> Figure:
+    """Return the figure of an analysis with this name, or its first figure."""
+    functions = required(recorded).figures
+    if not functions:
+        raise ValueError(f"recorded must have a figure, got {recorded.about['name']}")
+    name = next(iter(functions)) if name is None else name
+    member("name of a figure", name, functions)
+    return draw(partial(functions[name], frames(recorded)))

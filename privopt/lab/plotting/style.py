@@ -1,20 +1,32 @@
-"""Style of figures: colours, fonts, layout in inches, and reproducible PNG files."""
+"""Style of figures: colours, fonts, layout in inches, ticks, and reproducible PNG files."""
 
 from __future__ import annotations
 
 import io
+import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.markers import TICKRIGHT
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
+from matplotlib.transforms import Bbox, TransformedBbox
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from privopt.lab.plotting.notation import number, power
 from privopt.lab.runner.store import write_file
 
 PAPER, INK, GREY, GRID = "#ffffff", "#1f2328", "#6a737d", "#e1e4e8"
@@ -52,14 +64,11 @@ Style = dict[str, Any]
 """Keyword arguments of Matplotlib."""
 
 STYLE: Any = {
-    "font.family": "DejaVu Sans",
     "font.size": 8.0,
     "text.color": INK,
     "axes.labelcolor": INK,
-    "axes.labelsize": 8.0,
     "axes.titlesize": 8.0,
     "axes.edgecolor": GREY,
-    "axes.facecolor": PAPER,
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -71,28 +80,23 @@ STYLE: Any = {
     "ytick.color": GREY,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "xtick.major.size": 3.0,
     "ytick.major.size": 3.0,
     "ytick.minor.size": 1.5,
-    "figure.facecolor": PAPER,
-    "savefig.facecolor": PAPER,
     "legend.frameon": False,
-    "legend.fontsize": 8.0,
     "figure.constrained_layout.w_pad": 0.06,
     "figure.constrained_layout.h_pad": 0.06,
-    "pdf.fonttype": 42,
 }
 
 TITLE: Style = {"fontsize": 9.5, "fontweight": "bold"}
 
 _WIDTH, _LINE, _LETTERS = 8.2, 0.155, 129  # inches of a figure and of a line of text; letters
 _XLABEL, _GAP, _HEAD = 0.5, 0.28, 0.38  # inches below a panel, between panels and of the title
-_NOTEBOOK_DPI, _FILE_DPI, _PAPER_DPI = 90, 100, 300
+_NOTEBOOK_DPI, _FILE_DPI = 90, 100
 _PALETTE = 96
+_LETTERS_PER_INCH = 15
 _HEADER_BYTES = 4096
 
 
@@ -147,7 +151,10 @@ def sheet(
         Width of the space for labels on both sides of all panels.
     """
     rows, columns = panels
-    head, foot = (_wrap(paragraphs) for paragraphs in (header, notes))
+    head, foot = (
+        [line for text in paragraphs for line in textwrap.wrap(text, _LETTERS)]
+        for paragraphs in (header, notes)
+    )
     bottom, header_height = _LINE * len(foot) + 0.06, _LINE * len(head) + _HEAD
     row = top + height + _XLABEL
     total = bottom + rows * row + header_height
@@ -167,10 +174,6 @@ def sheet(
     return figure, grid
 
 
-def _wrap(paragraphs: Sequence[str]) -> list[str]:
-    return [line for text in paragraphs for line in textwrap.wrap(text, _LETTERS)]
-
-
 def set_title(figure: Figure, title: str) -> None:
     """Write the title above all panels and to the left."""
     figure.suptitle(title, x=0.008, ha="left", **TITLE)
@@ -181,20 +184,6 @@ def write_above(axes: Axes, lines: Sequence[tuple[str, Style]]) -> None:
     for height, (text, special) in enumerate(reversed(lines)):
         at: Style = {"xycoords": "axes fraction", "textcoords": "offset points", **special}
         axes.annotate(text, (0.0, 1.0), (0.0, 4.0 + 11.0 * height), **at)
-
-
-def add_legend(figure: Figure, handles: Mapping[str, Artist], columns: int) -> None:
-    """Add a legend below all panels and to the left."""
-    figure.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=columns)
-
-
-def legend_handles(figure: Figure) -> dict[str, Artist]:
-    """Return the legend handles of all panels by label."""
-    return {
-        label: handle
-        for axes in figure.axes
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
 
 
 def save(
@@ -239,13 +228,6 @@ def read_description(path: Path) -> str:
         return str(image.info.get("Description", ""))
 
 
-def save_for_paper(figure: Figure, stem: Path) -> None:
-    """Write ``stem.pdf`` and ``stem.png`` with 300 dots per inch."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(stem.with_suffix(".pdf"), metadata={"CreationDate": None})
-    figure.savefig(stem.with_suffix(".png"), dpi=_PAPER_DPI)
-
-
 def _png(figure: Figure, dots_per_inch: float, info: PngInfo | None = None) -> bytes:
     """Encode as a PNG with a palette, which takes a quarter of the bytes."""
     full, file = io.BytesIO(), io.BytesIO()
@@ -261,3 +243,57 @@ def _is_from(path: Path, source: str) -> bool:
             return source.encode() in file.read(_HEADER_BYTES)
     except OSError:
         return False
+
+
+# --- ticks of logarithmic axes --------------------------------------------------------------------
+
+PLAIN = FuncFormatter(lambda value, _: number(value))
+
+
+def at_values(axis: Axis, values: Sequence[float]) -> None:
+    """Set ticks at the swept values, or at every second or third if labels would touch."""
+    inches = axis.axes.get_window_extent().width / axis.axes.figure.dpi
+    room, step = _LETTERS_PER_INCH * inches, 1
+    while sum(len(number(value)) + 2 for value in values[::step]) > room and step < len(values):
+        step += 1
+    axis.set_major_locator(FixedLocator(values[::step]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(PLAIN)
+
+
+def at_round_numbers(axis: Axis, letters: float = math.inf) -> None:
+    """Set ticks at powers of ten over many decades, otherwise at round numbers.
+
+    ``letters`` limits the total length of the labels.
+    """
+    low, high = axis.get_view_interval()
+    axis.set_minor_formatter(NullFormatter())
+    if high > 1e4 * low:
+        axis.set_major_locator(LogLocator(numticks=7))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
+        return
+    axis.set_major_formatter(PLAIN)
+    if high < 5.0 * low:
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        return
+    locator = LogLocator(subs=(1.0, 2.0, 5.0), numticks=12)
+    labels = (number(value) for value in locator.tick_values(low, high) if low <= value <= high)
+    if sum(len(label) + 1 for label in labels) > letters:
+        locator = LogLocator(numticks=12)
+    axis.set_major_locator(locator)
+
+
+def at_margin(axes: Axes, value: float, label: str, **style: Any) -> None:
+    """Draw a labelled tick outside the right margin at the height of the value.
+
+    The tick is hidden if the value is outside the limits of the panel. A value that is not
+    positive and finite has no tick.
+    """
+    if not 0.0 < value < math.inf:
+        return
+    (tick,) = axes.plot(
+        [1.0], [value], transform=axes.get_yaxis_transform(), marker=TICKRIGHT, ms=7.0, ls="",
+        label=label, **style,
+    )  # fmt: skip
+    tick.set_clip_path(None)  # replaces the panel, which ends at the margin
+    tick.set_clip_box(TransformedBbox(Bbox([[0.0, 0.0], [2.0, 1.0]]), axes.transAxes))

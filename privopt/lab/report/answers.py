@@ -11,8 +11,7 @@ import pandas as pd
 
 from privopt.lab.evaluation.cells import cell_results, cells_along, grouped, swept_axes
 from privopt.lab.evaluation.verdict import Kind, Outcome, Verdict, counts
-from privopt.lab.plotting.curve_figures import panel_data
-from privopt.lab.plotting.curves import assign_looks
+from privopt.lab.plotting.curves import assign_looks, panel_data
 from privopt.lab.plotting.notation import axis_words, brief, in_words, method_label, paper_name
 from privopt.lab.plotting.style import GREY, METHOD_COLOURS, split_method
 from privopt.lab.report.tables import ReportTable, audit_ratio, describe
@@ -26,18 +25,6 @@ _DIGITS = 4
 _EPSILON = axis_words("epsilon")
 
 
-class Item(NamedTuple):
-    """An experiment, and statements about it."""
-
-    name: str
-    statements: Sequence[str]
-
-    @property
-    def words(self) -> str:
-        """Name of the experiment in words."""
-        return in_words(self.name)
-
-
 class Card(NamedTuple):
     """A question with its answer and the evidence."""
 
@@ -45,7 +32,7 @@ class Card(NamedTuple):
     answer: str
     note: str = ""  # definitions of the terms in the answer
     details: Sequence[str] = ()
-    lists: Mapping[str, Sequence[Item]] = {}
+    lists: Mapping[str, Mapping[str, Sequence[str]]] = {}  # heads, experiments, statements
     table: ReportTable | None = None
 
 
@@ -303,12 +290,7 @@ def attack_card(audits: Sequence[Mapping[str, Any]]) -> Card | None:
     )
 
 
-def list_by_experiment(verdicts: Iterable[Verdict]) -> list[Item]:
+def list_by_experiment(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
     """Return the statements of verdicts by experiment."""
     groups = grouped(verdicts, lambda verdict: verdict.experiment)
-    return [Item(name, [describe(v) for v in members]) for name, members in groups.items()]
-
-
-def refuted(verdicts: Iterable[Verdict]) -> list[Item]:
-    """Return the refuted statements by experiment."""
-    return list_by_experiment(v for v in verdicts if v.outcome is Outcome.REFUTED)
+    return {name: [describe(verdict) for verdict in group] for name, group in groups.items()}

@@ -14,20 +14,27 @@ import jinja2
 from markupsafe import Markup, escape
 
 from privopt.lab.evaluation.cells import cell_results, grouped
-from privopt.lab.evaluation.equivalence import DRIFT, MARGIN, OFFSETS
-from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, counts, tally, twin_summary
+from privopt.lab.evaluation.slopes import DRIFT, MARGIN, OFFSETS
+from privopt.lab.evaluation.verdict import (
+    ORACLE_TUNED,
+    Outcome,
+    Verdict,
+    counts,
+    tally,
+    twin_summary,
+)
 from privopt.lab.evaluation.verdicts import ALPHA, verdicts, write_verdicts
 from privopt.lab.plotting.notation import in_words, paper_name
-from privopt.lab.plotting.plots import analysis_figures, sweep_figures
+from privopt.lab.plotting.recorded import analysis_figures, sweep_figures
 from privopt.lab.report.answers import (
     Series,
     attack_card,
     best_method_card,
     chart_series,
     exponent_card,
-    refuted,
+    list_by_experiment,
 )
-from privopt.lab.report.sections import NO_SOURCE, Picture, Section, SourceFile, make_section
+from privopt.lab.report.sections import Picture, Section, make_section
 from privopt.lab.report.tables import (
     audit_ratio,
     audit_table,
@@ -40,8 +47,6 @@ from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import BEND
 from privopt.lab.runner.experiment import Experiment
 from privopt.lab.runner.store import (
-    Recorded,
-    ResultsError,
     existing_results,
     read_provenance,
     recorded_names,
@@ -106,9 +111,8 @@ def write_report(
     progress : callable, optional
         Function that receives an event for every experiment.
     """
-    results = existing_results(Path(results))
-    if not (names := recorded_names(results)):
-        raise ResultsError(f"{results} holds no table yet: run an experiment first")
+    results = existing_results(results)
+    names = recorded_names(results)
     declared = Declarations(experiments or experiments_of(results))
     sections, every = [], []
     for k, name in enumerate(names, start=1):
@@ -121,22 +125,28 @@ def write_report(
         conclusions = (judged or {}).get(name)
         if conclusions is None:
             conclusions = verdicts(recorded)
-        figures = _draw(recorded, results / name, conclusions, redraw=redraw)
+        digest = hashlib.sha256((results / name / "cells.parquet").read_bytes()).hexdigest()
+        options: dict[str, Any] = {"source": digest, "redraw": redraw}
+        if recorded.is_analysis:
+            figures = analysis_figures(recorded, results / name, **options)
+        else:
+            cells = cell_results(recorded)
+            figures = sweep_figures(cells, results / name, conclusions, **options)
         provenance = read_provenance(results / name)
-        source = _source(declared.path(name), declared.folder, results)
-        sections.append(make_section(recorded, conclusions, figures, provenance, source))
+        source = _source(declared.paths.get(name), declared.folder, results)
+        sections.append(make_section(recorded, conclusions, figures, provenance, *source))
         every.append(recorded)
     series = chart_series(every)
     content = _content(results, sections, series)
     _write(results / "README.md", "overview.md", **content)
     for section in sections:
-        _write(results / section.name / "README.md", "experiment.md", section=section)
+        _write(results / section["name"] / "README.md", "experiment.md", section=section)
     write_verdicts(results, content["verdicts"])
     index = results / "index.html"
     images = {
         picture.stem: _data_uri(results / f"{picture.stem}.png")
         for section in sections
-        for picture in section.pictures
+        for picture in section["pictures"]
     }
     _write(index, "index.html", images=images, series=series, **content)
     return index
@@ -146,9 +156,9 @@ def _content(
     results: Path, sections: Sequence[Section], series: Sequence[Series]
 ) -> dict[str, Any]:
     """Return the content that ``README.md`` and ``index.html`` share."""
-    every = [verdict for section in sections for verdict in section.verdicts]
+    every = [verdict for section in sections for verdict in section["verdicts"]]
     audits = read_audits(results)
-    costs = [row for section in sections for row in section.costs]
+    costs = [row for section in sections for row in section["costs"]]
     tables = [*verdict_tables(every), *([audit_table(audits)] if audits else []), cost_table(costs)]
     cards = best_method_card(series), exponent_card(every), attack_card(audits)
     pictures = [_COMPARISON] if (results / f"{COMPARED}.png").is_file() else []
@@ -159,37 +169,29 @@ def _content(
             "the separation of the output laws of two neighbours, divided by the guarantee."
         )
         pictures.append(Picture(_AUDITS, text, ratios))
-    families = grouped(sections, lambda section: section.family)
+    families = grouped(sections, lambda section: section["family"])
     order = [*FAMILIES, *sorted(families.keys() - FAMILIES.keys() - {""}), ""]
     return {
         "verdicts": every,
         "cards": [card for card in cards if card is not None],
-        "refuted": refuted(every),
+        "refuted": list_by_experiment(v for v in every if v.outcome is Outcome.REFUTED),
         "tables": [table for table in tables if table.rows],
         "pictures": pictures,
         "families": {name: families[name] for name in order if name in families},
-        "sections": {section.name: section for section in sections},
+        "sections": {section["name"]: section for section in sections},
         "counts": counts(every),
         "tally": tally(every),
         "twin_summary": twin_summary(every),
     }
 
 
-def _draw(
-    recorded: Recorded, folder: Path, conclusions: Sequence[Verdict], *, redraw: bool
-) -> list[Path]:
-    source = hashlib.sha256((folder / "cells.parquet").read_bytes()).hexdigest()
-    if recorded.is_analysis:
-        return analysis_figures(recorded, folder, source, redraw=redraw)
-    return sweep_figures(cell_results(recorded), folder, conclusions, source, redraw=redraw)
-
-
-def _source(path: Path | None, folder: Path, results: Path) -> SourceFile:
-    """Return the file that declares an experiment, with the link from the report."""
+def _source(path: Path | None, folder: Path, results: Path) -> tuple[str, str]:
+    """Return the file that declares an experiment, and the link to it from the report."""
     if path is None:
-        return NO_SOURCE
-    link = Path(os.path.relpath(path, results)).as_posix()
-    return SourceFile(path.relative_to(folder.parent).as_posix(), link)
+        return "", ""
+    return path.relative_to(folder.parent).as_posix(), Path(
+        os.path.relpath(path, results)
+    ).as_posix()
 
 
 # --- templates ------------------------------------------------------------------------------------
@@ -210,7 +212,8 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
     )
     environment.filters |= {
         "inline": _inline, "plain": _plain, "words": in_words, "marks": _marks,
-        "basename": _basename, "paragraphs": lambda text: re.split(r"\n\s*\n", text.strip()),
+        "basename": lambda stem: stem.rpartition("/")[2],
+        "paragraphs": lambda text: re.split(r"\n\s*\n", text.strip()),
         "escape_text": _escape_text,
     }  # fmt: skip
     environment.globals |= {
@@ -239,15 +242,11 @@ def _escape_text(text: str) -> str:
     return "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
 
 
-def _basename(stem: str) -> str:
-    return stem.rpartition("/")[2]
-
-
 def _marks(section: Section, outcomes: Sequence[str], method: str = "") -> Markup:
     """Return the attributes by which the page filters a row or an experiment."""
-    by_method = section.algorithms
+    by_method = section["algorithms"]
     algorithms = [by_method[method]] if method in by_method else list(by_method.values())
-    family = in_words(section.family) if section.family else "Experiments"
+    family = in_words(section["family"]) if section["family"] else "Experiments"
     fields = {"family": [family], "algorithm": algorithms, "verdict": list(outcomes)}
     return Markup("").join(
         Markup(' data-{}="{}"').format(name, "|".join(sorted({*map(str, values)})))

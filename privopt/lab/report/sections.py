@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from math import inf
 from pathlib import Path
@@ -17,37 +17,31 @@ import pandas as pd
 from privopt.lab.evaluation.cells import (
     CellResult,
     cell_results,
+    cells_along,
     grouped,
+    shares_of_zero_risk,
     swept_axes,
+    worst,
     worst_per_setting,
 )
-from privopt.lab.evaluation.claims import outcomes
-from privopt.lab.evaluation.verdict import (
-    ORACLE_TUNED,
-    Verdict,
-    counts,
-    flatten_twins,
-    tally,
-)
-from privopt.lab.plotting.heatmaps import grid_cells
+from privopt.lab.evaluation.verdict import ORACLE_TUNED, Verdict, counts, flatten_twins, tally
+from privopt.lab.evaluation.verdicts import outcomes
+from privopt.lab.plotting.heatmaps import GridCells, grid_cells, grid_constants, unit_of_constants
 from privopt.lab.plotting.notation import (
+    axis_words,
+    estimate,
+    in_words,
     method_label,
     number,
     paper_name,
+    signed,
     small,
     symbol,
     with_minus,
 )
-from privopt.lab.plotting.plots import COMPARED, analysis_captions, figure_cells
+from privopt.lab.plotting.recorded import COMPARED, figure_cells
 from privopt.lab.plotting.style import read_description
-from privopt.lab.report.captions import (
-    Caption,
-    comparison_caption,
-    grid_caption,
-    method_caption,
-)
 from privopt.lab.report.tables import Entry, ReportTable, cost_rows, range_text, unbroken
-from privopt.lab.report.tables import Row as TableRow
 from privopt.lab.runner.analysis import Claim, Listing, frames, required
 from privopt.lab.runner.store import About, Provenance, Recorded
 
@@ -59,8 +53,11 @@ _MAX_LISTED = 6
 """Largest number of values that are listed; of more, the smallest and the largest are given."""
 
 
-@dataclass(frozen=True)
-class Picture:
+Section = dict[str, Any]
+"""The page of one experiment, as the templates read it: see :func:`make_section`."""
+
+
+class Picture(NamedTuple):
     """A figure with its caption and the alternative text."""
 
     stem: str  # path without suffix, from the results folder
@@ -68,91 +65,44 @@ class Picture:
     alt: str
 
 
-class SourceFile(NamedTuple):
-    """The file that declares an experiment; empty if there is none."""
-
-    path: str  # from the folder of the project, for example experiments/first_order/dp_gd.py
-    link: str  # from the results folder
-
-
-NO_SOURCE = SourceFile("", "")
-
-
-@dataclass(frozen=True)
-class Section:
-    """The report on one experiment."""
-
-    name: str
-    title: str
-    description: str
-    verdicts: tuple[Verdict, ...]
-    pictures: tuple[Picture, ...]
-    tables: tuple[ReportTable, ...]
-    facts: Mapping[str, str]  # settings
-    command: str  # reproduces the tables
-    source: SourceFile
-    costs: Sequence[TableRow]  # of the theory's hyperparameters
-    made_by: Mapping[str, str]  # date, duration, version of the code, environment
-    algorithms: Mapping[str, str]  # by method
-
-    @property
-    def family(self) -> str:
-        """Folder below ``experiments`` with the declaration; empty if there is none."""
-        folders = Path(self.source.path).parts[1:-1]
-        return folders[0] if folders else ""
-
-    @property
-    def summary(self) -> str:
-        """Number of verdicts by outcome, in sentences."""
-        return tally(self.verdicts)
-
-    @property
-    def counts(self) -> str:
-        """Number of verdicts by outcome, in one line."""
-        return "; ".join(counts(self.verdicts))
-
-
-class _Content(NamedTuple):
-    """The parts of a section that differ between sweeps and analyses."""
-
-    captions: Mapping[str, Caption]
-    tables: Sequence[ReportTable]
-    facts: Mapping[str, str]
-    costs: Sequence[TableRow] = ()
-
-
 def make_section(
     recorded: Recorded,
     verdicts: Sequence[Verdict],
     figures: Sequence[Path],
     provenance: Provenance,
-    source: SourceFile = NO_SOURCE,
+    source: str = "",
+    link: str = "",
 ) -> Section:
-    """Return the report on one experiment, after its figures are drawn."""
+    """Return the report on one experiment, after its figures are drawn.
+
+    ``source`` is the file that declares the experiment, from the folder of the project, for example
+    ``experiments/first_order/dp_gd.py``; ``link`` is its path from the results folder. Both are
+    empty if there is none. The family of the experiment is the folder below ``experiments``.
+    """
     about, name = recorded.about, recorded.about["name"]
-    content = (_analysis if recorded.is_analysis else _sweep)(recorded, verdicts)
-    if recorded.is_analysis:
-        texts = analysis_captions(recorded)
-        captions = {
-            path.stem: Caption(texts[path.stem], read_description(path)) for path in figures
-        }
-    else:
-        captions = {path.stem: content.captions[path.stem] for path in figures}
-    return Section(
-        name=name,
-        title=about["title"],
-        description=("" if recorded.runs.num_rows else _NOT_MEASURED) + about["description"],
-        verdicts=tuple(verdicts),
-        pictures=tuple(Picture(f"{name}/{stem}", *c) for stem, c in captions.items()),
-        tables=tuple(table for table in content.tables if table.rows),
-        facts={n: fact for n, fact in content.facts.items() if fact}
-        | {"profile": about["profile"]},
-        command=_command(about, source.path),
-        source=source,
-        costs=content.costs,
-        made_by=_made_by(provenance),
-        algorithms={} if recorded.is_analysis else _algorithms(recorded),
-    )
+    content = (_analysis if recorded.is_analysis else _sweep)(recorded, verdicts, figures)
+    folders = Path(source).parts[1:-1]
+    facts = {name: fact for name, fact in content["facts"].items() if fact}
+    return {
+        "name": name,
+        "title": about["title"],
+        "description": ("" if recorded.runs.num_rows else _NOT_MEASURED) + about["description"],
+        "family": folders[0] if folders else "",
+        "verdicts": verdicts,
+        "counts": "; ".join(counts(verdicts)),
+        "summary": tally(verdicts),
+        "pictures": [
+            Picture(f"{name}/{path.stem}", *content["captions"][path.stem]) for path in figures
+        ],
+        "tables": [table for table in content["tables"] if table.rows],
+        "facts": {**facts, "profile": about["profile"]},
+        "command": _command(about, source),
+        "source": source,
+        "link": link,
+        "costs": content.get("costs", ()),
+        "made_by": _made_by(provenance),
+        "algorithms": {} if recorded.is_analysis else _algorithms(recorded),
+    }
 
 
 def _algorithms(recorded: Recorded) -> dict[str, str]:
@@ -180,17 +130,17 @@ def _made_by(provenance: Provenance) -> dict[str, str]:
         "compiling": f"{provenance['compile_seconds']:.1f} s",
         "cells": f"{provenance['cells']}, {provenance['reused']} reused",
         "code": provenance["code"][:12],
-    } | (
-        {"environment": ", ".join(f"{k} {v}" for k, v in environment.items())}
-        if environment
-        else {}
-    )
+        **({"environment": ", ".join(map(" ".join, environment.items()))} if environment else {}),
+    }
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
 
 
-def _sweep(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
+def _sweep(
+    recorded: Recorded, verdicts: Sequence[Verdict], figures: Sequence[Path]
+) -> dict[str, Any]:
+    del figures
     cells = cell_results(recorded)
     captions = {name: grid_caption(grid) for name, grid in grid_cells(cells).items()}
     every = flatten_twins(verdicts)
@@ -201,8 +151,12 @@ def _sweep(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
             names = {cell.method for cell in members}
             own = [cell for cell in members if cell.method == name]
             captions[name] = method_caption(own, [v for v in every if v.method in names])
-    tables = _ratios(cells), _plans(recorded), _refused(recorded)
-    return _Content(captions, tables, _facts(recorded, cells), cost_rows(cells, verdicts))
+    return {
+        "captions": captions,
+        "tables": [_ratios(cells), _plans(recorded), _refused(recorded)],
+        "facts": _facts(recorded, cells),
+        "costs": cost_rows(cells, verdicts),
+    }
 
 
 def _ratios(cells: Sequence[CellResult]) -> ReportTable:
@@ -291,7 +245,7 @@ def _facts(recorded: Recorded, cells: Sequence[CellResult]) -> dict[str, str]:
 def _range(values: Sequence[float]) -> str:
     if not values:
         return "–"
-    return unbroken(range_text([f"{min(values):.2g}", f"{max(values):.2g}"]))
+    return unbroken(range_text(values))
 
 
 def _listed(values: set[float]) -> str:
@@ -303,13 +257,21 @@ def _listed(values: set[float]) -> str:
 # --- analyses -------------------------------------------------------------------------------------
 
 
-def _analysis(recorded: Recorded, verdicts: Sequence[Verdict]) -> _Content:
-    tables = frames(recorded)
-    listings = [each for each in required(recorded).listings if each.part in tables]
-    sizes = ", ".join(f"{len(frame)} of {part}" for part, frame in tables.items())
-    return _Content(
-        {}, [listing_table(each, tables[each.part]) for each in listings], {"rows": sizes}
-    )
+def _analysis(
+    recorded: Recorded, verdicts: Sequence[Verdict], figures: Sequence[Path]
+) -> dict[str, Any]:
+    del verdicts
+    tables, analysis = frames(recorded), required(recorded)
+    listings = [each for each in analysis.listings if each.part in tables]
+    docs = {name: inspect.getdoc(figure) or "" for name, figure in analysis.figures.items()}
+    return {
+        "captions": {
+            each.stem: (" ".join(docs[each.stem].split()), read_description(each))
+            for each in figures
+        },
+        "tables": [listing_table(each, tables[each.part]) for each in listings],
+        "facts": {"rows": ", ".join(f"{len(frame)} of {part}" for part, frame in tables.items())},
+    }
 
 
 def listing_table(listing: Listing, frame: pd.DataFrame) -> ReportTable:
@@ -363,3 +325,102 @@ def _rounded(end: float, spec: str, direction: str) -> str:
         return number(end)
     with localcontext(rounding=direction):
         return format(Decimal(end), spec)
+
+
+# --- captions and alternative texts --------------------------------------------------------------
+
+
+def method_caption(cells: Sequence[CellResult], verdicts: Sequence[Verdict]) -> tuple[str, str]:
+    """Describe the figure of one method, with the verdicts on it and on its twin."""
+    slopes = [_slope(verdict) for verdict in verdicts if verdict.check == "slope"]
+    courses = [
+        _course(axis, [worst(same) for same in cells_along(members, axis).values()])
+        for members in grouped(cells, lambda cell: cell.family).values()
+        for axis in swept_axes(members)
+    ]
+    name = method_label(cells[0].method, cells[0].untuned)
+    text = f"{in_words(cells[0].label)} of {name} at the worst strength of the family (solid) "
+    text += "and its upper bound (dashed). "
+    text += "The theorem holds if the lines are parallel" if slopes else "The mean must be below it"
+    ratios = [c.mean / c.upper for c in worst_per_setting(cells) if 0.0 < c.upper < math.inf]
+    text += f"; the mean is {range_text(ratios)} of the bound" if ratios else ""
+    if any(verdict.untuned for verdict in verdicts):
+        text += f". The thin line is {ORACLE_TUNED}: it has the best hyperparameters of a grid"
+    shares = shares_of_zero_risk(cells)
+    if lost := sum(share >= 1.0 for share in shares):
+        text += f". At {lost} of {len(shares)} settings the zero predictor, which uses no data, is "
+        text += "at least as good: all that can be learnt is less than the cost of privacy"
+    return f"{text}.", f"{in_words(cells[0].label)} of {name}: {'; '.join(courses + slopes)}"
+
+
+def _slope(verdict: Verdict) -> str:
+    value, interval = estimate(verdict)
+    return (
+        f"{f'{ORACLE_TUNED}, ' if verdict.untuned else ''}slope along "
+        f"{axis_words(verdict.axis or '')} {value} {interval}, theorem {signed(verdict.target)}, "
+        f"{verdict.outcome}"
+    )
+
+
+def _course(axis: str, cells: Sequence[CellResult]) -> str:
+    """Describe the mean and the bounds at the first and the last value of an axis."""
+    first, last = cells[0], cells[-1]
+    bounds = {"upper bound": (first.upper, last.upper)}
+    name = "lower bound of {}" if first.is_minimax else "minimax of {}, other problem"
+    for guarantee, bound in first.lower_bounds.items():
+        bounds[name.format(guarantee)] = bound, last.lower_bounds.get(guarantee, 0.0)
+    values = [
+        f"{name} {low:.3g} to {high:.3g}"
+        for name, (low, high) in bounds.items()
+        if min(low, high) > 0.0 and max(low, high) < math.inf
+    ]
+    ends = f"{number(first.setting[axis])} to {number(last.setting[axis])}"
+    brackets = f" ({', '.join(values)})" if values else ""
+    return f"{axis_words(axis)} {ends}: mean {first.mean:.3g} to {last.mean:.3g}{brackets}"
+
+
+def comparison_caption(cells: Sequence[CellResult]) -> tuple[str, str]:
+    """Describe the figure of several methods by their shares of the zero predictor's risk."""
+    texts = []
+    for family, members in grouped(cells, lambda cell: cell.family).items():
+        axis = swept_axes(members)[-1]
+        groups = cells_along(members, axis)
+        last = max(groups)
+        shares = {
+            method_label(same[0].method, same[0].untuned): worst(same).mean / worst(same).start
+            for same in grouped(groups[last], lambda cell: cell.method).values()
+            if worst(same).start > 0.0
+        }
+        listed = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        texts.append(
+            f"on {family} at {axis_words(axis)} = {number(last)}: {listed}{_least(shares)}"
+        )
+    text = (
+        "Lower is better. The dash-dotted line is the zero predictor, which uses no data; dashed "
+        f"lines are upper bounds. Share of the zero predictor’s excess risk: {'; '.join(texts)}."
+    )
+    methods = len({cell.method for cell in cells})
+    alt = f"Risk of {methods} methods, as a share of the zero predictor’s: {'; '.join(texts)}"
+    return text, alt
+
+
+def _least(shares: Mapping[str, float]) -> str:
+    values = {name: share for name, share in shares.items() if math.isfinite(share)}
+    name = min(values, key=lambda each: values[each], default="")
+    if name and values[name] >= 1.0:
+        return " (no method is better than the zero predictor)"
+    return f" (least: {name})" if len(values) > 1 else ""
+
+
+def grid_caption(grid: GridCells) -> tuple[str, str]:
+    """Describe the figure of a grid by the smallest and the largest constant of every method."""
+    ranges = []
+    for (method, family), constants in grid_constants(grid).items():
+        finite = [value for value in constants.values() if math.isfinite(value)]
+        ranges += [f"{method} on {family} {range_text(finite)}"] if finite else []
+    axes = " and ".join(map(axis_words, grid.axes))
+    head = (
+        f"The mean divided by its {unit_of_constants(grid.cells)} for every combination of {axes}"
+    )
+    text = "; ".join(ranges)
+    return f"{head}; darker cells are larger: {text}.", f"{head}: {text}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from privopt.lab.evaluation.cells import CellResult, grouped, worst
-from privopt.lab.evaluation.equivalence import OFFSETS
+from privopt.lab.evaluation.slopes import OFFSETS
 from privopt.lab.evaluation.verdict import GRADES, Control, Kind, Verdict, twins
 from privopt.lab.plotting.notation import (
     axis_words,
@@ -241,7 +241,7 @@ def cost_rows(cells: Sequence[CellResult], verdicts: Iterable[Verdict]) -> list[
             rows.append(
                 (
                     Entry(name, label, link=cells[0].experiment),
-                    unbroken(range_text([f"{ratio:.3g}" for ratio in (min(ratios), max(ratios))])),
+                    unbroken(range_text(ratios, "{:.3g}".format)),
                     _chosen(searched),
                     f"{edges} of {len(searched)}",
                 )
@@ -266,13 +266,13 @@ def _chosen(searched: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
     ranges = []
     for name in names:
         values = [each["chosen"][name] for each in searched if name in each["chosen"]]
-        ranges.append(f"{name} {range_text([number(min(values)), number(max(values))])}")
+        ranges.append(f"{name} {range_text(values, number)}")
     return ", ".join(ranges)
 
 
-def range_text(ends: Sequence[str]) -> str:
-    """Return ``low to high``, or one text if both are equal."""
-    return " to ".join(dict.fromkeys(ends))
+def range_text(values: Sequence[float], text: Callable[[float], str] = "{:.2g}".format) -> str:
+    """Return the smallest to the largest value, or one text if both are equal."""
+    return " to ".join(dict.fromkeys((text(min(values)), text(max(values)))))
 
 
 def unbroken(text: str) -> str:

@@ -286,14 +286,6 @@ class Analysis:
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
         object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
 
-    def available_parts(self) -> dict[str, Callable[[str], Iterable[Row]]]:
-        """Return the parts whose data sets are available."""
-        return {
-            name: part
-            for name, part in self.parts.items()
-            if all(missing(data) is None for data in self.part_data.get(name, ()))
-        }
-
     def data(self, profile: str) -> tuple[str, ...]:
         """Return the data sets on which a profile depends."""
         return (*self.needs, *(self.uses if profile == "full" else ()))

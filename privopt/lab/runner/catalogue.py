@@ -6,7 +6,6 @@ import ast
 import runpy
 import traceback
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
@@ -17,8 +16,6 @@ from privopt.lab.runner.store import Recorded, read
 from privopt.problems import FAMILIES
 from privopt.problems.catalogue import missing_data as missing_family_data
 from privopt.shipped import shipped
-
-_CONSTRUCTORS = {"Experiment", "Analysis", "replace"}
 
 
 def load(path: Path | str) -> tuple[Experiment | Analysis, ...]:
@@ -43,44 +40,30 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
     )
 
 
-def declared(folder: Path | str) -> tuple[tuple[str, Path], ...]:
-    """Return the names of the experiments of a folder, with their files, without running them.
-
-    The names are read from the source: the argument ``name`` of a variable that is an
-    ``Experiment``, an ``Analysis``, a ``replace``, or the result of a function of the file. A file
-    without any has its own name.
-    """
-    return tuple(
-        (name, path)
-        for path in discover(folder)
-        for name in _declared_names(path.read_text("utf-8", "replace")) or [path.stem]
-    )
-
-
 def _declared_names(source: str) -> list[str]:
     try:
         statements = ast.parse(source).body
     except SyntaxError:
         return []
-    functions = {each.name for each in statements if isinstance(each, ast.FunctionDef)}
     calls = [
         each.value
         for each in statements
         if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call)
     ]
     return [
-        keyword.value.value
+        str(keyword.value.value)
         for call in calls
-        if ast.unparse(call.func).rpartition(".")[2] in _CONSTRUCTORS | functions
         for keyword in call.keywords
-        if keyword.arg == "name"
-        and isinstance(keyword.value, ast.Constant)
-        and isinstance(keyword.value.value, str)
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
     ]
 
 
 class Declarations:
     """Declared experiments by name; their files are run when they are needed.
+
+    ``paths`` are the files by the names of their experiments. The names are read from the source:
+    the argument ``name`` of the calls whose results are variables. A file without any has its own
+    name.
 
     Parameters
     ----------
@@ -90,21 +73,19 @@ class Declarations:
 
     def __init__(self, experiments: Path | str | Iterable[Experiment | Analysis]) -> None:
         self.folder = Path(experiments) if isinstance(experiments, Path | str) else Path()
-        self._paths: dict[str, Path] = {}
+        self.paths: dict[str, Path] = {}
         self._declared: dict[str, Experiment | Analysis] = {}
-        if isinstance(experiments, Path | str):
-            self._paths = dict(declared(experiments))
-        else:
+        if not isinstance(experiments, Path | str):
             self._declared = {each.name: each for each in experiments}
-
-    def path(self, name: str) -> Path | None:
-        """Return the file that declares an experiment, or None if it is not known."""
-        return self._paths.get(name)
+            return
+        for path in discover(experiments):
+            names = _declared_names(path.read_text("utf-8", "replace")) or [path.stem]
+            self.paths |= dict.fromkeys(names, path)
 
     def get(self, name: str) -> Experiment | Analysis | None:
         """Return an experiment, or None if it is not declared."""
-        if name not in self._declared and name in self._paths:
-            self._declared |= {each.name: each for each in load(self._paths[name])}
+        if name not in self._declared and name in self.paths:
+            self._declared |= {each.name: each for each in load(self.paths[name])}
         return self._declared.get(name)
 
     def read(self, folder: Path) -> Recorded:
@@ -135,19 +116,16 @@ def choose(
     mapping of str to list of str
         Reason -> names of the omitted experiments. A named experiment is never omitted.
     """
-    load_once = cache(load)
-    selected: list[Experiment | Analysis] = []
-    for name in names or map(str, discover(folder)):
+    declarations = Declarations(folder)
+    selected = [] if names else [each for path in discover(folder) for each in load(path)]
+    for name in names:
         if name.endswith(".py"):
-            selected += load_once(name)
-            continue
-        declarations = declared(folder)
-        files = [path for other, path in declarations if other == name]
-        same_name = [each for path in files for each in load_once(path) if each.name == name]
-        if not same_name:
-            listing = ", ".join(dict.fromkeys(other for other, _ in declarations)) or "none"
+            selected += load(name)
+        elif experiment := declarations.get(name):
+            selected.append(experiment)
+        else:
+            listing = ", ".join(declarations.paths) or "none"
             raise FileNotFoundError(f"no experiment {name}; in {folder}/ there are: {listing}")
-        selected += same_name
     if not selected:
         raise FileNotFoundError(f"no experiments in {folder}/: name a file, or change folder")
     if len({each.name for each in selected}) < len(selected):

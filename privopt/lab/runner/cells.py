@@ -17,8 +17,13 @@ from jax import Array
 
 from privopt.algorithms import ALGORITHMS
 from privopt.arguments import Names, instance, shown
-from privopt.lab.runner.axes import Point, axis_kind, format_value
-from privopt.lab.runner.experiment import Experiment, require_profile
+from privopt.lab.runner.experiment import (
+    Experiment,
+    Point,
+    axis_kind,
+    format_value,
+    require_profile,
+)
 from privopt.lab.runner.method import Choice, Method, size, text
 from privopt.lab.runner.store import Value
 from privopt.privacy import gaussian_mu

@@ -1,18 +1,22 @@
-"""Experiments: declarations of algorithms, problem families, axes and checks."""
+"""Experiments: declarations of algorithms, problem families, settings, axes and checks."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from numbers import Integral
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from privopt.arguments import instance, member, positive_integer, positive_number, shown
-from privopt.lab.runner.axes import AXES, Axis, Grid, Setting
+import numpy as np
+
+from privopt.algorithms import ALGORITHMS
+from privopt.arguments import instance, member, positive_integer, positive_number, real, shown
 from privopt.lab.runner.method import Choice, Method, check_name, mapping
-from privopt.lab.runner.store import About
+from privopt.lab.runner.store import About, Row
 from privopt.privacy import gaussian_delta
 from privopt.problems import FAMILIES, Family, family
 from privopt.spec import Budget, Relation, RelationName
@@ -24,6 +28,169 @@ _CONTROL_SHARE = 4  # a control has one of so many of the replicates
 _MIN_CONTROL = 10  # replicates
 _MIN_GROUPS = 16  # in a block; intervals resample groups
 
+
+# --- axes and settings ----------------------------------------------------------------------------
+
+Point = dict[str, float]
+
+
+class AxisKind(NamedTuple):
+    """The symbol, the check and the owner of an axis."""
+
+    name: str
+    symbol: str
+    checked: Callable[[str, object], float]  # (name, value) -> number, or a ValueError
+    taken_by: str  # problem, budget or plan
+
+
+def _number(name: str, value: object) -> float:
+    """Return an int or a float, because a plan counts batches in integers."""
+    number = real(name, value)
+    return int(number) if isinstance(value, Integral) else number
+
+
+AXES = {
+    kind.name: kind
+    for kind in (
+        AxisKind("n", "n", positive_integer, "problem"),
+        AxisKind("dim", "d", positive_integer, "problem"),
+        AxisKind("sparsity", "s", positive_integer, "problem"),
+        AxisKind("epsilon", "ε", positive_number, "budget"),
+        AxisKind("steps", "T", positive_integer, "plan"),
+    )
+}
+"""Axes by name, in the order of tables and figures."""
+
+
+def axis_kind(name: str) -> AxisKind:
+    """Return the axis of this name. A name outside the registry is a choice of a plan."""
+    return AXES.get(name) or AxisKind(name, name, _number, "plan")
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Sort axes: first those of the registry in its order, then choices of plans by name."""
+    order = {name: i for i, name in enumerate(AXES)}
+    return sorted(names, key=lambda name: (order.get(name, len(order)), name))
+
+
+def format_value(value: object) -> str:
+    """Format a number or a choice for tables and labels."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Sizes and epsilon of one point of an experiment.
+
+    Parameters
+    ----------
+    epsilon : float
+    n : int, optional
+        Number of records. ``None`` uses all records of a family of real data.
+    dim : int, optional
+        Dimension. ``None`` uses the dimension of a family of real data.
+    sparsity : int, optional
+        Nonzero entries of a record or of the optimum, for families with such a number.
+    """
+
+    epsilon: float
+    n: int | None = None
+    dim: int | None = None
+    sparsity: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name == "epsilon" or value is not None:
+                object.__setattr__(self, name, AXES[name].checked(name, value))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A number that is swept while the others stay at the base setting.
+
+    Parameters
+    ----------
+    name : str
+        One of ``"n"``, ``"dim"``, ``"sparsity"``, ``"epsilon"``, ``"steps"``, or another choice
+        of a plan, such as ``"step_size"``.
+    values : sequence of number
+        Distinct. Sizes beyond the number of records of real data are omitted for that family.
+    quick : sequence of number, optional
+        Values of the quick profile; default ``values``.
+
+    Examples
+    --------
+    >>> Axis("n", (500, 1000, 2000), quick=(500, 1000)).at("quick")
+    (500, 1000)
+    """
+
+    name: str
+    values: tuple[float, ...]
+    quick: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        instance("axis", self.name, str)
+        object.__setattr__(self, "values", self._checked(self.values))
+        if self.quick is not None:
+            object.__setattr__(self, "quick", self._checked(self.quick))
+
+    def at(self, profile: str) -> tuple[float, ...]:
+        """Return the values of a profile."""
+        return self.quick if profile == "quick" and self.quick is not None else self.values
+
+    def points(self, profile: str) -> list[Point]:
+        """Return the changes of the base setting, one for each value."""
+        return [{self.name: value} for value in self.at(profile)]
+
+    def _checked(self, values: tuple[float, ...]) -> tuple[float, ...]:
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ValueError(f"values of axis {self.name} must be a tuple, got {shown(values)}")
+        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+        checked = tuple(axis_kind(self.name).checked(self.name, value) for value in plain)
+        if not checked or len(set(checked)) < len(checked):
+            raise ValueError(
+                f"values of axis {self.name} must be distinct, got {shown(tuple(plain))}"
+            )
+        return checked
+
+
+@dataclass(frozen=True, init=False)
+class Grid:
+    """Axes that are swept together: every combination of their values.
+
+    Parameters
+    ----------
+    *axes : Axis
+        At least two, with distinct names.
+
+    Examples
+    --------
+    >>> grid = Grid(Axis("n", (500, 1000)), Axis("epsilon", (1.0,)))
+    >>> grid.name, grid.points("full")
+    ('n x epsilon', [{'n': 500, 'epsilon': 1.0}, {'n': 1000, 'epsilon': 1.0}])
+    """
+
+    axes: tuple[Axis, ...]
+
+    def __init__(self, *axes: Axis) -> None:
+        names = [instance("axes", axis, Axis).name for axis in axes]
+        if len(set(names)) < max(len(names), 2):
+            raise ValueError(f"axes of a grid must be two or more, distinct, got {names}")
+        object.__setattr__(self, "axes", axes)
+
+    @property
+    def name(self) -> str:
+        """Names of the axes, joined by ``x``."""
+        return " x ".join(axis.name for axis in self.axes)
+
+    def points(self, profile: str) -> list[Point]:
+        """Return every combination of the values of a profile."""
+        names = [axis.name for axis in self.axes]
+        values = product(*(axis.at(profile) for axis in self.axes))
+        return [dict(zip(names, point, strict=True)) for point in values]
+
+
+# --- experiments ----------------------------------------------------------------------------------
 
 Methods = Sequence[Method] | Mapping[str, Mapping[str, Choice] | tuple[str, Mapping[str, Choice]]]
 
@@ -143,12 +310,7 @@ class Experiment:
         choices = [name for method in self.methods for name in method.known_choices]
         allowed = [name for name, kind in AXES.items() if kind.taken_by != "plan"]
         allowed += [name for name in dict.fromkeys(choices) if name not in searched]
-        symbols = {kind.symbol: name for name, kind in AXES.items()}
         for axis in (*self.axes, *(axis for grid in self.grids for axis in grid.axes)):
-            if axis.name not in allowed and axis.name in symbols:
-                raise ValueError(
-                    f"axis must be {shown(symbols[axis.name])}, got its symbol {shown(axis.name)}"
-                )
             member("axis", axis.name, allowed)
 
     @property
@@ -189,7 +351,7 @@ class Experiment:
 
     def group(self, method: Method, profile: str) -> int:
         """Return the number of replicates that share public randomness."""
-        if not method.has_public_randomness:
+        if ALGORITHMS[method.algorithm].public_randomness is None:
             return 1
         return group_of(self.replicates[profile], self.block(profile))
 
@@ -239,31 +401,26 @@ def require_profile(name: str, profiles: Sequence[str], profile: str) -> None:
         )
 
 
-class Unanswered(NamedTuple):
-    """A check of a method on a family that cannot be evaluated, with the reason."""
+def unanswered(checks: Sequence[str], rows: Iterable[Row]) -> list[Row]:
+    """Return the checks that the rows of the table of cells cannot answer.
 
-    experiment: str
-    method: str
-    family: str
-    check: str
-    detail: str
-
-
-def unanswered(checks: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Unanswered]:
-    """Return the checks that the rows of the table of cells cannot answer."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    The keys are ``experiment``, ``method``, ``family``, ``check``, and ``detail``, the reason.
+    """
+    groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["trial"] == "measured":
-            groups.setdefault((row["method"], row["family"]), []).append(row)
+            key = row["experiment"], row["method"], row["family"]
+            groups.setdefault(key, []).append(row)
+    names = ("experiment", "method", "family")
     return [
-        Unanswered(members[0]["experiment"], method, family, check, reason)
-        for (method, family), members in groups.items()
+        {**dict(zip(names, key, strict=True)), "check": check, "detail": reason}
+        for key, members in groups.items()
         for check in checks
         if (reason := _unmet_assumption(check, members))
     ]
 
 
-def _unmet_assumption(check: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def _unmet_assumption(check: str, rows: Sequence[Row]) -> str:
     """Return the reason why rows cannot answer a check, or an empty string."""
     planned = [row for row in rows if row["refused"] is None]
     if not planned:

@@ -7,14 +7,15 @@ import json
 import math
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pyarrow as pa
 from jax import Array
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from privopt.core.running import check_problem
 from privopt.lab.runner.cells import Cell, replicate_keys, stream
 from privopt.lab.runner.method import Choice, size, text
 from privopt.lab.runner.quantities import Quantity, law_of, quantity_of
-from privopt.lab.runner.store import Value
+from privopt.lab.runner.store import RUNS, Value
 from privopt.problems import Family, Problem
 from privopt.spec import Budget, ProblemClass
 from privopt.theory import Rate
@@ -100,8 +101,7 @@ class PlannedCell:
         return facts
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One combination of searched values, with its plan at every strength."""
 
     choices: Mapping[str, Choice]
@@ -144,34 +144,23 @@ class Search:
         return hashlib.sha256(encoded.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """The chosen candidate of a search."""
+def choose(search: Search, seed: int) -> tuple[Candidate, str]:
+    """Return the candidate with the smallest worst mean, and the entry of the column ``searched``.
 
-    candidate: Candidate
-    at_edge: tuple[str, ...]  # choices at an end of the grid; a better value may lie beyond
-    candidates: int  # number of candidates
-
-    @property
-    def json(self) -> str:
-        """Entry of the column ``searched``."""
-        choices = {name: size(value) for name, value in self.candidate.choices.items()}
-        entry = {"chosen": choices, "at_edge": self.at_edge, "candidates": self.candidates}
-        return json.dumps(entry, sort_keys=True)
-
-
-def choose(search: Search, seed: int) -> SearchResult:
-    """Return the candidate with the smallest worst mean; a mean that is not finite is infinite.
-
-    The keys of the pilot are named by experiment, method, family, setting and strength: all cells
-    of a setting obtain the same result.
+    A mean that is not finite is infinite. A choice at an end of its grid is ``at_edge``: a better
+    value may be beyond. The keys of the pilot are named by experiment, method, family, setting and
+    strength: all cells of a setting obtain the same result.
     """
     candidates = search.candidates
     means = np.stack([_means(planned, candidates, seed) for planned in search.planned])
     worst = np.where(np.isfinite(means), means, np.inf).max(axis=0)
     best = candidates[int(np.argmin(worst))]
-    at_edge = tuple(name for name, values in search.grid if _is_edge(best.choices[name], values))
-    return SearchResult(best, at_edge, len(candidates))
+    entry = {
+        "chosen": {name: size(value) for name, value in best.choices.items()},
+        "at_edge": [name for name, values in search.grid if _is_edge(best.choices[name], values)],
+        "candidates": len(candidates),
+    }
+    return best, json.dumps(entry, sort_keys=True)
 
 
 def _is_edge(value: Choice, values: Sequence[Choice]) -> bool:
@@ -185,7 +174,10 @@ def _means(planned: PlannedCell, candidates: Sequence[Candidate], seed: int) -> 
     keys = replicate_keys(stream(cell.trial.root(seed), role="pilot", **cell.identity), PILOT)
     plans = [candidate.plans[cell.strength] for candidate in candidates]
     means = np.empty(len(plans))
-    for group in _stackable(plans):
+    groups = defaultdict(list)  # of plans with one program and equally many steps
+    for i, plan in enumerate(plans):
+        groups[plan.static, jax.tree.structure(plan.params), steps_of(plan)].append(i)
+    for group in groups.values():
         runs = run_many(
             [plans[i] for i in group],
             planned.problem,
@@ -198,14 +190,6 @@ def _means(planned: PlannedCell, candidates: Sequence[Candidate], seed: int) -> 
         values = planned.quantity.measure(planned.problem, runs._replace(released=released))
         means[group] = np.asarray(values).reshape(len(group), PILOT).mean(axis=1)
     return means
-
-
-def _stackable(plans: Iterable[Plan]) -> list[list[int]]:
-    """Group the indices of plans with one program and equally many steps."""
-    groups = defaultdict(list)
-    for index, plan in enumerate(plans):
-        groups[plan.static, jax.tree.structure(plan.params), steps_of(plan)].append(index)
-    return list(groups.values())
 
 
 # --- cache of a sweep -----------------------------------------------------------------------------
@@ -234,10 +218,15 @@ class SweepCache:
         return replace(planned, search=search)
 
     def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the cached value of a key; compute it at the first call."""
+        """Return the cached value of a key, or raise the cached ``ValueError``."""
         if key not in self._values:
-            self._values[key] = make()
-        return self._values[key]
+            try:
+                self._values[key] = make()
+            except ValueError as error:
+                self._values[key] = error
+        if isinstance(value := self._values[key], ValueError):
+            raise ValueError(str(value))
+        return value
 
     def _default(self, cell: Cell, algorithm: Algorithm, family: Family) -> PlannedCell:
         """Plan a cell without a search."""
@@ -282,16 +271,10 @@ class SweepCache:
         facts = problem.problem_class
         key = algorithm.name, facts, cell.budget, tuple(sorted(choices.items()))
 
-        def cached(key: Hashable, make: Callable[[], Plan]) -> Plan:
-            plan = self._once(key, lambda: _plan_or_error(make))
-            if isinstance(plan, ValueError):
-                raise ValueError(str(plan))
-            return plan
-
-        plan = cached(key, lambda: algorithm.plan(facts, cell.budget, **choices))
+        plan: Plan = self._once(key, lambda: algorithm.plan(facts, cell.budget, **choices))
         if factor is None or not cell.trial.is_control:
             return plan
-        return cached((*key, factor), lambda: plan.with_noise(factor))
+        return self._once((*key, factor), lambda: plan.with_noise(factor))
 
     def _search(self, cell: Cell, algorithm: Algorithm, family: Family) -> Search:
         """Plan every candidate at every strength, and omit the refused ones."""
@@ -304,20 +287,19 @@ class SweepCache:
             choices = {**dict(cell.choices), **searched}
             try:
                 plans = {
-                    p.cell.strength: self._plan(
-                        p.cell, algorithm, p.problem, choices, p.noise_factor
+                    each.cell.strength: self._plan(
+                        each.cell, algorithm, each.problem, choices, each.noise_factor
                     )
-                    for p in planned
+                    for each in planned
                 }
+                candidates.append(Candidate(searched, plans))
             except ValueError as error:
                 refused.append(f"{searched}: {error}")
-            else:
-                candidates.append(Candidate(searched, plans))
         if not candidates:
             raise ValueError(f"every candidate of the search is refused, as {refused[0]}")
         return Search(tuple(candidates), planned)
 
-    def result(self, search: Search) -> SearchResult:
+    def result(self, search: Search) -> tuple[Candidate, str]:
         """Return the result of a search. The data are checked first."""
         for planned in search.planned:
             self.facts(planned)
@@ -333,20 +315,11 @@ class SweepCache:
             return self._once(key, lambda: _reference_values(planned, steps))
 
 
-def _plan_or_error(make: Callable[[], Plan]) -> Plan | ValueError:
-    try:
-        return make()
-    except ValueError as error:
-        return error
-
-
 # --- measurement ----------------------------------------------------------------------------------
 
 
-def measure(
-    planned: PlannedCell, cache: SweepCache
-) -> tuple[dict[str, NDArray[np.generic]], dict[str, Value]]:
-    """Return the columns of the runs in float64, and the measured facts of the cell.
+def measure(planned: PlannedCell, cache: SweepCache) -> tuple[pa.Table, dict[str, Value]]:
+    """Return the runs as a table, and the measured facts of the cell.
 
     Noise is named by experiment, method, family, setting, strength and replicate. Adding
     replicates, axes or controls, or changing delta, changes no key. The records of a population
@@ -356,12 +329,12 @@ def measure(
     with jax.enable_x64(True):
         facts: dict[str, Value] = {**cache.facts(planned)}
         if planned.search is not None:
-            result = cache.result(planned.search)
-            plan = result.candidate.plans[cell.strength]
-            facts["searched"] = result.json
+            best, facts["searched"] = cache.result(planned.search)
+            plan = best.plans[cell.strength]
         key = stream(cell.trial.root(cache.seed), role="noise", **cell.identity)
         values = np.concatenate(list(_blocks(planned, plan, key)))[: cell.replicates]
-    return {"replicate": np.arange(cell.replicates), "value": values}, facts
+    columns = {"replicate": np.arange(cell.replicates), "value": values}
+    return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
 
 
 def _blocks(planned: PlannedCell, plan: Plan, key: Array) -> Iterator[NDArray[np.float64]]:

@@ -114,11 +114,6 @@ class Method:
         """
         return self, replace(self, label=f"{self.label}_best", search=search)
 
-    @property
-    def has_public_randomness(self) -> bool:
-        """True if groups of replicates share public randomness of the algorithm."""
-        return ALGORITHMS[self.algorithm].public_randomness is not None
-
     def _candidates(self, choice: str, values: object) -> tuple[Choice, ...]:
         """Check the values of a search: at least two, distinct."""
         member(f"choice of {self.label}", choice, self.known_choices)

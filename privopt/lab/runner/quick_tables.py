@@ -3,7 +3,7 @@
 A table is at ``results/quick/<experiment>.parquet``. For a sweep it has the mean and the standard
 deviation of each cell beside the bounds of its plan; for an analysis it has the rows of its parts.
 
-Real numbers are equal up to rounding on other processors: within ``store.RELATIVE`` in cells, and
+Real numbers are equal up to rounding on other processors: within ``RELATIVE`` in cells, and
 within ``ANALYSIS`` in rows of analyses, some of which follow single long runs (largest observed
 difference 4e-5). Rarely a rounded number changes the path of all runs of a cell. These are other
 samples of the same law, so a few cells may differ by sampling errors.
@@ -24,11 +24,9 @@ from privopt.lab.runner.analysis import Analysis
 from privopt.lab.runner.cells import absent_families
 from privopt.lab.runner.experiment import Experiment
 from privopt.lab.runner.store import (
-    RELATIVE,
     Recorded,
     ResultsError,
     decoded,
-    differing,
     encoded,
     read,
     rounded,
@@ -44,6 +42,10 @@ _COLUMNS = (
 )
 _MEASURED = ("mean", "deviation")
 _ABOUT = ("name", "profile", "root_seed")
+
+RELATIVE, ABSOLUTE = 1e-6, 1e-12
+"""Tolerances of equal numbers: processors round differently, and a risk that is zero except for
+rounding has no common digits."""
 
 ANALYSIS = 2e-4  # relative
 FEW = 0.1  # of the cells of an experiment
@@ -74,12 +76,15 @@ def keep_recorded(folder: Path, experiment: Experiment | Analysis, profile: str)
         names = list(recorded.about.get("data", experiment.data(recorded.about["profile"])))
     else:
         names = [] if recorded.is_analysis else sorted(set(recorded.cells["family"].to_pylist()))
-    lost = [name for name in names if name in absent]
-    if lost:
-        reasons = "; ".join(dict.fromkeys(absent[name] for name in lost))
-        raise OverwriteError(
-            f"{folder} was recorded with {', '.join(lost)}: left as it is ({reasons})"
-        )
+    if lost := {name: absent[name] for name in names if name in absent}:
+        raise _lost_data(folder, lost)
+
+
+def _lost_data(path: Path, absent: Mapping[str, str]) -> OverwriteError:
+    reasons = "; ".join(dict.fromkeys(absent.values()))
+    return OverwriteError(
+        f"{path} was recorded with {', '.join(absent)}: left as it is ({reasons})"
+    )
 
 
 def missing_data(experiment: Experiment | Analysis, profile: str) -> Mapping[str, str]:
@@ -98,11 +103,7 @@ def write_quick_table(results: Path, experiment: Experiment | Analysis, folder: 
     if path.is_file():
         committed = decoded(path.read_bytes())
         if _comparable(committed, experiment).num_rows < committed.num_rows:
-            absent = missing_data(experiment, "quick")
-            reasons = "; ".join(dict.fromkeys(absent.values()))
-            raise OverwriteError(
-                f"{path} was recorded with {', '.join(absent)}: left as it is ({reasons})"
-            )
+            raise _lost_data(path, missing_data(experiment, "quick"))
     if quick_difference(results, experiment, folder) != "":
         recorded = read(results / experiment.name)
         about = {name: recorded.about.get(name) for name in _ABOUT}
@@ -131,16 +132,14 @@ def _summary(recorded: Recorded) -> pa.Table:
     if recorded.is_analysis:
         parts = recorded.cells["part"].take(recorded.runs["cell"])
         return rounded(recorded.runs.drop_columns(["cell"]).add_column(0, "part", parts))
-    cells, count = recorded.runs["cell"].to_numpy(), recorded.cells.num_rows
-    values = recorded.runs["value"].to_numpy()
-    runs = np.bincount(cells, minlength=count)
-    measured = runs > 0
-    with np.errstate(invalid="ignore"):  # cells without runs, and infinite values
-        mean = np.bincount(cells, values, count) / runs
-        deviation = np.sqrt(np.bincount(cells, (values - mean[cells]) ** 2, count) / runs)
-    table = recorded.cells.select(_COLUMNS)
-    for name, numbers in zip(_MEASURED, (mean, deviation), strict=True):
-        table = table.append_column(name, pa.array(numbers, mask=~measured))
+    table, values = (
+        recorded.cells.select(_COLUMNS),
+        recorded.runs.to_pandas().groupby("cell")["value"],
+    )
+    for name, numbers in zip(_MEASURED, (values.mean(), values.std(ddof=0)), strict=True):
+        by_cell = numbers.reindex(range(table.num_rows))
+        measured = by_cell.index.isin(numbers.index)
+        table = table.append_column(name, pa.array(by_cell, mask=~measured, from_pandas=False))
     return rounded(table)
 
 
@@ -162,7 +161,7 @@ def _difference(table: pa.Table, committed: pa.Table) -> str:
     relative = ANALYSIS if is_analysis else RELATIVE
     excused = np.zeros(table.num_rows, bool) if is_analysis else _other_samples(table, committed)
     for name in names:
-        differs = differing(table[name], committed[name], relative)
+        differs = _differing(table[name], committed[name], relative)
         rows = np.flatnonzero(differs & ~excused if name in _MEASURED else differs)
         if rows.size:
             first = int(rows[0])
@@ -177,7 +176,7 @@ def _difference(table: pa.Table, committed: pa.Table) -> str:
 def _other_samples(table: pa.Table, committed: pa.Table) -> npt.NDArray[np.bool_]:
     """Return a mask of the cells whose mean differs by sampling errors; empty if they are many."""
     tables = table, committed
-    differs = differing(*(each["mean"] for each in tables))
+    differs = _differing(*(each["mean"] for each in tables))
     means, deviations = ([each[name].to_numpy() for each in tables] for name in _MEASURED)
     error = np.hypot(*deviations) / np.sqrt(table["replicates"].to_numpy())
     within = differs & (np.abs(np.subtract(*means)) <= ERRORS * error)
@@ -188,3 +187,15 @@ def _label(table: pa.Table, row: int) -> str:
     names = ("part", "label") if "part" in table.column_names else _NAMES
     values = {name: table[name][row].as_py() for name in names if name in table.column_names}
     return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+
+
+def _differing(
+    column: pa.ChunkedArray, other: pa.ChunkedArray, relative: float = RELATIVE
+) -> npt.NDArray[np.bool_]:
+    """Return a mask of the rows in which two columns of one type and length differ."""
+    if not pa.types.is_floating(column.type):
+        pairs = zip(column.to_pylist(), other.to_pylist(), strict=True)
+        return np.array([one != two for one, two in pairs], bool)
+    nulls = column.is_null().to_numpy() != other.is_null().to_numpy()  # NaN in the numbers
+    ours, theirs = (each.to_numpy().astype(np.float64) for each in (column, other))
+    return nulls | ~np.isclose(ours, theirs, rtol=relative, atol=ABSOLUTE, equal_nan=True)

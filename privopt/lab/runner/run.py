@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -20,7 +20,7 @@ from privopt.lab.runner.analysis import Analysis, Row, one_kind, part_rows
 from privopt.lab.runner.cache_key import cell_key, environment, user_code
 from privopt.lab.runner.cells import Cell, cells, omissions
 from privopt.lab.runner.experiment import Experiment, require_profile, unanswered
-from privopt.lab.runner.measure import PlannedCell, SweepCache, measure
+from privopt.lab.runner.measure import SweepCache, measure
 from privopt.lab.runner.quick_tables import keep_recorded
 from privopt.lab.runner.store import (
     CELLS,
@@ -29,14 +29,14 @@ from privopt.lab.runner.store import (
     CachedResult,
     Provenance,
     Recorded,
-    Value,
     clear_partial,
     open_results,
     read_provenance,
     write_provenance,
     write_recorded,
 )
-from privopt.lab.runner.work import Note, Progress, Task, print_notes, programs_read, resume
+from privopt.lab.runner.work import Note, Progress, Task, print_notes, resume
+from privopt.problems.datasets import missing
 
 _MEASURE_VERSION = 1  # of the numbers that ``measure`` computes from a run
 _SEEDS = 2**63
@@ -52,8 +52,6 @@ class RunResult:
     refused: int  # cells whose plan was refused or whose runs failed
     run_seconds: float  # of all cells, in any run
     compile_seconds: float
-    programs_read: int  # from JAX's persistent cache, by this run, without compile seconds
-    as_committed: bool | None = None  # True if the tables equal the committed ones
 
 
 def run(
@@ -98,7 +96,6 @@ def run(
     """
     folder, tasks, about = _prepare(experiment, profile, seed, results, progress)
     keep_recorded(folder, experiment, profile)
-    read_before = programs_read()
     outcomes, reused = resume(experiment.name, tasks, folder, progress)
     finished = [
         (task, outcome)
@@ -115,7 +112,7 @@ def run(
     }
     tables = _tables(tasks, outcomes, is_analysis=isinstance(experiment, Analysis))
     recorded = Recorded({"name": experiment.name, **titles, **about}, *tables)
-    as_committed = write_recorded(folder, recorded)
+    write_recorded(folder, recorded)
     result = RunResult(
         folder,
         cells=len(finished),
@@ -123,8 +120,6 @@ def run(
         refused=len(tasks) - len(finished),
         run_seconds=sum(outcome.run_seconds for _, outcome in finished),
         compile_seconds=sum(outcome.compile_seconds for _, outcome in finished),
-        programs_read=programs_read() - read_before,
-        as_committed=as_committed,
     )
     before = [entry["key"] for entry in read_provenance(folder).get("per_cell", ())]
     if reused < len(finished) or before != [task.key for task, _ in finished]:
@@ -220,8 +215,7 @@ def _cell_tasks(experiment: Experiment, profile: str, seed: int, progress: Progr
                 code=source,
             ),
             code=source,
-            make=partial(_run_cell, planned, sweep),
-            fits=partial(_fits, cell.replicates),
+            make=partial(measure, planned, sweep),
             program=planned.program,
             may_fail=True,
         )
@@ -234,23 +228,14 @@ def _cell_tasks(experiment: Experiment, profile: str, seed: int, progress: Progr
         text = f"{share} {len(tasks)} plans are refused: {reason}"
         progress(Note(experiment.name, text, urgent=False))
     rows = ({**dict.fromkeys(CELLS.names), **task.facts} for task in tasks)
-    for _, method, family, check, reason in unanswered(experiment.checks, rows):
-        text = f"the {check} of {method} on {family} stays undecided: {reason}"
+    for each in unanswered(experiment.checks, rows):
+        text = "the {check} of {method} on {family} stays undecided: {detail}".format_map(each)
         progress(Note(experiment.name, text))
     return tasks
 
 
-def _run_cell(planned: PlannedCell, sweep: SweepCache) -> tuple[pa.Table, Mapping[str, Value]]:
-    columns, facts = measure(planned, sweep)
-    return pa.table(columns, schema=pa.schema(list(RUNS)[1:])), facts
-
-
-def _fits(replicates: int, values: pa.Table) -> bool:
-    return values.num_rows == replicates and values.column_names == RUNS.names[1:]
-
-
 def _part_tasks(analysis: Analysis, profile: str) -> list[Task]:
-    """Return a task for every part of an analysis, which may run any algorithm."""
+    """Return a task for every part of an analysis with its data; it may run any algorithm."""
     versions = {
         name: algorithm.version
         for name, algorithm in ALGORITHMS.items()
@@ -263,7 +248,11 @@ def _part_tasks(analysis: Analysis, profile: str) -> list[Task]:
         key = cell_key(part=facts, code=code, algorithms=versions)
         return Task(name, facts, key, code, lambda: (part_rows(name, part(profile)), {}))
 
-    return [task(name, part) for name, part in analysis.available_parts().items()]
+    return [
+        task(name, part)
+        for name, part in analysis.parts.items()
+        if all(missing(data) is None for data in analysis.part_data.get(name, ()))
+    ]
 
 
 def _tables(
@@ -295,11 +284,7 @@ def _provenance(result: RunResult, finished: Sequence[tuple[Task, CachedResult]]
         "date": datetime.now(UTC).date().isoformat(),
         "environment": {**environment(), "devices": str(len(jax.devices()))},
         "code": cell_key(code=sorted({task.code for task, _ in finished})),
-        "cells": result.cells,
-        "reused": result.reused,
-        "run_seconds": result.run_seconds,
-        "compile_seconds": result.compile_seconds,
-        "programs_read": result.programs_read,
+        **{name: value for name, value in vars(result).items() if name != "folder"},
         "per_cell": [
             {
                 "cell": task.label,

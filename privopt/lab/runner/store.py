@@ -12,17 +12,14 @@ import hashlib
 import json
 import os
 import platform
-import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -30,12 +27,7 @@ from privopt.arguments import shown
 
 FORMAT = 1
 MARKER = ".privopt"
-RELATIVE, ABSOLUTE = 1e-6, 1e-12
-"""Tolerances of equal numbers: processors round differently, and a risk that is zero except for
-rounding has no common digits."""
-
 _ABANDONED = 3600.0  # seconds after which a partial file belongs to a killed process
-_GIT_TIMEOUT = 60.0  # seconds
 _METADATA = b"privopt"
 _FAST, _SMALLEST = ("zstd", 19), ("brotli", 11)  # codecs of cached cells and recorded tables
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
@@ -92,6 +84,9 @@ class DamagedCellError(Exception):
 
 Value = str | int | float | None
 """An entry of a table."""
+
+Row = Mapping[str, Any]
+"""A row of the table of cells."""
 
 
 About = Mapping[str, Any]
@@ -164,16 +159,12 @@ def existing_results(path: Path | str) -> Path:
     """Return the results folder at ``path``, which must exist; see :func:`open_results`."""
     path = Path(path)
     try:
-        text = (path / MARKER).read_text(encoding="utf-8")
-        version = json.loads(text)["format"]
+        version = json.loads((path / MARKER).read_text(encoding="utf-8"))["format"]
     except FileNotFoundError:
         raise ResultsError(f"{path} is no results folder of privopt: no {MARKER} in it") from None
-    except OSError as error:
-        raise ResultsError(f"results folder {path} cannot be read: {error}") from error
-    except (ValueError, LookupError, TypeError) as error:
-        raise ResultsError(
-            f'{path / MARKER} is damaged; it should read {{"format": {FORMAT}}}'
-        ) from error
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        text = f'is damaged or cannot be read; it should contain {{"format": {FORMAT}}}'
+        raise ResultsError(f"{path / MARKER} {text}: {error}") from error
     if version != FORMAT:
         raise ResultsError(
             f"{path} must be of results format {FORMAT}, got {shown(version)}: "
@@ -231,11 +222,11 @@ def write_cell(path: Path, result: CachedResult) -> None:
     write_file(path, encoded(result.values, {**metadata, "checksum": checksum}))
 
 
-def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> CachedResult:
+def read_cell(path: Path) -> CachedResult:
     """Read a finished cell; ``FileNotFoundError`` if it is not finished.
 
-    ``DamagedCellError`` if the file is incomplete, fails its checksums, has the key of another
-    cell, or does not satisfy ``fits``.
+    ``DamagedCellError`` if the file is incomplete, fails its checksums or has the key of another
+    cell.
     """
     try:
         values = decoded(path.read_bytes())
@@ -243,7 +234,7 @@ def read_cell(path: Path, fits: Callable[[pa.Table], bool]) -> CachedResult:
         seconds = metadata["run_seconds"], metadata["compile_seconds"]
         result = CachedResult(values, metadata["facts"], *seconds)
         whole = metadata.pop("checksum") == _checksum(values, metadata)
-        sound = fits(values) and metadata["key"] == path.stem and whole
+        sound = metadata["key"] == path.stem and whole
     except FileNotFoundError:
         raise
     except _UNREADABLE as error:
@@ -274,37 +265,29 @@ def _checksum(table: pa.Table, metadata: Mapping[str, object]) -> str:
 
 
 def recorded_names(results: Path) -> list[str]:
-    """Return the sorted names of the experiments with tables."""
-    return sorted(path.parent.name for path in results.glob("*/cells.parquet"))
+    """Return the sorted names of the experiments with tables; at least one."""
+    names = sorted(path.parent.name for path in results.glob("*/cells.parquet"))
+    if not names:
+        raise ResultsError(f"{results} holds no table yet: run an experiment first")
+    return names
 
 
-def write_recorded(folder: Path, recorded: Recorded) -> bool | None:
-    """Write the two tables of an experiment. Return True if they equal the committed tables.
+def write_recorded(folder: Path, recorded: Recorded) -> None:
+    """Write the two tables of an experiment.
 
-    ``None`` if no tables are committed. An equal committed table replaces the new one, so that
-    other roundings of another machine change no file. The table of cells is written last and
-    contains the digest of the table of runs.
+    The table of cells is written last and contains the digest of the table of runs.
     """
-    equal_to_committed = list[bool | None]()
-    name, digest = recorded.about["name"], ""
-    runs = recorded.runs if recorded.is_analysis else rounded(recorded.runs)
-    for stem, table in (("runs", runs), ("cells", recorded.cells)):
-        path = folder / f"{stem}.parquet"
-        about: About = {"name": name} if stem == "runs" else {**recorded.about, "runs": digest}
-        data, committed = encoded(table, about, _SMALLEST), _committed(path)
-        is_equal = None if committed is None else _is_equal(data, committed)
-        equal_to_committed.append(is_equal)
-        if committed is not None and is_equal:
-            data = committed
-        write_file(path, data)
-        digest = hashlib.sha256(data).hexdigest()
-    return None if None in equal_to_committed else all(equal_to_committed)
+    name, runs = recorded.about["name"], recorded.runs
+    data = encoded(runs if recorded.is_analysis else rounded(runs), {"name": name}, _SMALLEST)
+    write_file(folder / "runs.parquet", data)
+    about = {**recorded.about, "runs": hashlib.sha256(data).hexdigest()}
+    write_file(folder / "cells.parquet", encoded(recorded.cells, about, _SMALLEST))
 
 
 def rounded(table: pa.Table) -> pa.Table:
     """Round real numbers to 24 bits, which halves the size of a table of measured runs.
 
-    The error is a sixteenth of ``RELATIVE``. Tables of analyses are not rounded: the ends of
+    The relative error is at most 6e-8. Tables of analyses are not rounded: the ends of
     certified intervals must not move inwards.
     """
     for place, field in enumerate(table.schema):
@@ -388,80 +371,3 @@ def decoded(data: bytes) -> pa.Table:
 
 def _metadata(table: pa.Table) -> Any:
     return json.loads((table.schema.metadata or {})[_METADATA])
-
-
-def _is_equal(data: bytes, committed: bytes) -> bool:
-    try:
-        return equal(decoded(data), decoded(committed))
-    except (pa.ArrowException, ValueError):  # of another version
-        return False
-
-
-def _committed(path: Path) -> bytes | None:
-    """Return the file at ``path`` in the last commit of its repository, if there is one."""
-    command = ["git", "-C", str(path.parent), "show", f"HEAD:./{path.name}"]
-    try:
-        process = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return process.stdout if process.returncode == 0 else None
-
-
-# --- equality up to rounding ----------------------------------------------------------------------
-
-
-def equal(table: pa.Table, other: pa.Table) -> bool:
-    """Return True if two tables are equal up to rounding.
-
-    Rows, columns, texts, integers and metadata, except for title and description, must be equal.
-    Real numbers, including those in JSON texts, must agree within ``RELATIVE`` or ``ABSOLUTE``.
-    """
-    same_shape = table.num_rows == other.num_rows and table.schema.equals(other.schema)
-    if not same_shape or _facts(table) != _facts(other):
-        return False
-    pairs = zip(table.columns, other.columns, strict=True)
-    return not any(differing(*pair).any() for pair in pairs)
-
-
-def _facts(table: pa.Table) -> dict[str, Any]:
-    about = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-    return {name: about[name] for name in about if name not in ("title", "description")}
-
-
-def differing(
-    column: pa.ChunkedArray, other: pa.ChunkedArray, relative: float = RELATIVE
-) -> npt.NDArray[np.bool_]:
-    """Return a mask of the rows in which two columns of one type and length differ."""
-    if column.equals(other):
-        return np.zeros(len(column), bool)
-    if pa.types.is_floating(column.type):
-        numbers = [each.to_numpy().astype(np.float64) for each in (column, other)]
-        nulls = column.is_null().to_numpy() != other.is_null().to_numpy()  # NaN in the numbers
-        return nulls | ~_is_close(numbers[0], numbers[1], relative)
-    pairs = list(zip(column.to_pylist(), other.to_pylist(), strict=True))
-    if pa.types.is_string(column.type):
-        same = {pair: _equal_texts(*pair) for pair in set(pairs)}
-        return np.array([not same[pair] for pair in pairs], bool)
-    return np.array([one != two for one, two in pairs], bool)
-
-
-def _equal_texts(text: str | None, other: str | None) -> bool:
-    if text is None or other is None or text == other:
-        return text == other
-    try:
-        same = jax.tree.map(_equal_values, json.loads(text), json.loads(other))
-    except ValueError:  # no JSON, or another structure
-        return False
-    return all(jax.tree.leaves(same))
-
-
-def _equal_values(value: object, other: object) -> bool:
-    if isinstance(value, float) and isinstance(other, float):
-        return bool(_is_close(value, other))
-    return value == other
-
-
-def _is_close(
-    value: npt.ArrayLike, other: npt.ArrayLike, relative: float = RELATIVE
-) -> npt.NDArray[np.bool_]:
-    return np.isclose(value, other, rtol=relative, atol=ABSOLUTE, equal_nan=True)

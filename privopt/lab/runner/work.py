@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 
@@ -36,7 +36,6 @@ _MAX_ERROR = 500  # characters
 
 _STAGES = "/jax/core/compile/"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
-_CACHE_HIT = "/jax/compilation_cache/cache_hits"
 
 
 # --- events ---------------------------------------------------------------------------------------
@@ -49,7 +48,6 @@ class Started:
     experiment: str
     total: int
     reused: int
-    missing: Sequence[Task] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,6 @@ class Task:
     key: str = ""  # digest of the inputs; names the file
     code: str = ""  # digest of the code
     make: Callable[[], tuple[pa.Table, Mapping[str, Value]]] | None = None  # runs, facts
-    fits: Callable[[pa.Table], bool] = field(default=lambda values: values.num_rows > 0)
     program: Hashable = None  # tasks with equal keys share compiled programs
     may_fail: bool = False  # True if an error becomes a row of the table
 
@@ -143,7 +140,7 @@ def resume(
     _note_unknown_files(experiment, folder, {task.key for task in runnable}, progress)
     runnable = runnable[share[0] - 1 :: share[1]]
     missing = [task for task in runnable if work.read(task) is None]
-    progress(Started(experiment, len(runnable), len(runnable) - len(missing), missing))
+    progress(Started(experiment, len(runnable), len(runnable) - len(missing)))
     groups = _by_program(missing)
     if one_of_many:
         random.shuffle(groups)
@@ -186,7 +183,7 @@ class _Work:
         """Return a finished result, or ``None``. A damaged file is renamed."""
         path = cell_path(self._folder, task.key)
         try:
-            result = read_cell(path, task.fits)
+            result = read_cell(path)
         except FileNotFoundError:
             return None
         except DamagedCellError as error:
@@ -240,7 +237,7 @@ class _Work:
             self.results[task.key] = error
         else:
             write_cell(path, CachedResult(values, facts, run_seconds, clock.seconds))
-            self.results[task.key] = read_cell(path, task.fits)
+            self.results[task.key] = read_cell(path)
         self._report(Finished(self._experiment, task.label, run_seconds, clock.seconds))
 
     def _report(self, event: Event) -> None:
@@ -321,19 +318,3 @@ def compile_clock() -> Iterator[CompileClock]:
         yield clock
     finally:
         jax.monitoring.unregister_event_duration_listener(clock.hear)
-
-
-_hits = 0
-
-
-def programs_read() -> int:
-    """Return the number of programs that this process has read from JAX's persistent cache."""
-    return _hits
-
-
-def _count_hit(event: str, **_: object) -> None:
-    global _hits
-    _hits += event == _CACHE_HIT
-
-
-jax.monitoring.register_event_listener(_count_hit)
