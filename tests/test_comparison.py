@@ -97,7 +97,7 @@ def test_longer_plans_are_capped_and_named():
     comparison = compared(algorithms=["dp_gd"], max_steps=7)
     (point,) = comparison.points.itertuples()
     assert point.steps == 7
-    assert "Planned for fewer steps than the default: dp_gd (7)" in comparison.notes
+    assert "Fewer steps than the default, to limit the time: dp_gd (7)" in comparison.notes
     facts = problems.synthetic("logistic").build(n=60, dim=3, noise_ratio=0.0, strength=0.0)
     plan = privopt.dp_gd(facts.problem_class, BUDGET, steps=7)
     assert point.bound == plan.rate.upper
@@ -212,7 +212,7 @@ def test_fitted_exponents_are_slopes_of_logarithms(found):
     frame = replace(found, runs=runs).exponents().set_index("method")
     expected = {"output_perturbation": -0.5, "phased_sgd": -2.0}
     assert frame["fitted"].to_dict() == pytest.approx(expected)
-    assert frame.loc["output_perturbation", "theorem"] == pytest.approx(-0.5, abs=0.05)
+    assert frame.loc["output_perturbation", "theorem"] == pytest.approx(-2 / 3, abs=0.05)
     assert math.isnan(frame.loc["phased_sgd", "theorem"])  # a bound on the population risk
 
 
@@ -241,9 +241,9 @@ def test_the_table_is_a_matrix_of_means_in_80_columns(found):
             brief(point["upper"] - point["mean"], 1),
         ]
         assert entry.startswith("*") == (at["mean"].idxmin() == "output_perturbation")
-    assert text.count("*") == 3
+    assert text.count("*") == 4  # one in the caption
     assert found.table(bold=str.upper).count("*") == 0
-    assert "1 method does not apply (--why)" in text
+    assert "1 method does not apply (--why, or why=True)" in text
     assert "Refused" not in text
     assert "Refused: l1_recovery (sparsity must be declared" in found.table(why=True)
     assert found.conclusion.endswith("(95 %, paired runs).")
@@ -253,7 +253,7 @@ def test_the_table_is_a_matrix_of_means_in_80_columns(found):
 
 def test_the_wide_table_has_all_numbers_bounds_of_other_quantities_and_refusals(found):
     text = found.table(wide=True)
-    assert "6 runs on 2 data sets, hyperparameters of theory" in text
+    assert "6 runs on 2 data sets, default hyperparameters" in text
     assert "Refused: l1_recovery (sparsity must be declared" in text
     assert "Bound on the population risk, not on the empirical risk: phased_sgd" in text
     assert "zero predictor" in text
@@ -343,10 +343,10 @@ def test_the_command_prints_the_table_and_writes_the_figure(tmp_path):
     assert result.exit_code == 0, result.output
     *previews, whole = result.output.split("Preview on one data set. More runs follow.")
     one_shot, first = (" ".join(each.split()) for each in previews)
-    assert "2 runs, hyperparameters of theory" in one_shot
+    assert "2 runs, default hyperparameters" in one_shot
     assert "phased_sgd" not in one_shot
     assert "phased_sgd" in first
-    assert "4 runs on 2 data sets, hyperparameters of theory" in " ".join(whole.split())
+    assert "4 runs on 2 data sets, default hyperparameters" in " ".join(whole.split())
     assert "output_perturbation" in whole
     assert (tmp_path / "kept" / "compare_logistic_epsilon.png").stat().st_size > 5000
     again = CliRunner().invoke(app, [*options, "--wide"])
@@ -357,7 +357,7 @@ def test_the_command_prints_the_table_and_writes_the_figure(tmp_path):
 def test_the_command_counts_refused_methods_and_lists_them_on_request(tmp_path):
     options = [*COMMAND, "l1_recovery", "--results", str(tmp_path)]
     result = CliRunner().invoke(app, options)
-    assert result.output.count("1 method does not apply (--why)") == 2
+    assert result.output.count("1 method does not apply (--why, or why=True)") == 2
     assert "sparsity must be" not in result.output
     assert "sparsity must be declared" in CliRunner().invoke(app, [*options, "--why"]).output
 

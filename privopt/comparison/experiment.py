@@ -95,10 +95,11 @@ def compare(
         a synthetic kind). Data sets are numbered and do not depend on ``key``. Records of a
         population are drawn with the key of the run.
     tune : {"oracle", "private"}, optional
-        Default: the hyperparameters of theory. ``"oracle"`` adds ``<name>_best`` for each method:
-        the best step size or regularisation of a grid. It uses the measured risk, is labelled
-        *oracle-tuned* and never wins. ``"private"`` adds ``<name>_tuned``, see
-        :func:`privopt.tuned`; its budget pays for every candidate and for the selection.
+        Default: the default hyperparameters, which theorems determine. ``"oracle"`` adds
+        ``<name>_best`` for each method: the best step size or regularisation of a grid. It uses
+        the measured risk, is labelled *oracle-tuned* and never wins. ``"private"`` adds
+        ``<name>_tuned``, see :func:`privopt.tuned`; its budget pays for every candidate and for
+        the selection.
     max_steps : int, optional
         Largest number of steps of a plan.
     max_seconds : float or None

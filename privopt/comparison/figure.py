@@ -34,7 +34,7 @@ _KEY = (
     "zero predictor; "
 )
 _LINE_KEY = "dotted: lower bound of all methods within the budget, on this problem."
-_TICK_KEY = "tick below: minimax lower bound, on another problem of the class."
+_TICK_KEY = "tick below: lower bound of the worst problem of the class."
 _PANEL, _ROW = 3.4, 0.25  # inches: height of a panel along an axis, and of a row of dots
 
 

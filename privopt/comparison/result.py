@@ -208,7 +208,7 @@ class Comparison:
             first.relation.replace("_", "-"),
             f"{sets * self.recorded.about['replicates']} runs"
             + (f" on {sets} data sets" if sets > 1 else ""),
-            f"hyperparameters of theory{tuned}{', and tuned privately' if is_private else ''}",
+            f"default hyperparameters{tuned}{', and tuned privately' if is_private else ''}",
         ])  # fmt: skip
 
     @property
@@ -258,7 +258,11 @@ class Comparison:
         limits = self.points["method"].map(self.limits)
         capped = self.points[(self.points["steps"] == limits) & (self.axis != "steps")]
         names = [f"{name} ({self.limits[name]:,})" for name in dict.fromkeys(capped["method"])]
-        return [f"Planned for fewer steps than the default: {', '.join(names)}"] if names else []
+        return (
+            [f"Fewer steps than the default, to limit the time: {', '.join(names)}"]
+            if names
+            else []
+        )
 
     @property
     def inapplicable(self) -> str:
@@ -294,12 +298,13 @@ class Comparison:
         if why:
             lines += self.reasons
         elif self.refused:
-            lines.append(f"{self.inapplicable} (--why)")
+            lines.append(f"{self.inapplicable} (--why, or why=True)")
         matrix = "\n".join(self._matrix())
         if bold is not None:
             matrix = re.sub(r"\*(\S+)", lambda match: f" {bold(match[1])}", matrix)
         fill = partial(textwrap.fill, width=_WIDTH, subsequent_indent="  ")
-        caption = "Mean ± half width of its 95 % interval"
+        star = "" if bold is not None else "; * smallest mean"
+        caption = f"Mean ± half width of its 95 % interval{star}"
         return "\n".join([fill(head), caption, "", matrix, *map(fill, lines)])
 
     def _matrix(self) -> Iterator[str]:

@@ -47,7 +47,7 @@ def test_it_holds_on_hard_families_alone():
 def test_a_hard_family_has_a_line_for_each_guarantee(synthetic):
     cells = swept(synthetic, "linear")
     figure = curve_figure(cells)
-    assert lines(figure, "other problem") == []
+    assert lines(figure, "worst problem") == []
     names = {"lower bound (worst case)": 1.0, "lower bound, μ-Gaussian DP": 2.0}
     for name, factor in names.items():
         (line,) = [each for each in lines(figure, name) if each.get_label() == name]
@@ -59,8 +59,8 @@ def test_a_hard_family_has_a_line_for_each_guarantee(synthetic):
 def test_another_problem_has_a_tick_at_the_right_end(synthetic, family):
     cells = swept(synthetic, family)
     figure = curve_figure(cells)
-    assert lines(figure, "lower bound") == []
-    ticks = lines(figure, "minimax, other problem")
+    assert lines(figure, "worst case") == []
+    ticks = lines(figure, "lower bound, worst problem")
     for tick, factor in zip(ticks, (1.0, 2.0), strict=True):
         last = worst(cells_along(cells, "n")[max(SIZES)])
         assert tick.get_xydata().tolist() == [[1.0, factor * last.lower]]
@@ -68,7 +68,7 @@ def test_another_problem_has_a_tick_at_the_right_end(synthetic, family):
         assert x == pytest.approx(figure.axes[0].bbox.x1)
         assert figure.axes[0].get_ylim()[0] < last.lower
     names = [text.get_text() for text in figure.axes[0].texts]
-    assert {"minimax, other problem", "minimax, other problem: μ-Gaussian DP"} <= set(names)
+    assert {"lower bound, worst problem", "lower bound, worst problem: μ-Gaussian DP"} <= set(names)
 
 
 def test_an_unknown_bound_has_no_tick_and_takes_no_room(synthetic):
@@ -77,7 +77,7 @@ def test_an_unknown_bound_has_no_tick_and_takes_no_room(synthetic):
         curve_figure([replace(cell, lower=factor * cell.lower, own_lower=0.0) for cell in cells])
         for factor in (1.0, 0.0)
     )
-    assert lines(unknown, "other problem") == []
+    assert lines(unknown, "worst problem") == []
     for figure in (known, unknown):
         figure.draw_without_rendering()
     assert unknown.axes[0].bbox.width >= known.axes[0].bbox.width
@@ -87,7 +87,7 @@ def test_a_tick_far_below_is_told(synthetic):
     cells = [replace(cell, lower=1e-9, own_lower=2e-9) for cell in swept(synthetic, "two_kinks")]
     figure = curve_figure(cells)
     names = [text.get_text() for text in figure.axes[0].texts]
-    assert "↓ minimax, other problem" in names
+    assert "↓ lower bound, worst problem" in names
     assert figure.axes[0].get_ylim()[0] > 1e-6
 
 
@@ -98,12 +98,12 @@ def test_methods_beside_each_other_have_the_line_or_the_tick(synthetic, family, 
     cells = cell_results(recorded)
     figure = curve_figure(cells)
     assert len(lines(figure, "lower bound (worst case)")) == holds
-    assert len(lines(figure, "minimax, other problem")) == (not holds)
+    assert len(lines(figure, "lower bound, worst problem")) == (not holds)
     told = " ".join(figure.texts[-1].get_text().split())
     assert ("dotted: no method within the budget" in told) == holds
-    assert ("tick at the right: lower bound over the class" in told) == (not holds)
+    assert ("tick at the right: lower bound of the worst problem" in told) == (not holds)
     names = [text.get_text() for text in figure.axes[0].texts]
-    assert ("minimax, other problem" in names) == (not holds)
+    assert ("lower bound, worst problem" in names) == (not holds)
 
 
 def test_a_tick_beyond_the_panel_is_not_drawn(synthetic):
@@ -112,12 +112,12 @@ def test_a_tick_beyond_the_panel_is_not_drawn(synthetic):
     cells = [replace(cell, lower=1e-9) for cell in cell_results(recorded)]
     figure = curve_figure(cells)
     figure.draw_without_rendering()
-    for place, tick in zip(figure.axes, lines(figure, "other problem"), strict=True):
+    for place, tick in zip(figure.axes, lines(figure, "worst problem"), strict=True):
         low, high = place.get_ylim()
         assert not low < 1e-9 < high
         x, y = tick.get_transform().transform(tick.get_xydata()[0])
         assert not tick.get_clip_box().contains(x, y)
-        assert "↓ minimax, other problem" in [text.get_text() for text in place.texts]
+        assert "↓ lower bound, worst problem" in [text.get_text() for text in place.texts]
 
 
 def test_an_analysis_can_have_ticks_at_the_margin():
@@ -127,11 +127,11 @@ def test_an_analysis_can_have_ticks_at_the_margin():
         figure, (axes,) = plotting.panels("title")
         axes.set(xscale="log", yscale="log")
         plotting.curve(axes, frame, "x", "risk", label="risk")
-        plotting.margin_tick(axes, 0.01, "minimax, other problem", plotting.GREEN)
+        plotting.margin_tick(axes, 0.01, "lower bound, worst problem", plotting.GREEN)
         return figure
 
     figure = plotting.draw(risk_figure)
-    (tick,) = lines(figure, "minimax, other problem")
+    (tick,) = lines(figure, "lower bound, worst problem")
     assert tick.get_xydata().tolist() == [[1.0, 0.01]]
     assert figure.axes[0].dataLim.x0 == 2.0
 

@@ -1,5 +1,6 @@
 """Recorded experiments as data frames and figures."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from privopt import lab
 from privopt.lab.evaluation.cells import cell_results
+from privopt.lab.evaluation.verdict import flatten_twins
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -61,13 +63,43 @@ def test_what_cannot_be_drawn_is_named(synthetic):
         synthetic(axes={}).plot()
 
 
-def test_an_analysis_has_figures_by_name():
+def test_an_analysis_has_figures_by_name(tmp_path):
     recorded = lab.read(RESULTS / "sparse_regimes")
     for name, title in ((None, "Gaussian noise"), ("risk_laplace", "Laplace noise")):
         assert recorded.plot(name).axes[0].texts[0].get_text() == title
     assert recorded.plot("risk_laplace")._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match=r"name of a figure must be one of risk_g.* got 'r'"):
         recorded.plot("r")
+    figure = recorded.plot(paper=True, path=tmp_path / "figure.png")
+    assert figure.get_size_inches()[0] == 6.75
+    assert figure.get_suptitle() == ""
+    assert (tmp_path / "figure.pdf").is_file()
+
+
+@pytest.mark.parametrize(("axis", "width"), [("n", 3.25), (None, 6.75)])
+def test_a_paper_figure_has_data_theory_lines_and_slopes_only(tmp_path, axis, width):
+    recorded = lab.read(RESULTS / "dp_gd")
+    figure = recorded.plot(axis, paper=True, path=tmp_path / "figure.png")
+    assert figure.get_size_inches()[0] == width
+    assert figure.texts == []
+    assert figure._suptitle is None
+    slope = re.compile(r"DP-GD( oracle-tuned)?, slope −?\d\.\d\d")
+    for place in figure.axes:
+        assert all(slope.fullmatch(t.get_text()) for t in place.get_legend().get_texts())
+        assert len(place.collections) == 2  # error bars
+    assert (tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF")
+    data = (tmp_path / "figure.png").read_bytes()
+    assert int.from_bytes(data[16:20], "big") == int(300 * width)
+
+
+def test_a_fitted_slope_of_a_paper_figure_is_that_of_the_verdict():
+    recorded = lab.read(RESULTS / "dp_gd")
+    (place,) = recorded.plot("dim", paper=True).axes
+    slopes = {v.untuned: v for v in flatten_twins(lab.verdicts(recorded)) if v.axis == "dim"}
+    for text in place.get_legend().get_texts():
+        verdict = slopes["oracle-tuned" in text.get_text()]
+        slope = float(text.get_text().rpartition(" ")[2])
+        assert slope == pytest.approx(verdict.estimate, abs=0.005)
 
 
 def test_a_method_has_one_colour_in_every_figure():

@@ -36,11 +36,13 @@ _NEAR = 0.02  # relative difference up to which lines coincide
 _FEW = 3  # largest number of methods for which the risk without noise is drawn
 _REACH = 2.5  # smallest factor below the least mean at which lower bounds are hidden
 _DEEPEST = 1e-4  # share of the highest line below which lines are hidden
-_ZERO, _LOWER, _ELSEWHERE = "zero predictor", "lower bound (worst case)", "minimax, other problem"
-_STRONGER = {True: "lower bound, {}", False: "minimax, other problem: {}"}
+_ZERO, _LOWER = "zero predictor", "lower bound (worst case)"
+_ELSEWHERE = "lower bound, worst problem"
+_STRONGER = {True: "lower bound, {}", False: "lower bound, worst problem: {}"}
 _LETTER, _LABEL = 0.066, 0.177  # inches: width of a letter, distance between two labels
 _HEIGHT, _MAX_COLUMNS = 2.3, 3  # inches of a panel; panels in a row
 _ALPHA = 0.025  # of each end of an interval
+_LISTED = 3  # largest number of methods that a title names
 
 
 @mpl.rc_context(STYLE)
@@ -78,7 +80,7 @@ def curve_figure(
         if methods
     ]
     notes = [*_verdict_notes(verdicts), legend_text(data)]
-    notes += [f"Upper bounds above the picture: {'; '.join(texts)}."] if texts else []
+    notes += [f"Above the panels, not drawn: upper bounds of {'; '.join(texts)}."] if texts else []
     columns = 2 if len(axes) == 4 else min(_MAX_COLUMNS, len(axes))
     lines = [
         (name, list(row)[k : k + columns])
@@ -114,11 +116,23 @@ def curve_figure(
 
 
 def _title(cells: Sequence[CellResult], axes: Sequence[str]) -> str:
-    methods = {paper_name(twin_name(cell.method)) for cell in cells}
-    families = {cell.family for cell in cells}
-    name = next(iter(methods)) if len(methods) == 1 else f"{len(methods)} methods"
-    family = next(iter(families)) if len(families) == 1 else f"{len(families)} problems"
+    """Return the answer if one method is best at every value of one axis, else the content."""
+    methods = list(dict.fromkeys(paper_name(twin_name(cell.method)) for cell in cells))
+    families = list(dict.fromkeys(cell.family for cell in cells))
+    family = families[0] if len(families) == 1 else f"{len(families)} problems"
     labels = " or ".join(sorted({cell.label for cell in cells}))
+    if len(methods) > 1 and len(axes) == len(families) == 1:
+        plain = [cell for cell in cells if not cell.untuned]  # without oracle-tuned twins
+        best = set()
+        for group in cells_along(plain, axes[0]).values():
+            worsts = [worst(same) for same in grouped(group, lambda cell: cell.method).values()]
+            best.add(min(worsts, key=lambda cell: cell.mean).method)
+        if len(best) == 1:
+            name, axis = paper_name(best.pop()), symbol(axes[0])
+            return f"{name} has the least mean {labels} on {family} at every {axis}"
+    *others, end = methods
+    listed = f"{', '.join(others)} and {end}" if others else end
+    name = listed if len(methods) <= _LISTED else f"{len(methods)} methods"
     *head, last = map(symbol, axes)
     against = f"{', '.join(head)} and {last}" if head else last
     return f"{name[:1].upper()}{name[1:]} on {family}: {labels} against {against}"
@@ -327,15 +341,15 @@ def legend_text(panels: Sequence[PanelData], over: str = "") -> str:
         "dotted: no method within the budget is below it on every problem of the class": (
             (True, True) in bounds
         ),
-        "tick at the right: lower bound over the class, which holds on other problems": (
+        "tick at the right: lower bound of the worst problem of the class": (
             (False, True) in bounds
         ),
-        "sparse dots: gradient descent without noise, as many steps": any(
+        "sparse dots: gradient descent with as many steps and no noise": any(
             _with_nonprivate(panel) for panel in panels
         ),
         f"thin: {ORACLE_TUNED}": any(curve.tuned for curve in curves),
         "thin and grey: others": any(look.colour == GREY for look in looks.values()),
-        "lines that coincide alternate, dash by dash": any(
+        "dashes of two colours: both methods have this line": any(
             len(set(_representatives(each))) < len(each) for each in lines
         ),
     }

@@ -19,6 +19,7 @@ from privopt.lab.plotting import style
 from privopt.lab.plotting.curves import curve_figure
 from privopt.lab.plotting.heatmaps import grid_cells, grid_figure
 from privopt.lab.plotting.panels import describe, draw
+from privopt.lab.plotting.paper import fit_to_paper, paper_figure, save_for_paper
 from privopt.lab.plotting.style import STYLE
 from privopt.lab.runner import store
 from privopt.lab.runner.analysis import Analysis, MissingPartError, frames, required
@@ -66,23 +67,42 @@ class Recorded(store.Recorded):
                 frame[name] = [each.get(name) for each in choices]
         return frame.drop(columns=_HIDDEN).rename(columns=_NAMES)
 
-    def plot(self, name: str | None = None) -> Figure:
+    def plot(
+        self, name: str | None = None, *, paper: bool = False, path: Path | str | None = None
+    ) -> Figure:
         """Plot every method along the swept axes, with a row of panels for each family.
 
         Means at the worst strength of a family with 95 % intervals, 10-90 % of the runs, upper and
-        lower bounds, and the zero predictor. For an analysis, one of its figures. ``name`` is the
-        only axis, for example ``"epsilon"``; for an analysis the name of a figure (default: the
-        first one).
+        lower bounds, and the zero predictor. For an analysis, one of its figures.
+
+        Parameters
+        ----------
+        name : str, optional
+            The only axis, for example ``"epsilon"``; for an analysis the name of a figure (default:
+            the first one).
+        paper : bool
+            True for a figure of 3.25 or 6.75 inches with data, theory lines and fitted slopes only.
+        path : path, optional
+            A file to write: PNG, and with ``paper`` also PDF.
         """
+        figure = self._figure(name, paper)
+        if path is not None and paper:
+            save_for_paper(figure, Path(path))
+        elif path is not None:
+            style.save(lambda: figure, Path(path).with_suffix(""))
+        return figure
+
+    def _figure(self, name: str | None, paper: bool) -> Figure:
         if self.is_analysis:
-            return analysis_figure(self, name)
+            figure = analysis_figure(self, name)
+            return fit_to_paper(figure) if paper else figure
         cells = [cell for cell in cell_results(self) if swept_axes([cell])]
         if not cells:
             raise ValueError(f"recorded must have an axis with runs, got {self.about['name']}")
         if name is not None:
             member("axis", name, swept_axes(cells))
             cells = [cell for cell in cells if name in cell.axes]
-        return curve_figure(cells, name)
+        return paper_figure(cells, name) if paper else curve_figure(cells, name)
 
 
 def read(

@@ -366,7 +366,7 @@ def _course(axis: str, cells: Sequence[CellResult]) -> str:
     """Describe the mean and the bounds at the first and the last value of an axis."""
     first, last = cells[0], cells[-1]
     bounds = {"upper bound": (first.upper, last.upper)}
-    name = "lower bound of {}" if first.is_minimax else "minimax of {}, other problem"
+    name = "lower bound of {}" if first.is_minimax else "lower bound of {}, worst problem"
     for guarantee, bound in first.lower_bounds.items():
         bounds[name.format(guarantee)] = bound, last.lower_bounds.get(guarantee, 0.0)
     values = [
