@@ -12,7 +12,7 @@ from privopt.lab import Analysis, Claim, Listing, at_most, below, plotting, stre
 from privopt.privacy import Guarantee
 
 BUDGET = Budget(epsilon=4.0, delta=1e-5, relation="zero_out")
-METHODS = {"dp_gd": {}, "output_perturbation": {"noise": "gaussian"}}
+METHODS = {"dp_gd": {}, "output_perturbation": {"noise": "gaussian", "constraint": "any"}}
 SIZES = {
     "quick": {"runs": 20_000, "keys": 2, "canaries": (100, 300)},
     "full": {"runs": 100_000, "keys": 20, "canaries": (100, 200, 400, 800, 1600, 3200)},
