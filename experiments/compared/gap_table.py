@@ -13,7 +13,7 @@ from privopt.problems import FAMILIES
 
 N, RELATION = 1000, "replace_one"
 BUDGETS = {"pure": 0.0, "approximate": 1e-6}  # delta, at epsilon = 1
-RUNS, ERRORS, MOST = {"quick": 40, "full": 400}, 4.0, 6.0
+RUNS, ERRORS, MOST = 400, 4.0, 6.0
 EMPIRICAL, POPULATION = "empirical risk", "population risk"
 
 
@@ -77,7 +77,7 @@ def problem(family, dim, strength):
     return FAMILIES[family].build(n=N, dim=dim, noise_ratio=ratio, strength=strength, **options)
 
 
-def measured(kind, plan, runs):
+def measured(kind, plan):
     """Return the largest mean risk over the hard problems, its interval, and its family."""
     results = []
     for family in kind.families:
@@ -87,11 +87,11 @@ def measured(kind, plan, runs):
                 0, role="gap", family=family, strength=strength, method=plan.algorithm.name
             )
             try:
-                points = privopt.run_many([plan], where, replicate_keys(key, runs)).released[0]
+                points = privopt.run_many([plan], where, replicate_keys(key, RUNS)).released[0]
             except ValueError:  # the problem has constants above those of the class
                 continue
             risks = where.excess_risk(points)
-            error = ERRORS * float(risks.std(ddof=1)) / math.sqrt(runs)
+            error = ERRORS * float(risks.std(ddof=1)) / math.sqrt(RUNS)
             results.append((float(risks.mean()), error, family))
     mean, error, family = max(results, default=(np.nan, np.nan, "none runs"))
     return mean, privopt.Interval(max(0.0, mean - error), mean + error), family
@@ -99,6 +99,7 @@ def measured(kind, plan, runs):
 
 def gaps(profile):
     """Yield a row for every class, guarantee and quantity."""
+    del profile
     for name, kind in KINDS.items():
         for guarantee, delta in BUDGETS.items():
             with warnings.catch_warnings():
@@ -107,7 +108,7 @@ def gaps(profile):
             if plan is None:
                 continue
             lower = plan.rate.lower[0].value
-            mean, within, family = measured(kind, plan, RUNS[profile])
+            mean, within, family = measured(kind, plan)
             yield {
                 "label": f"{name}, {guarantee}", "n": N, "d": kind.facts.dim,
                 "quantity": kind.quantity, "method": plan.algorithm.name,
@@ -147,6 +148,7 @@ def gap_figure(frames):
 
 experiment = Analysis(
     name="gap_table",
+    profiles=("full",),
     title="Upper and lower bounds for each class of problems, and the measured risk between them",
     description=(
         "For each class, guarantee and quantity at n = 1,000 and ε = 1 under replace-one: the "
