@@ -198,6 +198,21 @@ def test_oracle_tuned_methods_are_no_winners(found):
     assert replace(found, points=points).winners() == ()
 
 
+def test_a_method_that_wins_or_ties_at_every_value_is_named_once(found):
+    noise = np.random.default_rng(0).normal(size=(3, 2, 2, 3))  # value, method, data set, run
+    runs = {
+        (value, method): level + 0.01 * noise[k, j]
+        for k, value in enumerate((0.5, 1.0, 2.0))
+        for j, (method, level) in enumerate(
+            (("output_perturbation", 0.1), ("phased_sgd", 0.1 if value == 1.0 else 9.0))
+        )
+    }
+    assert replace(found, runs=runs).conclusion == (
+        "output_perturbation has the least excess risk on logistic regression at every ε, alone or "
+        "tied (95 %, paired runs)."
+    )
+
+
 def test_fitted_exponents_are_slopes_of_logarithms(found):
     """The exponent is the slope of three means on a line.
 

@@ -216,6 +216,12 @@ class Comparison:
         """The methods with the least risk, or tied, in one sentence; empty for a single method."""
         winners = self.winners()
         best = grouped(winners, lambda won: frozenset((won.least, *won.ties)))
+        always = [name for name in self.methods if all(name in methods for methods in best)]
+        if len(best) > 1 and always:
+            *others, last = always
+            names = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+            where = f"on {self.problem} at every {symbol(self.axis or '')}, alone or tied"
+            return f"{names} the least {self.first.label} {where} (95 %, paired runs)."
         clauses: list[str] = []
         for methods, group in best.items():
             *others, last = (name for name in self.methods if name in methods)
