@@ -265,14 +265,20 @@ class _Numbers(NamedTuple):
     ) -> _Numbers:
         """Compute the parameters.
 
-        ``unit`` is the noise in the gradient: ``sigma lambda``, or ``lambda Delta_2/epsilon``.
+        ``unit`` is the noise in the gradient: ``sigma lambda``, or ``lambda Delta_2/epsilon``. On a
+        ball it includes the solver error, because a little noise can change the best ``lambda``.
         """
         gaussian, published = budget.delta > 0.0, declared.mode == "paper"
         gradient = ClippedGradient.of(problem_class)
+        ball = projection == "ball" and gaussian and not published
+        ball = ball and math.isfinite(problem_class.radius)
         if not gaussian:
             unit = gradient.sensitivity(budget.relation) / budget.epsilon
         elif published:
             unit = classic_gaussian_scale(gradient, budget)
+        elif ball:
+            stiff = problem_class.lipschitz / problem_class.radius  # any value gives this product
+            unit = stiff * _mechanism(problem_class, budget, declared, stiff, 1.0 / stiff).scale
         else:
             unit = GaussianMechanism.calibrated(gradient, budget).scale
         share = 0.5 if published else 0.25
@@ -282,7 +288,7 @@ class _Numbers(NamedTuple):
         if published or math.isinf(total.factor):  # the published cost does not use the losses
             total = perturbation_cost(problem_class, gaussian=gaussian)
         cost, distance = total.factor, declared.distance
-        if gaussian and projection == "ball" and not published:
+        if ball:
             best = ball_balanced_minimiser(
                 problem_class, unit=unit, glm=declared.glm, distance=distance
             )

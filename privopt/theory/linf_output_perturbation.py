@@ -23,6 +23,7 @@ _SOURCE = (
     "projection in the maximum norm"
 )
 _SMOOTHING_SHARE = 0.01
+_STEP = 1e-5  # of finite differences of logarithms
 
 
 class PerturbationCost(NamedTuple):
@@ -47,23 +48,31 @@ def perturbation_cost(
     projection: str = "linf",
     glm: bool = False,
     scale: float = 1.0,
+    regularisation: float = 0.0,
+    distance: float = math.inf,
 ) -> PerturbationCost:
     """Return a ``g`` with ``E F(proj(w + z)) - F(w) <= g b`` for noise ``z`` of scale ``b``.
 
-    ``w`` is in the set.
+    ``w`` is any point of the set.
 
     ``projection``
         ``"linf"``: nearest point in the maximum norm, ``g b = 2 L sqrt(s) E|z|_inf``. On the whole
         space there is no projection and no factor 2. ``"ball"``: the same on a Euclidean ball with
-        Gaussian noise, ``g b = L (min(E|z|_(s), sqrt(s) E|z|_inf) + sqrt(s) E tau)``. ``"l2"``:
-        Euclidean projection, ``g b = L E|z|_2``. ``"none"``: infinite if there is a set, because
-        losses are unknown outside it.
+        Gaussian noise; ``g b`` is the smaller of ``L (min(E|z|_(s), sqrt(s) E|z|_inf) + sqrt(s) E
+        tau)`` and, for ``H``-smooth losses, ``L sqrt(s) E tau + (H/2) (|z|_(s) + sqrt(s) tau)^2``
+        with root mean squares in the brackets. ``"l2"``: Euclidean projection, ``g b = L E|z|_2``.
+        ``"none"``: infinite if there is a set, because losses are unknown outside it.
     ``glm``
         True for generalised linear losses. On the whole space ``g b`` is ``sqrt(2/pi) L sigma``
         (Gaussian) or ``sqrt(2) L b`` (Laplace), independent of the dimension. On a ball
         ``sqrt(2/pi) sigma`` replaces ``E|z|_(s)``.
+    ``regularisation``, ``distance``
+        If ``lambda`` and ``D`` are given for a ball, ``w`` is the minimiser of ``F + (lambda/2)
+        |w|^2``, and the result has ``E F(proj(w + z)) - F* <= lambda D^2/4 + g b``. This ``g b`` is
+        smaller than at any point: a minimiser near the sphere has a smaller bias.
 
-    Proof: :ref:`Sparse gradients, Theorem 5 <theory-sparse-5>`. Source: Jain and Thakurta 2014 for
+    Proof: :ref:`Sparse gradients, Theorem 5 <theory-sparse-5>`; for a minimiser :ref:`Theorem 14
+    <theory-sparse-14>`. Source: Jain and Thakurta 2014 for
     linear predictions.
     """
     dim, lipschitz = problem_class.dim, problem_class.lipschitz
@@ -79,7 +88,7 @@ def perturbation_cost(
         return PerturbationCost(math.inf, "unknown outside the set", 0.0, 0.0)
     noise = NoiseVector(NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE, 1.0, dim)
     if bounded and projection == "ball" and gaussian and scale > 0.0:
-        return _on_a_ball(problem_class, glm, scale)
+        return _on_a_ball(_BallCost(problem_class, glm, distance), scale, regularisation)
     if bounded and projection == "l2":
         return PerturbationCost(lipschitz * math.sqrt(noise.square), "L E|z|_2", 0.5, 0.0)
     growth = 0.5 / math.log(2.0 * dim)
@@ -90,28 +99,77 @@ def perturbation_cost(
     return PerturbationCost(factor, f"{name}L sqrt(s) E|z|_inf", growth, 0.5)
 
 
-def _on_a_ball(facts: ProblemClass, glm: bool, scale: float) -> PerturbationCost:
+class _BallCost(NamedTuple):
+    """Cost of Gaussian noise on a ball, as a function of noise, ``lambda`` and sizes."""
+
+    problem_class: ProblemClass
+    glm: bool
+    distance: float
+
+    def at(self, noise: NoiseVector, sparsity: float, norm: float) -> tuple[float, float]:
+        """Return the bounds of ``E F(v) - F(w)`` for ``|w| <= norm``: for any losses, and smooth.
+
+        The second is infinite if no smoothness is declared.
+        """
+        facts, root = self.problem_class, math.sqrt(sparsity)
+        threshold = noise.ball_threshold(facts.radius, norm)
+        few = spread = noise.largest_few(sparsity)
+        if self.glm:
+            few, spread = math.sqrt(2.0 / math.pi) * noise.scale, noise.scale
+        general = facts.lipschitz * (min(few, root * noise.largest) + root * threshold)
+        if facts.smoothness is None:
+            return general, math.inf
+        second = spread + root * math.hypot(threshold, noise.scale)
+        return general, facts.lipschitz * root * threshold + 0.5 * facts.smoothness * second**2
+
+    def __call__(
+        self, scale: float, regularisation: float, dim: float, sparsity: float
+    ) -> tuple[float, float]:
+        """Return the two costs, of which the smaller one is proved, beside ``lambda D^2/4``.
+
+        Let ``C(q)`` be the smaller cost for ``|w| <= q``. For every ``q`` in ``[D/2, R]`` the excess
+        risk is at most ``max{lambda D^2/4 + C(q), lambda q (D - q) + C(R)}``. Both are equal at the
+        best ``q``.
+        """
+        noise = NoiseVector(NoiseKind.GAUSSIAN, scale, dim)
+        radius, half = self.problem_class.radius, 0.5 * self.distance
+        most = self.at(noise, sparsity, radius)
+        if regularisation == 0.0 or half >= radius:
+            return most
+
+        def slack(norm: float) -> float:
+            bias = regularisation * (norm - half) ** 2
+            return bias + min(self.at(noise, sparsity, norm)) - min(most)
+
+        if slack(half) >= 0.0:
+            return self.at(noise, sparsity, half)
+        return self.at(noise, sparsity, brentq(slack, half, radius, xtol=1e-12 * radius))
+
+
+def _on_a_ball(cost: _BallCost, scale: float, regularisation: float) -> PerturbationCost:
     """Return the cost of Gaussian noise on a ball; exponents are finite differences."""
-    sparsity = facts.sparsity or facts.dim
-    noise = "sqrt(2/pi) b" if glm else "E|z|_(s)"
+    facts = cost.problem_class
+    dim, sparsity = facts.dim, facts.sparsity or facts.dim
+    general, smooth = cost(scale, regularisation, dim, sparsity)
+    base = min(general, smooth)
+    noise = "sqrt(2/pi) b" if cost.glm else "E|z|_(s)"
+    formula = f"L ({noise} + sqrt(s) E tau)"
+    if smooth < general:
+        formula = "L sqrt(s) E tau"
+        if facts.smoothness:
+            few = "b" if cost.glm else "|z|_(s)"
+            formula += f" + H/2 ({few} + sqrt(s) tau)^2"
 
-    def cost(scale: float, dim: float, sparsity: float) -> float:
-        vector = NoiseVector(NoiseKind.GAUSSIAN, scale, round(dim))
-        root = math.sqrt(sparsity)
-        few = math.sqrt(2.0 / math.pi) * scale if glm else vector.largest_few(round(sparsity))
-        return min(few, root * vector.largest) + root * vector.ball_threshold(facts.radius)
+    def slope(scale: float, dim: float, sparsity: float) -> float:
+        return math.log(min(cost(scale, regularisation, dim, sparsity)) / base) / _STEP
 
-    base, dim = cost(scale, facts.dim, sparsity), 2.0 * facts.dim
-
-    def slope(value: float, ratio: float) -> float:
-        return math.log(value / base) / math.log(ratio)
-
+    more = math.exp(_STEP)
     return PerturbationCost(
-        facts.lipschitz * base / scale,
-        f"L ({noise} + sqrt(s) E tau)",
-        slope(cost(scale, dim, sparsity), 2.0),
-        slope(cost(scale, facts.dim, 2.0 * sparsity), 2.0),
-        slope(cost(1.001 * scale, facts.dim, sparsity), 1.001),
+        base / scale,
+        formula,
+        slope(scale, more * dim, sparsity),
+        slope(scale, dim, more * sparsity),
+        slope(more * scale, dim, sparsity),
     )
 
 
@@ -163,26 +221,27 @@ def balanced_minimiser(
 def ball_balanced_minimiser(
     problem_class: ProblemClass, *, unit: float, glm: bool, distance: float
 ) -> BalancedMinimiser:
-    """Return ``argmin_lambda  C(u/lambda) + lambda D^2/4`` for Gaussian noise on a ball.
+    """Return ``argmin_lambda  C(u/lambda, lambda) + lambda D^2/4`` for Gaussian noise on a ball.
 
-    ``C`` is the cost of noise of scale ``u/lambda``, with ``u`` the ``unit``.
+    ``C`` is the cost of noise of scale ``u/lambda``, with ``u`` the ``unit``, on the minimiser.
     """
+    cost = _BallCost(problem_class, glm, distance)
+    dim, sparsity = problem_class.dim, problem_class.sparsity or problem_class.dim
 
-    def noise(regularisation: float) -> tuple[float, float]:
-        scale = unit / regularisation
-        cost = perturbation_cost(
-            problem_class, gaussian=True, projection="ball", glm=glm, scale=scale
-        )
-        return cost.power, cost.factor * scale
+    def noise(log: float) -> float:
+        regularisation = math.exp(log)
+        return min(cost(unit / regularisation, regularisation, dim, sparsity))
+
+    def drop(log: float) -> float:  # of the noise, in units of log lambda; 0 without noise
+        return max(noise(log) - noise(log + _STEP), 1e-300) / _STEP
 
     def slope(log: float) -> float:
-        power, cost = noise(math.exp(log))
-        return log - math.log(power * cost) + math.log(0.25 * distance**2)
+        return log + math.log(0.25 * distance**2) - math.log(drop(log))
 
     middle = 0.5 * math.log(unit)
     best = math.exp(brentq(slope, middle - 40.0, middle + 40.0, xtol=1e-9))
-    power, _ = noise(best)
-    return BalancedMinimiser(best, 0.0, 1.0 / (1.0 + power))
+    total = noise(math.log(best)) + 0.25 * best * distance**2
+    return BalancedMinimiser(best, 0.0, noise(math.log(best)) / total)
 
 
 @checked
@@ -290,7 +349,8 @@ def linf_output_perturbation_rate(
     """Return the rate ``E F(w) - F* <= c lambda D^2 + g b + L tau + L^2 h/2``.
 
     The four terms are regulariser, noise, solver and smoothing; ``g`` is the factor of
-    :func:`perturbation_cost`. Balanced, the bound is
+    :func:`perturbation_cost`. On a ball it depends on ``lambda``, see :ref:`Sparse gradients,
+    Theorem 14 <theory-sparse-14>`, and the solver term is ``3 L tau``. Balanced, the bound is
 
     - with Gaussian noise ``b = 2 L kappa/(lambda n)``: ``2^{5/4} L D sqrt(kappa/n) (s ln
       2d)^{1/4}`` on a bounded set, ``sqrt(2)`` less on the whole space. Published, with ``kappa =
@@ -334,8 +394,9 @@ def linf_output_perturbation_rate(
     (0.1221, -0.5)
     """
     cost = perturbation_cost(
-        problem_class, gaussian=gaussian, projection=projection, glm=glm, scale=scale
-    )
+        problem_class, gaussian=gaussian, projection=projection, glm=glm, scale=scale,
+        regularisation=regularisation if share == 0.25 else 0.0, distance=distance,
+    )  # fmt: skip
     if math.isinf(cost.factor):
         return no_rate("the output may be outside the set")
     balanced = power is not None
@@ -355,10 +416,12 @@ def linf_output_perturbation_rate(
         by_lambda = 0.5 * (share_of_noise * scales + by_gap)
         by_noise = scales + -1.0 * by_lambda
     per_lambda = Exponents(n=-1.0) + -1.0 * by_lambda
+    ball = projection == "ball" and math.isfinite(problem_class.radius)
+    solver = (3.0 if ball else 1.0) * problem_class.lipschitz * solver_error
     terms: tuple[Term, ...] = (
         Term("noise", noise, by_noise),
         Term("regulariser", bias, by_lambda),
-        Term("solver", problem_class.lipschitz * solver_error, per_lambda),
+        Term("solver", solver, per_lambda),
         Term("smoothing", blur, by_noise),
     )
     if population:

@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr, ndtri, psi
 
 from privopt.arguments import Names, checked, positive_number
@@ -61,7 +61,7 @@ class NoiseVector:
 
     kind: NoiseKind
     scale: float
-    dim: int
+    dim: float  # fractional where exponents are finite differences
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", NoiseKind.named("noise", self.kind))
@@ -92,7 +92,7 @@ class NoiseVector:
             return self.scale * math.sqrt(2.0 * math.log(2.0 * self.dim))
         return self.scale * float(psi(self.dim + 1.0) - psi(1.0))
 
-    def largest_few(self, count: int) -> float:
+    def largest_few(self, count: float) -> float:
         """Return an upper bound of ``E |xi|_(k)``, the norm of the ``k`` largest Gaussian entries.
 
         The bound of :ref:`Theorem 3 <theory-sparse-3>` at the ``t`` that ``k`` of ``d`` entries
@@ -104,12 +104,23 @@ class NoiseVector:
         tail = 2.0 * (u * math.exp(-0.5 * u**2) / math.sqrt(2.0 * math.pi) + float(ndtr(-u)))
         return self.scale * math.sqrt(self.dim * tail)
 
-    def ball_threshold(self, radius: float) -> float:
+    def ball_threshold(self, radius: float, norm: float = math.inf) -> float:
         """Return an upper bound of ``E tau``, the threshold of the max-norm projection onto a ball.
 
-        ``tau`` is the smallest threshold with ``|S_tau(w + xi)|_2 <= R``, where ``|w|_2 <= R`` and
-        the noise is Gaussian: ``E tau <= t + A/(2 sqrt(d)) + A^2/(2 R)`` for every ``t``. Proof:
-        :ref:`Sparse gradients, Theorem 4 <theory-sparse-4>`.
+        ``tau`` is the smallest threshold with ``|S_tau(w + xi)|_2 <= R``, where the noise is
+        Gaussian and ``|w|_2`` is at most ``R`` and at most ``norm``. With ``A^2 = E
+        |S_t(xi)|_2^2``, for every ``t``::
+
+            E tau <= t + A/(2 sqrt(d)) + A^2/(2 R),
+            E tau <= t + sqrt(2 pi) sigma Q((R - m)/sigma)  if  m^2 = |w|^2 + A^2 <= R^2.
+
+        Proof: :ref:`Sparse gradients, Theorem 4 <theory-sparse-4>`.
+
+        Examples
+        --------
+        >>> noise = NoiseVector("gaussian", 0.02, 32_768)
+        >>> [round(noise.ball_threshold(1.0, norm) / 0.02, 2) for norm in (1.0, 0.9, 0.5)]
+        [3.15, 2.28, 1.51]
         """
         root = 2.0 * math.sqrt(self.dim)
 
@@ -120,7 +131,29 @@ class NoiseVector:
         result = minimize_scalar(
             bound, bounds=(0.0, self.largest), method="bounded", options={"xatol": 1e-9}
         )
-        return min(bound(float(result.x)), bound(0.0), self.largest)
+        any_norm = min(bound(float(result.x)), bound(0.0), self.largest)
+        return min(any_norm, self._inside_threshold(radius, norm))
+
+    def _inside_threshold(self, radius: float, norm: float) -> float:
+        """Return the second bound of :meth:`ball_threshold`; infinite if no ``t`` is admissible."""
+
+        def margin(threshold: float) -> float:
+            return radius - math.hypot(norm, self.beyond(threshold))
+
+        def bound(threshold: float) -> float:
+            tail = float(ndtr(-margin(threshold) / self.scale))
+            return threshold + math.sqrt(2.0 * math.pi) * self.scale * tail
+
+        low, high = 0.0, self.largest
+        if margin(high) <= 0.0:
+            return math.inf
+        if margin(low) < 0.0:
+            low = brentq(margin, low, high, xtol=1e-12 * high)
+        result = minimize_scalar(
+            bound, bounds=(low, high), method="bounded", options={"xatol": 1e-9 * high}
+        )
+        admissible = (each for each in (low, float(result.x)) if margin(each) >= 0.0)
+        return min(map(bound, admissible), default=math.inf)
 
     def beyond(self, threshold: float) -> float:
         """Return ``sqrt(E |S_t(xi)|_2^2)``, where ``S_t`` is soft thresholding at ``t``.
