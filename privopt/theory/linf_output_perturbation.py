@@ -24,6 +24,7 @@ _SOURCE = (
 )
 _SMOOTHING_SHARE = 0.01
 _STEP = 1e-5  # of finite differences of logarithms
+_LEAST = 1e-300  # the tail of the threshold underflows if the ball does not bind
 
 
 class PerturbationCost(NamedTuple):
@@ -127,9 +128,9 @@ class _BallCost(NamedTuple):
     ) -> tuple[float, float]:
         """Return the two costs, of which the smaller one is proved, beside ``lambda D^2/4``.
 
-        Let ``C(q)`` be the smaller cost for ``|w| <= q``. For every ``q`` in ``[D/2, R]`` the excess
-        risk is at most ``max{lambda D^2/4 + C(q), lambda q (D - q) + C(R)}``. Both are equal at the
-        best ``q``.
+        Let ``C(q)`` be the smaller cost for ``|w| <= q``. For every ``q`` in ``[D/2, R]`` the
+        excess risk is at most ``max{lambda D^2/4 + C(q), lambda q (D - q) + C(R)}``. Both are equal
+        at the best ``q``.
         """
         noise = NoiseVector(NoiseKind.GAUSSIAN, scale, dim)
         radius, half = self.problem_class.radius, 0.5 * self.distance
@@ -151,7 +152,7 @@ def _on_a_ball(cost: _BallCost, scale: float, regularisation: float) -> Perturba
     facts = cost.problem_class
     dim, sparsity = facts.dim, facts.sparsity or facts.dim
     general, smooth = cost(scale, regularisation, dim, sparsity)
-    base = min(general, smooth)
+    base = max(min(general, smooth), _LEAST)
     noise = "sqrt(2/pi) b" if cost.glm else "E|z|_(s)"
     formula = f"L ({noise} + sqrt(s) E tau)"
     if smooth < general:
@@ -161,7 +162,8 @@ def _on_a_ball(cost: _BallCost, scale: float, regularisation: float) -> Perturba
             formula += f" + H/2 ({few} + sqrt(s) tau)^2"
 
     def slope(scale: float, dim: float, sparsity: float) -> float:
-        return math.log(min(cost(scale, regularisation, dim, sparsity)) / base) / _STEP
+        value = max(min(cost(scale, regularisation, dim, sparsity)), _LEAST)
+        return math.log(value / base) / _STEP
 
     more = math.exp(_STEP)
     return PerturbationCost(
@@ -233,7 +235,7 @@ def ball_balanced_minimiser(
         return min(cost(unit / regularisation, regularisation, dim, sparsity))
 
     def drop(log: float) -> float:  # of the noise, in units of log lambda; 0 without noise
-        return max(noise(log) - noise(log + _STEP), 1e-300) / _STEP
+        return max(noise(log) - noise(log + _STEP), _LEAST) / _STEP
 
     def slope(log: float) -> float:
         return log + math.log(0.25 * distance**2) - math.log(drop(log))
