@@ -120,7 +120,7 @@ class NoiseVector:
         --------
         >>> noise = NoiseVector("gaussian", 0.02, 32_768)
         >>> [round(noise.ball_threshold(1.0, norm) / 0.02, 2) for norm in (1.0, 0.9, 0.5)]
-        [3.15, 2.28, 1.51]
+        [3.09, 2.16, 1.48]
         """
         root = 2.0 * math.sqrt(self.dim)
 
