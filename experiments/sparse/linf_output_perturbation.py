@@ -179,7 +179,7 @@ linear = lab.Analysis(
         "threshold t costs. It solves the equation E |S_t(w + z)|^2 = 1 in d sigma^2, and the risk "
         "at this threshold has the measured exponents. The bound at the same lambda takes a "
         "threshold that is proved for every minimiser of its norm. "
-        f"Its exponent of d decreases with d, like that of a logarithm. {RUNS} runs at each place."
+        f"The exponent of d decreases with d, like that of a logarithm. {RUNS} runs at each place."
     ),
     parts={part.__name__: part for part in (risks, along_dim, exponents)},
     claims=(
