@@ -256,15 +256,19 @@ def test_smooth_sparse_losses_are_flat_in_few_coordinates():
 
 
 @pytest.mark.parametrize("smoothness", [0.0, 0.5])
-@pytest.mark.parametrize("weight", [0.05, 0.3, 1.0])
-def test_a_minimiser_on_a_ball_has_the_bound(smoothness, weight):
+@pytest.mark.parametrize(
+    ("weight", "scale", "dim"),
+    [(0.05, 0.08, 8192), (0.3, 0.0133, 8192), (1.0, 0.004, 8192), (0.01, 0.02, 1000)],
+)
+def test_a_minimiser_on_a_ball_has_the_bound(smoothness, weight, scale, dim):
     """``F(w) = -a <x, w>/K + (H/2) sum_k <x_k, w>^2/K`` on ``K`` blocks of four nonzeros.
 
     ``x`` is the sum of the unit vectors ``x_k``, and ``|grad| <= a + H = 1``. Means of 100 samples
     are below the bound, within five standard errors. The bound of linear losses is at most 1.7
-    times the mean at one ``K``, and the bound at any point is at least 1.1 times larger.
+    times the mean at one ``K``, and the bound at any point is at least 1.1 times larger. In the
+    last case the worst minimiser is on the sphere; inside the ball the noise costs almost nothing.
     """
-    rng, dim, sparsity, scale = np.random.default_rng(9), 8192, 4, 0.004 / weight
+    rng, sparsity = np.random.default_rng(9), 4
     facts = privopt.ProblemClass(
         n=1000, dim=dim, lipschitz=1.0, radius=1.0, smoothness=smoothness, sparsity=sparsity
     )
@@ -273,7 +277,7 @@ def test_a_minimiser_on_a_ball_has_the_bound(smoothness, weight):
     anywhere = perturbation_cost(facts, **known)
     bound = 0.25 * weight + scale * cost.factor
     tightest, push = 0.0, 1.0 - smoothness
-    for blocks in (1, 4, 16, 64, 256, 1024):
+    for blocks in (each for each in (1, 4, 16, 64, 256, 1024) if each * sparsity <= dim):
         used = blocks * sparsity
         flat = np.where(np.arange(dim) < used, used**-0.5, 0.0)  # at length r, <x_k, w> = r/sqrt(K)
         root = math.sqrt(blocks)
