@@ -52,10 +52,12 @@ _COLUMNS = 3
 _LETTERS = 72  # total length of the tick labels in all panels of a row
 
 
-def panels(title: str, *names: str, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+def panels(
+    title: str, *names: str, columns: int = _COLUMNS, share_y: bool = False
+) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title, and one panel for each name; one panel without names."""
     names = names or ("",)
-    columns = min(_COLUMNS, len(names))
+    columns = min(columns, len(names))
     rows = -(-len(names) // columns)
     figure = Sheet(figsize=(8.2, 0.9 + 2.4 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharey=share_y).flatten().tolist()
