@@ -28,6 +28,7 @@ from privopt.statistics import (
     Histogram,
     Median,
     ProposeTestRelease,
+    SmoothCauchyMechanism,
     SmoothLaplaceMechanism,
     SparseVector,
     Thresholdout,
@@ -137,6 +138,12 @@ def _smooth(budget: Budget) -> tuple[Any, ...]:
     return mechanism, _median_release, np.array([1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0])
 
 
+def _smooth_pure(budget: Budget) -> tuple[Any, ...]:
+    """Construct the pair of the smooth median with Cauchy noise, which is pure."""
+    mechanism = SmoothCauchyMechanism.calibrated(Median.of(*_BOUNDS), replace(budget, delta=0.0))
+    return mechanism, _median_release, np.array([1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0])
+
+
 def _stable(budget: Budget) -> tuple[Any, ...]:
     """Construct the pair of propose-test-release.
 
@@ -210,6 +217,7 @@ MECHANISMS: Mapping[str, Callable[[Budget], tuple[Any, ...]]] = MappingProxyType
         "norm_laplace_histogram": _additive(NormLaplaceMechanism, _HALVES),
         "selection": _selection,
         "smooth_median": _smooth,
+        "pure_smooth_median": _smooth_pure,
         "propose_test_release": _stable,
         "sparse_vector": _sparse,
         "thresholdout": _holdout,

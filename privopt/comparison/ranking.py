@@ -97,7 +97,7 @@ def recommend(
     >>> budget = privopt.Budget(epsilon=1.0, delta=1e-10, relation="replace_one")
     >>> table = recommend(facts, budget, algorithms=["dp_gd", "output_perturbation"])
     >>> table[["name", "bound"]].round(4).values.tolist()
-    [['dp_gd', 0.0176], ['output_perturbation', 0.3427]]
+    [['dp_gd', 0.0176], ['output_perturbation', 0.1173]]
     """
     table = plans(problem_class, budget, algorithms, loss=loss)
     recorded = read_measured(results)
