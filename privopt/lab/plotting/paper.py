@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from privopt.lab.evaluation.cells import CellResult, cells_along, grouped, swept_axes
 from privopt.lab.evaluation.estimates import least_squares
@@ -26,6 +27,7 @@ from privopt.lab.plotting.style import PAPER, STYLE, Style
 
 ONE_COLUMN, TWO_COLUMNS = 3.25, 6.75  # inches
 _HEIGHT, _DPI = 2.3, 300  # inches of a panel; dots per inch
+_MOST_COLUMNS, _NARROWER = 3, 0.93
 
 
 @mpl.rc_context(STYLE)
@@ -36,13 +38,20 @@ def paper_figure(cells: Sequence[CellResult], axis: str | None = None) -> Figure
     """
     families = grouped(cells, lambda cell: cell.family)
     axes = swept_axes(cells) if axis is None else [axis]
-    width = ONE_COLUMN if len(axes) == 1 else TWO_COLUMNS
-    figure = style.Sheet(figsize=(width, _HEIGHT * len(families)), layout="constrained")
-    grid = figure.subplots(len(families), len(axes), squeeze=False, sharey="row")
-    for places, (family, members) in zip(grid, families.items(), strict=True):
-        panels = {a: panel_data(cells_along(members, a)) for a in axes}
+    columns = 2 if len(axes) == 4 else min(_MOST_COLUMNS, len(axes))
+    lines = [
+        (family, axes[k : k + columns]) for family in families for k in range(0, len(axes), columns)
+    ]
+    width = ONE_COLUMN if columns == 1 else TWO_COLUMNS
+    figure = style.Sheet(figsize=(width, _HEIGHT * len(lines)), layout="constrained")
+    grid = figure.subplots(len(lines), columns, squeeze=False, sharey="row")
+    for places, (family, names) in zip(grid, lines, strict=True):
+        members = families[family]
+        panels = {a: panel_data(cells_along(members, a)) for a in names}
         looks = assign_looks(curve for panel in panels.values() for curve in panel.curves)
-        for place, (a, panel) in zip(places, panels.items(), strict=True):
+        for place in places[len(names) :]:
+            figure.delaxes(place)
+        for place, (a, panel) in zip(places, panels.items(), strict=False):
             for curve in panel.curves:
                 _draw(place, curve, looks[curve.method])
             place.set(xscale="log", yscale="log", xlabel=symbol(a))
@@ -60,7 +69,13 @@ def paper_figure(cells: Sequence[CellResult], axis: str | None = None) -> Figure
 def fit_to_paper(figure: Figure) -> Figure:
     """Give a figure of an analysis the width of two columns, without its title."""
     width, height = figure.get_size_inches()
-    figure.set_size_inches(TWO_COLUMNS, height * TWO_COLUMNS / width)
+    scale = TWO_COLUMNS / width
+    figure.set_size_inches(TWO_COLUMNS, height * scale)
+    for text in figure.findobj(Text):
+        text.set_fontsize(scale * text.get_fontsize())
+    for legend in figure.legends:  # the space between its columns keeps its size
+        for text in legend.get_texts():
+            text.set_fontsize(_NARROWER * text.get_fontsize())
     figure.suptitle("")
     return figure
 
