@@ -72,10 +72,10 @@ def fit_to_paper(figure: Figure) -> Figure:
     scale = TWO_COLUMNS / width
     figure.set_size_inches(TWO_COLUMNS, height * scale)
     for text in figure.findobj(Text):
-        text.set_fontsize(scale * text.get_fontsize())
+        text.set_fontsize(scale * float(text.get_fontsize()))
     for legend in figure.legends:  # the space between its columns keeps its size
         for text in legend.get_texts():
-            text.set_fontsize(_NARROWER * text.get_fontsize())
+            text.set_fontsize(_NARROWER * float(text.get_fontsize()))
     figure.suptitle("")
     return figure
 
