@@ -95,6 +95,11 @@ def record(suite: ModuleType, repeats: int, console: Console) -> tuple[dict, lis
     return {**facts, **result, "targets": [line._asdict() for line in lines]}, lines
 
 
+def verdict(line: Line) -> str:
+    """Return whether the target was met; a line without a target has no verdict."""
+    return "-" if line.target == "-" else "yes" if line.met else "**no**"
+
+
 def section(name: str, result: dict) -> list[str]:
     """Return a record as Markdown."""
     suite, load = SUITES[name], result["load"]
@@ -106,7 +111,7 @@ def section(name: str, result: dict) -> list[str]:
         "",
         "| | | measured | target | met |",
         "|---|---|---|---|---|",
-        *(f"| {' | '.join(line[:-1])} | {'yes' if line.met else '**no**'} |" for line in lines),
+        *(f"| {' | '.join(line[:-1])} | {verdict(line)} |" for line in lines),
         "",
         *(f"- {key}: {value}" for key, value in result["machine"].items()),
         f"- load before and after: {load[0]:.1f}, {load[1]:.1f} (use an idle machine)",

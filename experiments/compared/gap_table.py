@@ -1,7 +1,6 @@
 """Best upper bound, lower bound and measured risk for each class, guarantee and quantity."""
 
 import math
-import warnings
 from functools import cache
 from typing import NamedTuple
 
@@ -102,9 +101,7 @@ def gaps(profile):
     del profile
     for name, kind in KINDS.items():
         for guarantee, delta in BUDGETS.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # delta is 1/n^2 or more for small classes
-                plan = best_plan(kind, delta)
+            plan = best_plan(kind, delta)
             if plan is None:
                 continue
             lower = plan.rate.lower[0].value

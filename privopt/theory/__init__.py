@@ -36,10 +36,12 @@ from privopt.theory.linf_output_perturbation import (
 )  # fmt: skip
 from privopt.theory.lower_bounds import lower_bound
 from privopt.theory.one_shot import (
-    ball_perturbation_rate, ball_perturbation_regularisation, exponential_mechanism_rate,
-    exponential_mechanism_regularisation, objective_perturbation_rate,
-    output_perturbation_rate, perturbed_minimiser_regularisation,
+    exponential_mechanism_rate, exponential_mechanism_regularisation, objective_perturbation_rate,
     perturbed_objective_regularisation, sufficient_statistics_rate, sufficient_statistics_weight,
+)  # fmt: skip
+from privopt.theory.output_perturbation import (
+    ball_perturbation_rate, ball_perturbation_regularisation, output_perturbation_rate,
+    perturbed_minimiser_regularisation,
 )  # fmt: skip
 from privopt.theory.passes import (
     Gains, PrefixVariance, QuadraticRisk, passes_rate, quadratic_gains,
