@@ -19,17 +19,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Float
 
 from privopt.arguments import checked, positive_integer, positive_number, shown
 from privopt.convex.arrays import norm
 from privopt.convex.sets import ConstraintSet
+from privopt.programs import compiler_options
 from privopt.release import Pytree
 
 ROUND_OFF = 64.0 * 2.0**-52
@@ -187,7 +189,7 @@ def certify(
     """
     _require_float64("point", point)
     numbers = constraint.diameter(point.shape[0]), strong_convexity
-    diameter, convexity = jnp.asarray(numbers, jnp.float64)
+    diameter, convexity = np.array(numbers, np.float64)
     certifier = _Certifier(constraint, diameter, convexity)
     value, gap = _certify(value_and_gradient, certifier, point, arguments)
     return float(value), (float(gap) if math.isfinite(gap) else math.inf)
@@ -335,7 +337,11 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
     )
 
 
-@partial(jax.jit, static_argnums=0)
+@lru_cache
+def _program(backend: str) -> jax.stages.Wrapped:
+    return jax.jit(_descend, static_argnums=0, compiler_options=compiler_options(backend))
+
+
 def _descend(
     functions: tuple[ValueAndGradient, Callable[..., Array] | None],
     certifier: _Certifier,
@@ -386,8 +392,8 @@ def _solve(
         )
 
     numbers = constraint.diameter(start.shape[0]), strong_convexity, tolerance, width
-    diameter, convexity, target, first_width = jnp.asarray(numbers, jnp.float64)
-    state, gap = _descend(
+    diameter, convexity, target, first_width = np.array(numbers, np.float64)
+    state, gap = _program(jax.default_backend())(
         functions,
         _Certifier(constraint, diameter, convexity),
         jnp.asarray(start),
