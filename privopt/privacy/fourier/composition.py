@@ -30,7 +30,7 @@ from privopt.privacy.fourier.transform import (
     multiply_powers,
 )
 from privopt.privacy.fourier.window import Window
-from privopt.privacy.numbers import Array, U
+from privopt.privacy.numbers import Array, U, dot
 
 _MAX_LOG_WEIGHT = 30.0  # sums with a weight above e^30 are omitted
 _MAX_EXPONENT = 600.0  # exponentials of minus this are close to underflow
@@ -260,9 +260,8 @@ def _tails(law: Frequencies, start: int, lattice: Lattice, window: Window) -> tu
     spectrum[law.modes] = law.values
     values = np.maximum(np.fft.irfft(spectrum, law.size), 0.0)  # probabilities, and so are closer
     selected = np.roll(values, -(start % law.size))[: lattice.count]
-    return DenseTails.of(selected, lattice, window.tilt, window.centre), float(
-        np.sqrt(values @ values)
-    )
+    tails = DenseTails.of(selected, lattice, window.tilt, window.centre)
+    return tails, math.sqrt(dot(values, values))
 
 
 def _last(holds: Callable[[int], bool], guess: int, count: int) -> int:

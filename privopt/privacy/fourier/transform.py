@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import dtbsv
 
-from privopt.privacy.numbers import Array, U
+from privopt.privacy.numbers import Array, U, dot
 
 Complex = npt.NDArray[np.complex128]
 Points = npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ class Frequencies:
     @property
     def length(self) -> float:
         """Euclidean norm of ``p``."""
-        return math.sqrt(float(self.weights @ np.abs(self.values) ** 2) / self.size)
+        return math.sqrt(dot(self.weights, np.abs(self.values) ** 2) / self.size)
 
     @property
     def weights(self) -> Array:
@@ -85,11 +85,11 @@ class Characteristic(NamedTuple):
         folded = np.bincount(np.arange(-reach, reach + 1) % size, potential, size)
         four_squares, sine = _sines(size)
         value = -four_squares * np.fft.rfft(folded) - 1j * mean * sine
-        steep, flat, far = eta * float(np.sqrt(folded @ folded)), 0.0, weight[~near]
+        steep, flat, far = eta * math.sqrt(dot(folded, folded)), 0.0, weight[~near]
         if far.size:
             folded = np.bincount(points[~near] % size, far, size)
             value += np.fft.rfft(folded) - far.sum()
-            flat = eta * float(np.sqrt(folded @ folded))
+            flat = eta * math.sqrt(dot(folded, folded))
         unit = 64 * U + 8 * reach * float(np.finfo(np.longdouble).eps)
         moment, beyond = float(potential.sum()), float(far.sum())
         return cls(value, steep, flat, abs(mean), moment, beyond, unit)
@@ -170,7 +170,7 @@ def multiply_powers(
     error = math.fsum(count * each.steep for each, count in laws) * float((steep * others).max())
     error += math.fsum(count * each.flat for each, count in laws) * float(others.max())
     law = Frequencies(np.exp(exponent), modes, size)
-    error += math.sqrt(float(law.weights @ (rounding * others) ** 2) / size)
+    error += math.sqrt(dot(law.weights, (rounding * others) ** 2) / size)
     return law, error
 
 
@@ -288,7 +288,7 @@ class ModalTails:
         ]
         count = float(lattice.count)
         most = np.minimum(1.0 / np.maximum(np.abs(self._gaps[0]), 1.0 / count), count)
-        self._error = 128 * U * law.length * math.sqrt(float(law.weights @ most**2) / law.size)
+        self._error = 128 * U * law.length * math.sqrt(dot(law.weights, most**2) / law.size)
 
     def at(self, k: int) -> tuple[float, float, float]:
         """Return ``mass_k``, ``image_k`` and a bound of their rounding errors."""
