@@ -289,10 +289,25 @@ def _words(key: Array, blocks: int, size: int) -> list[Array]:
     """
     if blocks * size > 2**32:
         raise ValueError(f"shape must need at most 2^32 pairs of words, got {blocks * size}")
-    stream = jax.random.key_data(jax.random.fold_in(as_key(key), _STREAM))
+    halves = _pairs(jax.random.fold_in(as_key(key), _STREAM), blocks, size)
+    return [half[i] for i in range(blocks) for half in halves]
+
+
+def child_words(key: Array, count: int) -> Array:
+    """Return the first ``count`` words of the keys ``jax.random.split(key, ...)``.
+
+    Each run of the generator gives two words; ``jax.random.bits`` keeps only one.
+    """
+    halves = _pairs(key, 2, -(-count // 4))
+    return jnp.stack(halves, axis=-1).ravel()[:count]
+
+
+def _pairs(key: Array, blocks: int, size: int) -> tuple[Array, Array]:
+    """Return the words of ``blocks * size`` children of a key, in two arrays of that shape."""
+    words = jax.random.key_data(key)
 
     def counted(count: Array) -> tuple[Array, Array]:
-        return _threefry(stream, jnp.zeros_like(count), count)
+        return _threefry(words, jnp.zeros_like(count), count)
 
     def in_turn(counts: Array) -> tuple[Array, Array]:
         return jax.lax.map(counted, counts)
@@ -300,8 +315,8 @@ def _words(key: Array, blocks: int, size: int) -> list[Array]:
     # In a loop, a CPU computes the words once; fused into their uses they are computed repeatedly.
     # On an accelerator a loop costs launches.
     counts = jnp.arange(blocks * size, dtype=jnp.uint32).reshape(blocks, size)
-    halves = jax.lax.platform_dependent(counts, cpu=in_turn, default=counted)
-    return [half[i] for i in range(blocks) for half in halves]
+    pairs: tuple[Array, Array] = jax.lax.platform_dependent(counts, cpu=in_turn, default=counted)
+    return pairs
 
 
 def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:

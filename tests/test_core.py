@@ -272,14 +272,14 @@ def test_three_plans_32_keys_two_data_sets_compile_once():
     ]
     data = [problem(seed) for seed in (0, 1)]
     each, others = keys(32), keys(32, seed=5)
-    before = replicates.program_of("cpu")._cache_size()
+    before = replicates.run_all._cache_size()
     with compilations() as programs:
         core.run_many(plans, data[0], each)
     assert [name for name in programs if "run_all" in name] == ["jit(run_all)"]
     with compilations() as programs:
         core.run_many(plans, data[1], others)
     assert programs == []
-    assert replicates.program_of("cpu")._cache_size() == before + 1
+    assert replicates.run_all._cache_size() == before + 1
     assert len(traces) == 1
 
 

@@ -177,11 +177,11 @@ def test_chunks_of_groups():
 
 
 def test_all_chunks_run_one_program():
-    before = replicates.program_of("cpu")._cache_size()
+    before = replicates.run_all._cache_size()
     plan = DP_GD.plan(CLASS, BUDGET, steps=2)
     for count in (8, 11, 20):
         privopt.run_many([plan], WHERE, keys(count), execution=Execution(chunk=4))
-    assert replicates.program_of("cpu")._cache_size() == before + 1
+    assert replicates.run_all._cache_size() == before + 1
 
 
 def test_many_keys_in_bounded_memory():
@@ -215,13 +215,13 @@ def test_by_default_no_array_that_grows_with_the_keys_is_large(monkeypatch):
 
     plan = coined(algorithm=dataclasses.replace(LEVELED, run=wide, public_randomness=None))
     released = lambda count: privopt.run_many([plan], WHERE, keys(count)).released  # noqa: E731
-    whole, programs = released(30), replicates.program_of("cpu")._cache_size()
+    whole, programs = released(30), replicates.run_all._cache_size()
     assert isinstance(whole, jax.Array)
     monkeypatch.setattr(replicates, "MOST_BYTES", 60_000)
     parts = released(30)
     assert isinstance(parts, np.ndarray)
     np.testing.assert_array_equal(parts, whole)
-    assert replicates.program_of("cpu")._cache_size() == programs + 1  # for all chunks
+    assert replicates.run_all._cache_size() == programs + 1  # for all chunks
     assert isinstance(released(4), jax.Array)
     assert isinstance(jax.jit(lambda: released(30))(), jax.Array)
 
@@ -289,9 +289,9 @@ def test_an_array_enters_by_argument():
     plans = [coined(weights=(1.0, 0.5)), coined(weights=(0.25, 0.5))]
     many = privopt.run_many(plans, WHERE, keys(2), common_random_numbers=True)
     np.testing.assert_allclose(many.released[0], 2.0 * many.released[1], rtol=1e-12)
-    before = replicates.program_of("cpu")._cache_size()
+    before = replicates.run_all._cache_size()
     privopt.run_many([coined(weights=(3.0, 0.5))] * 2, WHERE, keys(2))
-    assert replicates.program_of("cpu")._cache_size() == before
+    assert replicates.run_all._cache_size() == before
     with pytest.raises(ValueError, match="shapes of arrays"):
         privopt.run_many([coined(), coined(weights=(1.0,))], WHERE, keys(2))
 

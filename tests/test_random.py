@@ -201,6 +201,19 @@ def test_draws_need_no_wide_integers():
     np.testing.assert_array_equal(narrow, random.normal(jax.random.key(2), (7,), jnp.float32))
 
 
+def test_words_of_children_are_those_of_a_split():
+    """Compare with ``jax.random.split`` bit by bit, alone and for several keys at once."""
+    keys = jax.random.split(jax.random.key(11), 3)
+    for count in (1, 2, 7, 1248):
+        expected = [
+            np.asarray(jax.random.key_data(jax.random.split(key, count))).ravel()[:count]
+            for key in keys
+        ]
+        found = jax.vmap(lambda key, count=count: random.child_words(key, count))(keys)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(random.child_words(keys[1], count), expected[1])
+
+
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_words_are_those_of_the_generator_of_jax(size):
     """Compare with the keys of a split of the key of the stream, bit by bit."""

@@ -70,9 +70,10 @@ def transfers(plan, problem, monkeypatch):
     """Return the size of each collective of the compiled run."""
     asked = []
     with monkeypatch.context() as patched:
-        original = replicates.program_of("cpu")
-        recorder = lambda *given: asked.append(given) or original(*given)  # noqa: E731
-        patched.setattr(replicates, "program_of", lambda backend: recorder)
+        original = replicates.run_all
+        patched.setattr(
+            replicates, "run_all", lambda *given: asked.append(given) or original(*given)
+        )
         privopt.run(plan, problem, jax.random.key(0))
     text = original.lower(*asked[0]).compile().as_text()
     shapes = (re.findall(r"\w+\[([\d,]*)\]", found) for found in COLLECTIVE.findall(text))

@@ -19,7 +19,6 @@ from jaxtyping import Key
 from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
 from privopt.core.runs import Execution, Run, Source
-from privopt.programs import compiler_options
 from privopt.random import stream
 from privopt.release import Pytree
 
@@ -110,11 +109,9 @@ def run_chunks(
     All chunks run the same program: the last chunk is padded with keys of the first chunk.
     """
     count, group = groups.shape
-    traced = _is_traced((numbers, source, groups))
     devices = jax.local_devices()[: 1 if _is_spread(source) else count]
     mode = _mode(algorithm, execution, devices[0].platform)
     inner = replace(execution, chunk=None, replicates=mode)
-    program = program_of(None if traced else devices[0].platform)
 
     def arguments(first: int, width: int) -> tuple[Any, ...]:
         used = devices[:width]
@@ -126,11 +123,11 @@ def run_chunks(
     width = count
     if execution.chunk is not None:
         width = min(count, max(1, execution.chunk // group))
-    elif mode == "together" and not traced:
-        width = _fitting(lambda width: program.trace(*arguments(0, width)).jaxpr.jaxpr, count)
+    elif mode == "together" and not _is_traced((numbers, source, groups)):
+        width = _fitting(lambda width: run_all.trace(*arguments(0, width)).jaxpr.jaxpr, count)
 
     def chunk(first: int) -> Run:
-        result, size = program(*arguments(first, width)), min(width, count - first)
+        result, size = run_all(*arguments(first, width)), min(width, count - first)
         if size * group == jax.tree.leaves(result)[0].shape[1]:
             return result
         # Slicing a sharded array needs a collective, and two at once can deadlock.
@@ -207,14 +204,7 @@ def _joined(chunk: Callable[[int], Run], firsts: range, count: int, group: int) 
     return whole
 
 
-@lru_cache
-def program_of(backend: str | None) -> jax.stages.Wrapped:
-    """Return the jitted :func:`run_all` for a backend; None if it is a part of another program."""
-    options = None if backend is None else compiler_options(backend)
-    statics = ("algorithm", "static", "execution", "mesh")
-    return jax.jit(run_all, static_argnames=statics, compiler_options=options)
-
-
+@partial(jax.jit, static_argnames=("algorithm", "static", "execution", "mesh"))
 def run_all(
     algorithm: Algorithm,
     static: Hashable,

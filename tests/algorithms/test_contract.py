@@ -22,7 +22,7 @@ from privopt import problems
 from privopt.audit import Pair, replay
 from privopt.core import Execution
 from privopt.core.parameters import padded_alike, scaled
-from privopt.core.replicates import program_of
+from privopt.core.replicates import run_all
 from privopt.release import Replay, Tape
 
 NUMBERS = {
@@ -261,9 +261,9 @@ def test_many_equals_loop_over_seeds_and_numbers(name):
     ]
     where, keys = problem(name), jax.random.split(jax.random.key(2), 100)[:3]
     privopt.run(plan(name), problem(name, 1), keys[0])
-    programs = program_of("cpu")._cache_size()
+    programs = run_all._cache_size()
     runs = [[privopt.run(p, where, key, stream=i) for key in keys] for i, p in enumerate(plans)]
-    assert program_of("cpu")._cache_size() == programs
+    assert run_all._cache_size() == programs
     many = many_runs(plans, where, 2)
     assert many.released.shape == (2, 100, DIM)
     for i, j in itertools.product(range(2), range(3)):
@@ -396,9 +396,9 @@ def test_a_control_runs_the_program_of_its_plan(name):
     planned, where, key = plan(name), problem(name), jax.random.key(3)
     factors = (1.0, 0.5) if planned.algorithm.noise == "law" else (1.0, 0.5, 0.0)
     result = [privopt.run(planned, where, key)]
-    programs = program_of("cpu")._cache_size()
+    programs = run_all._cache_size()
     result += [privopt.run(planned.with_noise(each), where, key) for each in factors]
-    assert program_of("cpu")._cache_size() == programs
+    assert run_all._cache_size() == programs
     leaves_equal(result[0], result[1], rtol=0, atol=0)
     same = [np.array_equal(result[0].released, other.released) for other in result[2:]]
     assert same == [planned.algorithm.noise is None] * len(same)

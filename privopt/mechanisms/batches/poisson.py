@@ -32,6 +32,7 @@ from privopt.mechanisms.batches.batches import (
 )
 from privopt.mechanisms.batches.passes import require_places
 from privopt.privacy import round_up
+from privopt.random import child_words
 from privopt.spec import Assumptions, Budget, Relation
 
 _ARITHMETIC = 2.0**-14  # relative; exceeds the float32 error of an inclusion rate
@@ -188,7 +189,7 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
 
     def sample(key: Array, records: Array | int) -> tuple[Array, Array]:
         # In this order the first records do not depend on the capacity.
-        words = _words(key, digits * capacity).reshape(capacity, digits).T
+        words = child_words(key, digits * capacity).reshape(capacity, digits).T
         gaps = jnp.zeros(capacity, jnp.int32)
         for place, table in enumerate(tables):
             digit = jnp.sum(words[place][:, None] < table[None], axis=-1, dtype=jnp.int32)
@@ -197,11 +198,6 @@ def poisson_sampler(rate: Array | float, capacity: int, most: int) -> Sampler:
         return present(rows, jnp.minimum(records, most))  # a gap of ``most`` is no row
 
     return sample
-
-
-def _words(key: Array, count: int) -> Array:
-    """Return uniform words of 32 bits, two per run of the generator; ``bits`` keeps only one."""
-    return jax.random.key_data(jax.random.split(key, -(-count // 2))).ravel()[:count]
 
 
 def _thresholds(exponent: Array, *, leading: bool) -> Array:
