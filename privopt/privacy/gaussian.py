@@ -29,17 +29,19 @@ from scipy.special import erfcx, ndtr, ndtri
 
 from privopt.arguments import checked
 from privopt.privacy.numbers import (
+    SMALLEST,
     Array,
     Interval,
     U,
-    bisect,
     check_alpha,
     check_delta,
     check_epsilon,
     check_non_negative,
+    false_position,
     real,
 )
 
+_CLOSE = 2.0**-50  # relative accuracy of inverses
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
 
@@ -107,21 +109,22 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
         return Interval(math.inf, math.inf)
     target = math.log(delta)
 
-    def enough(epsilon: float) -> bool:
-        return log_delta_bounds(epsilon, mu)[1] <= target
+    def excess(epsilon: float) -> float:
+        return log_delta_bounds(epsilon, mu)[1] - target
 
-    def too_little(epsilon: float) -> bool:
-        return log_delta_bounds(epsilon, mu)[0] >= target
+    def missing(epsilon: float) -> float:
+        return target - log_delta_bounds(epsilon, mu)[0]
 
-    if enough(0.0):
+    if excess(0.0) <= 0.0:
         return Interval(0.0, 0.0)
     # delta(epsilon; mu) <= exp(-a^2 / 2), so this suffices up to rounding.
     largest = mu * (math.sqrt(-2.0 * target) + 0.5 * mu)
-    while not enough(largest):
+    while excess(largest) > 0.0:
         largest *= 2.0
-    upper = bisect(enough, largest, 0.0)
-    lower = bisect(too_little, 0.0, upper) if too_little(0.0) else 0.0
-    return Interval(lower, upper)
+    upper = false_position(excess, largest, 0.0, relative=_CLOSE)[0]
+    if not missing(0.0) <= 0.0 < missing(upper):
+        return Interval(0.0, upper)
+    return Interval(false_position(missing, 0.0, upper, relative=_CLOSE)[0], upper)
 
 
 @checked
@@ -147,19 +150,20 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _largest_mu(epsilon: float, delta: float) -> float:
-
-    def allowed(mu: float) -> bool:
-        return gaussian_delta(epsilon, mu=mu).upper <= delta
+    def excess(mu: float) -> float:
+        upper = gaussian_delta(epsilon, mu=mu).upper
+        size = abs(math.log(upper / delta)) if upper > 0.0 else math.inf
+        return -size if upper <= delta else max(size, SMALLEST)
 
     # delta(epsilon; mu) is at most mu / 2, and at most exp(-a^2 / 2).
     tail = math.sqrt(-2.0 * math.log(delta))
     inside = max(delta, 2.0 * epsilon / (tail + math.sqrt(tail * tail + 2.0 * epsilon)))
-    while not allowed(inside):
+    while excess(inside) > 0.0:
         inside *= 0.5
     outside = 2.0 * inside
-    while allowed(outside):
+    while excess(outside) <= 0.0:
         outside *= 2.0
-    return bisect(allowed, inside, outside)
+    return false_position(excess, inside, outside, relative=_CLOSE)[0]
 
 
 @checked

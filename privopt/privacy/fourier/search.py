@@ -37,7 +37,6 @@ _MANY = 16  # kinds of release: a composition of fewer kinds locates the result
 _ROUGH = 1e-2  # first accuracy
 _MUCH_FINER = 0.1  # factor of a mesh without an upper bound
 _FIRST_POINTS = 2**16  # of the first transform
-_SMALL_POINTS = 2**17  # of a transform that costs no more than the rest of a round
 _DROWNED = -1.0  # log of the relative error of delta above which a finer mesh does not help
 _MOST_KINDS = 8  # kinds of release that are evaluated one by one
 _MAX_RELEASES = 10**11  # beyond it rounding errors exceed the result
@@ -328,7 +327,10 @@ class _Search:
         order of the square of the mesh.
         """
         lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
-        spacing = self.first_spacing(self._first_accuracy())
+        located = len(self.parts) >= _MANY
+        spacing = self.first_spacing(
+            self.accuracy if located else min(_ROUGH, 100.0 * self.accuracy)
+        )
         for rounds in range(_ROUNDS):
             results, noise = self._evaluate(spacing, (-1.0, 1.0))
             lower, upper = max(lower, results[0]), min(upper, results[1])
@@ -436,13 +438,6 @@ class _Search:
         counts = [sum(self.parts[part][1] for part in group) for group in groups]
         middles = (self.parts[group[group.size // 2]][0] for group in groups)
         return tuple(zip(middles, counts, strict=True))
-
-    def _first_accuracy(self) -> float:
-        """Return the accuracy of the first mesh, a rough one if transforms are large."""
-        final = self._width() * len(self.parts) <= _SMALL_POINTS * self.spacing(self.accuracy)
-        if final or len(self.parts) >= _MANY:
-            return self.accuracy
-        return min(_ROUGH, 100.0 * self.accuracy)
 
     def first_spacing(self, accuracy: float) -> float:
         """Return a coarse mesh for a small transform, or the final one if the location is known."""
