@@ -21,6 +21,7 @@ from itertools import product
 from math import log, sqrt
 from typing import Any, NamedTuple
 
+import dp_accounting as dp
 from limits import LimitError, limit_memory, within
 from peers import dp_accounting as pld
 from peers import opacus
@@ -31,6 +32,13 @@ NOISES = (0.6, 1.0, 2.0, 5.0, 20.0)
 RATES = (1e-3, 1e-2, 0.1, 1.0)
 STEPS = (10**2, 10**4, 10**6)
 DELTAS = (1e-5, 1e-10)
+RARE = (  # noise, rate, steps, delta: a record is in about one batch
+    (0.7, 1e-6, 10**6, 1e-6),
+    (0.5, 1e-6, 10**6, 1e-6),
+    (1.0, 1e-5, 10**6, 1e-8),
+    (0.5, 1e-8, 10**8, 1e-6),
+)
+FIXED = ((1_000, 50, 1.0, 200), (10_000, 256, 0.7, 2_000), (60_000, 256, 1.1, 10_000))
 PATIENCE = 0.5  # seconds; a slower call is not repeated
 LIMIT = 20.0  # seconds
 GIGABYTES = 8.0
@@ -137,7 +145,7 @@ def measure(repeats: int) -> dict:
     available = peers()
     ours(Case(1.0, 0.01, 10, 1e-5))
     cases = []
-    for case in (Case(*each) for each in product(NOISES, RATES, STEPS, DELTAS)):
+    for case in (Case(*each) for each in (*product(NOISES, RATES, STEPS, DELTAS), *RARE)):
         interval = ours(case)
         times = [seconds(ours, case, number)[0] for number in range(1, repeats + 1)]
         result = {
@@ -151,7 +159,14 @@ def measure(repeats: int) -> dict:
         cases.append(
             {**case._asdict(), "epsilon": list(interval), "seconds": times, "peers": result}
         )
-    return {"cases": cases}
+    return {"cases": cases, "fixed_size": [fixed_size(*each) for each in FIXED]}
+
+
+def fixed_size(size: int, batch: int, noise: float, steps: int) -> dict:
+    """Return the bounds of batches of one size, for which the worst data are not known."""
+    one = dp.SampledWithoutReplacementDpEvent(size, batch, dp.GaussianDpEvent(noise))
+    spent = epsilon(dp.SelfComposedDpEvent(one, steps), 1e-6, relation="replace_one")
+    return {"size": size, "batch": batch, "noise": noise, "steps": steps, "epsilon": list(spent)}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import process
 from line import Line
 
@@ -13,27 +14,31 @@ TITLE = "Growth"
 PACKAGES = ("privopt", "jax", "jaxlib", "numpy")
 PEERS = ()
 
-N, WIDTH, STEPS, RUNS = (
-    (10_000, 30_000, 100_000, 300_000),
-    (100, 300, 1_000, 3_000),
+N, WIDTH, STEPS, RUNS, PLANS = (
+    (1_000, 10_000, 100_000, 1_000_000),
+    (10, 100, 1_000, 10_000, 100_000),
     (100, 300, 1_000, 3_000, 10_000),
-    (10, 30, 100, 300),
+    (10, 30, 100, 300, 1_000),
+    (1, 3, 10, 30, 100),
 )
-MILLION = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+MILLION = (10_000, 100_000, 1_000_000)
 # Method, axis, sizes, and the exponent of the number of operations.
 CURVES = (
-    ("dp_gd", "n", N, 1.0),
+    ("dp_gd", "n", (*N, 10**7), 1.0),
     ("dp_gd", "d", WIDTH, 1.0),
     ("dp_gd", "T", STEPS[:4], 1.0),
-    ("dp_gd", "replicates", RUNS, 1.0),
-    ("dp_sgd", "n", N, 0.0),
+    ("dp_gd", "replicates", RUNS[:4], 1.0),
+    ("dp_gd", "plans", PLANS, 1.0),
+    ("dp_gd", "budgets", PLANS, 1.0),
+    ("dp_sgd", "n", (*N, 10**7), 0.0),
     ("dp_sgd", "d", WIDTH, 1.0),
     ("dp_sgd", "T", STEPS, 1.0),
-    ("dp_sgd", "replicates", RUNS, 1.0),
+    ("dp_sgd", "replicates", RUNS[:4], 1.0),
+    ("dp_sgd", "plans", PLANS, 1.0),
     ("dp_ftrl", "n", N, 1.0),
     ("dp_ftrl", "d", WIDTH, 1.0),
-    ("dp_ftrl", "replicates", RUNS, 1.0),
-    ("toeplitz", "n", N, 2.0),
+    ("dp_ftrl", "replicates", RUNS[:4], 1.0),
+    ("toeplitz", "n", N[:3], 2.0),
     ("projection_mechanism", "n", N, 1.0),
     ("projection_mechanism", "d", MILLION, 1.0),
     ("objective_perturbation", "n", N, 1.0),
@@ -58,12 +63,14 @@ def measured(repeats: int) -> tuple[dict, list[Line]]:
 def described(result: dict) -> list[str]:
     return [
         "Processor seconds of a warm run, one thread, on logistic regression (squared distances",
-        "for the projection mechanism) at n = 10,000, d = 100, T = 100, one replicate; one of",
-        "these sizes varies. DP-SGD has batches of 256, DP-FTRL one pass of batches of 100, so T =",
-        "n/100. The exponent is that of the last two sizes; *natural* is that of the number of",
-        "operations. Memory is the allocation of the program besides the data, at the largest",
-        "size. ",
-        "![Seconds of a run of each method against n, d, T and replicates, with natural slopes]"
+        "for the projection mechanism) at n = 10,000, d = 100, T = 100, one plan and replicate;",
+        "one of these sizes varies, along n with d = 10 and along d with n = 1,000. DP-SGD has",
+        "batches of 256, DP-FTRL one pass of batches of 100, so T = n/100. Plans differ in",
+        "epsilon; the line of budgets is the time to make them. The exponent is fitted to the",
+        "last three sizes; dashed lines have the exponent of the number of operations. Memory is",
+        "the allocation of the program besides the data, at the largest size.",
+        "",
+        "![Seconds of a run of each method against n, d, T, replicates, plans and budgets]"
         "(growth.png)",
     ]
 
@@ -73,7 +80,8 @@ def draw(result: dict, folder: Path) -> None:
     import matplotlib.pyplot as plt
 
     axes = list(dict.fromkeys(each["axis"] for each in result["curves"]))
-    figure, panels = plt.subplots(1, len(axes), figsize=(3.4 * len(axes), 3.6), sharey=True)
+    figure, grid = plt.subplots(2, 3, figsize=(10.2, 6.6), sharey=True)
+    panels = grid.ravel()
     methods = list(dict.fromkeys(each["method"] for each in result["curves"]))
     colours = dict(zip(methods, plt.get_cmap("tab10").colors, strict=False))
     for panel, axis in zip(panels, axes, strict=True):
@@ -85,20 +93,22 @@ def draw(result: dict, folder: Path) -> None:
             panel.loglog(sizes, times, "o-", color=colour, ms=3, label=each["method"])
             panel.loglog(sizes, slope, "--", color=colour, lw=0.8)
         panel.set_xlabel(axis)
-    panels[0].set_ylabel("processor seconds of a run")
+    for panel in grid[:, 0]:
+        panel.set_ylabel("processor seconds")
     handles = {line.get_label(): line for panel in panels for line in panel.lines[::2]}
     figure.legend(handles.values(), handles, loc="lower center", ncols=len(handles), frameon=False)
-    figure.tight_layout(rect=(0.0, 0.09, 1.0, 1.0))
+    figure.tight_layout(rect=(0.0, 0.06, 1.0, 1.0))
     figure.savefig(folder / "growth.png", dpi=150)
     plt.close(figure)
 
 
 def exponent(curve: list[dict], axis: str, what: str) -> float:
-    """Return the exponent between the last two sizes."""
-    before, last = curve[-2:]
-    grown = max(last[what], 1.0) if what == "bytes" else last[what]
-    was = max(before[what], 1.0) if what == "bytes" else before[what]
-    return math.log(grown / was) / math.log(last[axis] / before[axis])
+    """Return the exponent that is fitted to the last three sizes, by least squares."""
+    sizes, values = (
+        [math.log(max(point[name], 1.0 if name == "bytes" else 0.0)) for point in curve[-3:]]
+        for name in (axis, what)
+    )
+    return float(np.polyfit(sizes, values, 1)[0])
 
 
 def along(result: dict) -> Line:
