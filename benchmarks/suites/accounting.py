@@ -38,7 +38,7 @@ def described(result: dict) -> list[str]:
         "Subsampled Gaussian under add-or-remove-one, one thread: noise 0.6 to 20, rate 0.001 to",
         "1, 100 to 1,000,000 steps, delta 1e-5 and 1e-10, and rare samples. privopt uses the",
         f"Fourier accountant, with certified bounds; the median case takes {ours:.1f} ms. Peers",
-        "with default settings: the privacy-loss distributions of dp-accounting (mesh 1e-4, which has",
+        "with default settings: the loss distributions of dp-accounting (mesh 1e-4, which has",
         "few points and wide intervals at large noise), the PRV accountant of opacus (epsilon to",
         "0.01, one order of the neighbours only), and in small cases that of its authors.",
         *left_out(cases),
