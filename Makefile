@@ -44,13 +44,14 @@ test-all:  ## the same with every case, in half an hour: each night, and before 
 
 ci: test docs  ## what CI runs: test and docs
 
-# A second process runs cells from the last experiment backwards. The code generator compiles
-# twice as fast (see "pytest"). Status 3 says that a verdict is refuted: a result, told in the report, and no
-# failure of make.
+# A second process runs cells from the last experiment backwards; its messages are in
+# build/work.log. The code generator compiles twice as fast (see "pytest"). Status 3 says that a
+# verdict is refuted: a result, told in the report, and no failure of make.
 HALF = $(shell $(BIN)/python -c 'import os; print(max(1, os.cpu_count() // 2))')
 reproduce: $(INSTALLED)  ## run every experiment at its quick size into build/results, and compare
 	export XLA_FLAGS="$(QUICK_COMPILER)"; \
-	$(BIN)/privopt work --backwards --devices $(HALF) $(ARGS) >/dev/null 2>&1 & \
+	mkdir -p build; \
+	$(BIN)/privopt work --backwards --devices $(HALF) $(ARGS) >build/work.log 2>&1 & \
 	trap "kill $$! 2>/dev/null" EXIT INT TERM; \
 	$(BIN)/privopt run --profile quick --devices $(HALF) $(ARGS) || test $$? -eq 3
 

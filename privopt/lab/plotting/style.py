@@ -45,6 +45,7 @@ METHOD_COLOURS = {
     "dp_ftrl": BROWN,
     "approximate_minima_perturbation": "#d1609c",
     "dp_svrg": "#6b7d00",
+    "bias_reduced_sgd": "#c2a5cf",
     "exponential_mechanism": "#332288",
     "projection_mechanism": "#117d7d",
     "l1_recovery": "#b2182b",
