@@ -110,6 +110,17 @@ def _compiled_programs_are_freed():
     gc.freeze()  # or all that is kept would be looked through again and again
 
 
+@pytest.fixture
+def registry():
+    """Forget the algorithms that a test registers."""
+    from privopt import algorithms
+
+    before = dict(algorithms._REGISTERED)
+    yield algorithms._REGISTERED
+    algorithms._REGISTERED.clear()
+    algorithms._REGISTERED.update(before)
+
+
 class Demonstration(NamedTuple):
     """Small experiment.
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import jax
 import pytest
 
-from privopt import algorithms, problems
+from privopt import problems
 from privopt.algorithms import ALGORITHMS
 from privopt.lab import Axis, Method, Setting, load, read, run
 from privopt.lab.runner import cache_key
@@ -34,15 +34,6 @@ def keys(experiment, seed=0):
 @pytest.fixture
 def demo(demonstration):
     return demonstration.experiment
-
-
-@pytest.fixture
-def registry():
-    """Remove algorithms that a test has registered."""
-    before = dict(algorithms._REGISTERED)
-    yield algorithms._REGISTERED
-    algorithms._REGISTERED.clear()
-    algorithms._REGISTERED.update(before)
 
 
 def test_inputs_of_a_cell_change_its_key(demo):
