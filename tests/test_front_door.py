@@ -24,6 +24,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import selection
+from selection import few
 
 import privopt
 from privopt import audit, convex, estimators, mechanisms, privacy, problems, statistics
@@ -568,7 +569,7 @@ def outcome(function, entry):
     return error, [str(each.message) for each in caught]
 
 
-@pytest.mark.parametrize("x64", [True, False])
+@pytest.mark.parametrize("x64", few([True, False], [False]))
 @pytest.mark.parametrize("name", ENTRANCES)
 def test_no_entry_decides_an_outcome(name, x64):
     function, entries = ENTRANCES[name]
