@@ -70,7 +70,7 @@ CHECKS = {
 }
 
 
-# The first starts workers, as in test_engines.py; the second checks the page of own algorithms, too.
+# One starts workers, as test_engines.py does; the other one checks what a page of the guide does.
 COSTLY = {"cluster", "own_algorithm"}
 
 
