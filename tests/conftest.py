@@ -12,7 +12,7 @@ PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # read when JAX is imported, by subpro
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 )
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["MPLBACKEND"] = "Agg"
 # Arrays of the tests are small: threads of BLAS wait for each other for longer than they compute.

@@ -111,6 +111,7 @@ def test_an_attack_finds_what_is_claimed_and_no_more(budget):
     assert 0.8 * budget.epsilon <= 0.5 * (low + high)
 
 
+@pytest.mark.thorough  # as on the worst family, below
 def test_excess_risk_stays_below_the_bound():
     """Test the unit ball; the Euclidean projection at the same ``lambda`` exceeds the bound."""
     keys, broken = jax.random.split(jax.random.key(3), 20), []

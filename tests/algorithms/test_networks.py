@@ -66,6 +66,7 @@ def test_the_least_noise_within_a_budget_lies_between_those_of_figure_4(study):
     assert row.planned(1.598).guarantee.epsilon(1e-5).lower > claimed
 
 
+@pytest.mark.thorough  # of one experiment alone
 def test_convolutions_as_patches_are_those_of_flax(study):
     class Theirs(linen.Module):
         @linen.compact
