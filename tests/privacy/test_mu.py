@@ -93,9 +93,10 @@ def test_without_a_floor_sampling_does_not_help(relation):
     assert single.mu(1e-100).lower > 0.85 * 0.5  # it approaches 1/z as the floor vanishes
 
 
+@pytest.mark.thorough  # five curves; each end is tested above
 def test_mu_decreases_with_the_floor():
     run = Guarantee(Times(Poisson(0.02, Gaussian(1.0)), 50), ADD)
-    ends = [run.mu(floor) for floor in choose((0.0, 1e-12, 1e-8, 1e-4, 1e-2), (0.0, 1e-8, 1e-2))]
+    ends = [run.mu(floor) for floor in (0.0, 1e-12, 1e-8, 1e-4, 1e-2)]
     for one, other in pairwise(ends):
         assert other.lower <= one.upper
     assert ends[-1].upper < ends[1].lower
