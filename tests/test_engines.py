@@ -69,11 +69,6 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def invoke(results):
-    """Run without workers, in this process."""
-    return CliRunner().invoke(app, ["run", "squares", "--no-report", "--results", results])
-
-
 @pytest.fixture
 def free_port():
     with socket.socket() as listener:
@@ -88,7 +83,8 @@ def tables(folder):
 @pytest.fixture
 def alone(folder):
     """Return the tables of a run without workers."""
-    assert invoke("alone").exit_code == 0
+    asked = ["run", "squares", "--no-report", "--results", "alone"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
     return tables(folder / "alone")
 
 
@@ -110,7 +106,7 @@ def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, alone, monkeyp
     """Stop a worker: it keeps the lock of its part, and finishes the part when it continues."""
     monkeypatch.setenv("EVENTS", "died,stopped,disk is full")
     command = [sys.executable, "-c", MAIN, "work", "squares", "--results", "shared"]
-    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     marks = {name: folder / "experiments" / name for name in ("died", "stopped", "disk is full")}
     wait_for(lambda: all(mark.exists() and mark.read_text() for mark in marks.values()))
     stopped = next(each for each in workers if each.pid == int(marks["stopped"].read_text()))
@@ -124,8 +120,8 @@ def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, alone, monkeyp
     finally:
         stopped.send_signal(signal.SIGCONT)
     stopped.communicate(timeout=60)
-    process = invoke("shared")
-    assert process.exit_code == 0, process.output
+    process = run("--results", "shared")
+    assert process.returncode == 0, process.stderr
     dead, full = (int(marks[name].read_text()) for name in ("died", "disk is full"))
     assert "Every finished cell is safe" in errors[full]
     ends = {dead: -signal.SIGKILL, full: 2}
