@@ -20,9 +20,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # no test reads the source lines of a program
 os.environ[PLAIN] = "1"
-os.environ["XLA_FLAGS"] = " ".join(
-    (os.environ.get("XLA_FLAGS", ""), "--xla_force_host_platform_device_count=2")
-).strip()
+DEVICES = "--xla_force_host_platform_device_count"
+if DEVICES not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}=2".strip()
 
 import jax
 import numpy as np
@@ -108,6 +108,17 @@ def _compiled_programs_are_freed():
         jax.clear_caches()
     gc.collect()  # garbage that is frozen stays for ever
     gc.freeze()  # or all that is kept would be looked through again and again
+
+
+@pytest.fixture
+def registry():
+    """Forget the algorithms that a test registers."""
+    from privopt import algorithms
+
+    before = dict(algorithms._REGISTERED)
+    yield algorithms._REGISTERED
+    algorithms._REGISTERED.clear()
+    algorithms._REGISTERED.update(before)
 
 
 class Demonstration(NamedTuple):

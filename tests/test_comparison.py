@@ -81,6 +81,7 @@ def test_a_problem_with_fixed_data_is_compared():
     assert comparison.first.setting["n"] == 40
 
 
+@pytest.mark.thorough  # as in lab/test_trials.py
 def test_public_randomness_is_shared_by_groups_of_runs():
     """Differences to a method without groups are taken group by group."""
     comparison = compared(

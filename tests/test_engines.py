@@ -63,9 +63,9 @@ def folder(tmp_path, monkeypatch):
 MAIN = "from privopt.cli import main; main()"
 
 
-def run(*arguments, code=MAIN):
+def run(*arguments):
     """Run a separate process, because engines keep threads and pipes."""
-    command = [sys.executable, "-c", code, "run", "squares", "--no-report", *arguments]
+    command = [sys.executable, "-c", MAIN, "run", "squares", "--no-report", *arguments]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -80,9 +80,16 @@ def tables(folder):
     return [(folder / "squares" / f"{name}.parquet").read_bytes() for name in ("cells", "runs")]
 
 
+@pytest.fixture
+def alone(folder):
+    """Return the tables of a run without workers."""
+    asked = ["run", "squares", "--no-report", "--results", "alone"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    return tables(folder / "alone")
+
+
 @pytest.mark.parametrize("engine", few(["dask", "submitit"], ["dask"]))
-def test_workers_of_which_one_dies_fill_the_folder(folder, monkeypatch, engine):
-    assert run("--results", "alone").returncode == 0
+def test_workers_of_which_one_dies_fill_the_folder(folder, alone, monkeypatch, engine):
     monkeypatch.setenv("EVENTS", "died")
     process = run("--results", "shared", "--engine", engine, "--workers", "2")
     assert process.returncode == 0, process.stderr
@@ -91,13 +98,12 @@ def test_workers_of_which_one_dies_fill_the_folder(folder, monkeypatch, engine):
     assert re.search(
         rf"{PARTS} cells, ({PARTS - 1}|{PARTS}) of them from other runs", process.stdout
     )
-    assert tables(folder / "shared") == tables(folder / "alone")
+    assert tables(folder / "shared") == alone
     assert not list((folder / "shared").rglob("*.lock"))
 
 
-def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, monkeypatch):
+def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, alone, monkeypatch):
     """Stop a worker: it keeps the lock of its part, and finishes the part when it continues."""
-    assert run("--results", "alone").returncode == 0
     monkeypatch.setenv("EVENTS", "died,stopped,disk is full")
     command = [sys.executable, "-c", MAIN, "work", "squares", "--results", "shared"]
     workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
@@ -120,7 +126,7 @@ def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, monkeypatch):
     assert "Every finished cell is safe" in errors[full]
     ends = {dead: -signal.SIGKILL, full: 2}
     assert [each.returncode for each in workers] == [ends.get(each.pid, 0) for each in workers]
-    assert tables(folder / "shared") == tables(folder / "alone")
+    assert tables(folder / "shared") == alone
     assert not list((folder / "shared").rglob("*.lock"))
 
 
@@ -132,8 +138,7 @@ def wait_for(condition):
 
 
 @pytest.mark.thorough  # five processes; the worker that finishes a lost part is tested above
-def test_where_a_scheduler_ends_who_asked_goes_on(folder, free_port):
-    assert run("--results", "alone").returncode == 0
+def test_where_a_scheduler_ends_who_asked_goes_on(folder, alone, free_port):
     address, quiet = f"tcp://127.0.0.1:{free_port}", {"stderr": subprocess.DEVNULL}
     dask = [sys.executable, "-m", "dask"]
     scheduler = [*dask, "scheduler", "--port", str(free_port), "--no-dashboard"]
@@ -150,7 +155,7 @@ def test_where_a_scheduler_ends_who_asked_goes_on(folder, free_port):
         of_all.kill()
         one.kill()
         assert ours.wait(timeout=120) == 0
-    assert tables(folder / "shared") == tables(folder / "alone")
+    assert tables(folder / "shared") == alone
 
 
 def order(folder):

@@ -21,7 +21,10 @@ EXAMPLES = {
 # These run plans of all algorithms, or an optimisation, for seconds each.
 COSTLY = {
     f"privopt.{name}"
-    for name in ("testing", "comparison.result", "comparison.experiment", "factorisations.buffers")
+    for name in (
+        *("testing", "comparison.result", "comparison.experiment", "factorisations.buffers"),
+        *("estimators.classifiers", "estimators.regressors", "audit.replay", "convex.log_concave"),
+    )
 }
 
 

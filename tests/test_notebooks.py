@@ -70,8 +70,7 @@ def test_every_notebook_has_small_sizes():
     assert {path.name for path in FOLDER.glob("*.ipynb")} == set(SMALL)
 
 
-# The first that a user opens, and the one that uses most of the interface for own algorithms.
-@pytest.mark.parametrize("name", few(sorted(SMALL), ["00_quickstart.ipynb", "extend.ipynb"]))
+@pytest.mark.parametrize("name", few(sorted(SMALL), ["00_quickstart.ipynb"]))
 def test_runs(name, kernel):
     notebook = read(name)
     tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())]

@@ -14,7 +14,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from pages import ROOT, blocks, code_lines, printed, text_of
 from selection import few
 
-from privopt import accounting, algorithms
+from privopt import accounting
 
 FOLDER = ROOT / "docs"
 GENERATED = {"api", "notebooks", "results"}
@@ -27,7 +27,10 @@ THEORY = [page for page in PAGES if page.startswith("docs/theory/")]
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\$)\$([^$\n]+)\$(?!\$)", re.DOTALL)
 WITH_CODE = [page for page in PAGES if blocks(page)]
 # These compare all algorithms, or compute a table, for seconds each.
-COSTLY = {"docs/guide/which_algorithm.md", "docs/guide/comparing.md", "docs/theory/sparse_table.md"}
+COSTLY = {
+    *("docs/guide/which_algorithm.md", "docs/guide/comparing.md", "docs/theory/sparse_table.md"),
+    "docs/guide/clusters_and_devices.md",
+}
 TREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 FIRST_TASKS = {
     "docs/guide/own_loss.md": 15,
@@ -51,19 +54,10 @@ def people(tmp_path):
     return tmp_path
 
 
-@pytest.fixture(autouse=True)
-def registry():
-    """Forget the algorithms that a page registers."""
-    registered = dict(algorithms._REGISTERED)
-    yield
-    algorithms._REGISTERED.clear()
-    algorithms._REGISTERED.update(registered)
-
-
 @pytest.mark.parametrize(
     "page", few([page for page in WITH_CODE if "own_data" not in page], set(WITH_CODE) - COSTLY)
 )
-def test_the_python_of_a_page_prints_the_shown_output(page, monkeypatch):
+def test_the_python_of_a_page_prints_the_shown_output(page, monkeypatch, registry):
     """The output is below the block or, for generated tables, anywhere in the page."""
     monkeypatch.chdir(ROOT)
     names: dict = {}

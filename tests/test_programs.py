@@ -24,9 +24,9 @@ print(folder, hits.count("/jax/compilation_cache/cache_hits"))
 """
 
 
-def run(folder, **environment):
+def run(argument, **environment):
     result = subprocess.run(
-        [sys.executable, "-c", RUN, str(folder)],
+        [sys.executable, "-c", RUN, argument],
         capture_output=True, text=True, check=True, env={**os.environ, **environment},
     )  # fmt: skip
     path, hits = result.stdout.split()
@@ -34,14 +34,13 @@ def run(folder, **environment):
 
 
 def test_a_second_process_reads_the_programs_of_the_first(tmp_path):
-    assert run(tmp_path / "programs")[0] == tmp_path / "programs"
-    assert any((tmp_path / "programs").iterdir())
-    assert run(tmp_path / "programs")[1] > 0
-
-
-def test_an_environment_variable_names_the_folder(tmp_path):
-    folder, _ = run("", JAX_COMPILATION_CACHE_DIR=str(tmp_path / "own"))
-    assert folder == tmp_path / "own"
+    """Name the folder by an argument in the first, and by the environment in the second."""
+    programs = tmp_path / "programs"
+    assert run(str(programs))[0] == programs
+    assert any(programs.iterdir())
+    folder, hits = run("", JAX_COMPILATION_CACHE_DIR=str(programs))
+    assert folder == programs
+    assert hits > 0
 
 
 def test_the_default_folder_is_in_the_cache_of_the_user(monkeypatch, tmp_path):

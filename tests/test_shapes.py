@@ -1,4 +1,4 @@
-"""Shapes of public arrays hold when every algorithm runs once."""
+"""Shapes of public arrays hold in the programs of all algorithms."""
 
 import re
 import subprocess

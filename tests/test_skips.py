@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from skips import summary
 
 TESTS = Path(__file__).parent
@@ -24,6 +25,7 @@ def test_every_group_is_named_with_its_reason_and_number():
     )
 
 
+@pytest.mark.thorough  # starts workers; its text is tested above
 def test_a_run_of_several_workers_ends_with_that_line():
     """Run this file, which has a skipped test."""
     without = {**os.environ, "PRIVOPT_BROWSER": "", "PATH": ""}

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from builders import onto_both_balls, sparse_rows
+from selection import few
 
 import privopt
 from privopt import Execution, problems
@@ -70,7 +71,7 @@ def test_a_naive_twin_of_a_whole_run(problem, records):
     np.testing.assert_allclose(released, np.mean(iterates, axis=0), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("replicates", ["together", "in_turn"])
+@pytest.mark.parametrize("replicates", few(["together", "in_turn"], ["in_turn"]))
 def test_groups_share_levels_and_equal_single_runs(problem, replicates):
     """The first run of a group equals the single run of its key. The others share its levels."""
     planned = plan(steps=12, base=10)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from dp_accounting import pld
 from flax import linen
+from selection import few
 
 import privopt
 from privopt import problems, random
@@ -36,7 +37,7 @@ def as_flax_expects():
         yield
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("place", few([0, 1], [0]))
 def test_a_published_noise_is_kept_and_what_it_spends_is_that_of_an_outside_accountant(
     study, place
 ):
@@ -65,6 +66,7 @@ def test_the_least_noise_within_a_budget_lies_between_those_of_figure_4(study):
     assert row.planned(1.598).guarantee.epsilon(1e-5).lower > claimed
 
 
+@pytest.mark.thorough  # of one experiment alone
 def test_convolutions_as_patches_are_those_of_flax(study):
     class Theirs(linen.Module):
         @linen.compact
@@ -107,7 +109,7 @@ def small(study, records=12):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("microbatch", [512, 4])
+@pytest.mark.parametrize("microbatch", few([512, 4], [4]))
 def test_a_step_is_that_of_the_flattened_network(study, microbatch):
     """Compute the step one record at a time, with all parameters as one vector.
 

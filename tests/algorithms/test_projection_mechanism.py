@@ -103,6 +103,7 @@ def mean_risk(facts, problem, budget=BUDGET, **choices):
     return float(problem.excess_risk(found).mean()), planned.rate.upper
 
 
+@pytest.mark.thorough  # runs of a bound; its law is exact
 def test_the_sparse_bound_holds_on_its_hard_instance_and_is_of_the_right_size():
     """The error, a root of the risk, is between a third of its bound and its bound."""
     facts = dataclasses.replace(CLASS, n=512, dim=2048, sparsity=4)

@@ -74,6 +74,7 @@ def test_the_certified_optimum_and_risks(constraint):
     np.testing.assert_allclose(sparse.reference.value, dense.reference.value, rtol=1e-12)
 
 
+@pytest.mark.thorough  # by the solver that dense ones have
 def test_the_solver_of_large_models_takes_sparse_ones():
     """Test 2^18 numbers and more, zeros included. Hessians are computed from few rows at a time."""
     n, dim = 4400, 60

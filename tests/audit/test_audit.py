@@ -66,7 +66,9 @@ def test_every_statistic_is_attacked():
     assert calibrated <= {type(each).__name__ for each in mechanisms}
 
 
-@pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "output_perturbation"])
+@pytest.mark.parametrize(
+    "name", few(["dp_gd", "dp_sgd", "output_perturbation"], ["output_perturbation"])
+)
 @pytest.mark.parametrize("relation", ["zero_out", "add_or_remove_one"])
 def test_other_relations(name, relation):
     result = audit(worst_pair(name, replace(BUDGET, relation=relation)), key=KEY, runs=5000)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from selection import few
 
 from privopt.convex import (
     DenseFeatures,
@@ -110,7 +111,7 @@ def test_a_place_beyond_all_integers_is_no_place(wide, kind):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [1e-45, 1e-30, 1e-3, 1.0, 1e30, 1e38])
+@pytest.mark.parametrize("size", few([1e-45, 1e-30, 1e-3, 1.0, 1e30, 1e38], [1e-45, 1.0, 1e38]))
 def test_norms_of_extreme_rows_are_those_of_the_array(size, dtype):
     row = np.zeros((1, 7), dtype)
     row[0, [1, 4, 6]] = np.array([1.0, -1.0, 0.5]) * size

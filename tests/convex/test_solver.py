@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from boxes import Box, Simplex
 from scipy import optimize
+from selection import few
 
 from privopt.convex import L1Ball, L2Ball, WholeSpace, minimise, minimise_nonsmooth
 from privopt.convex.solver import Solution
@@ -159,7 +160,7 @@ def test_strong_convexity_certifies_on_the_whole_space():
 
 @pytest.mark.parametrize("constraint", POLYTOPES.values(), ids=POLYTOPES)
 @pytest.mark.parametrize("name", NONSMOOTH)
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", few([4, 5], [4]))
 def test_nonsmooth_losses_equal_the_linear_programme(name, constraint, seed):
     features, targets = data(name, seed)
     best = linear_programme(name, constraint, features, targets)

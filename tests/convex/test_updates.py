@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 from builders import Answers, descend
+from selection import few
 
 import privopt
 from privopt.convex import FirstOrder, StepSizes, Update, WholeSpace, corrected_adam, last_iterate
@@ -49,7 +50,7 @@ def assert_close(found, expected, **tolerance):
         np.testing.assert_allclose(a, b, **tolerance)
 
 
-@every
+@pytest.mark.parametrize("name", few(UPDATES, [*UPDATES][::3]))
 def test_replayed_offline_on_stored_gradients_it_is_the_same_run(name):
     """The run depends on the released gradients only."""
     update, stored = UPDATES[name], {}

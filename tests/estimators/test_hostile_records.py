@@ -60,7 +60,7 @@ def objects(*entries):
     return array
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", few([np.float32, np.float64], [np.float32]))
 @pytest.mark.parametrize("name", MODELS)
 def test_two_records_change_neither_shape_nor_type_and_raises_nothing(name, dtype):
     """Fit extreme records; every warning is an error in this test."""
@@ -248,7 +248,7 @@ NULLABLE = {
 
 
 @pytest.mark.parametrize("name", few(["logistic", "linear"], ["logistic"]))  # they read rows alike
-@pytest.mark.parametrize("form", UNTYPED)
+@pytest.mark.parametrize("form", few(UNTYPED, ["objects", "nested", "frame"]))
 def test_one_entry_of_untyped_rows_decides_nothing(form, name):
     """Compare with a row that is NaN: the record is null."""
     y = ANSWERS.get(name, X[:, 0])

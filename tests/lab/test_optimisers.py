@@ -53,6 +53,7 @@ def test_what_a_name_does_not_tell_a_digest_does():
     assert texts["my factory"].startswith("mine(b1=0.5) ")
 
 
+@pytest.mark.thorough  # as the digest of a cell does
 def test_another_process_tells_the_same():
     code = "\n".join(
         (
@@ -175,6 +176,7 @@ def test_optimisers_may_be_searched_for(tmp_path):
     assert chosen <= {"sgd()", "adam(b1=0.5)"}
 
 
+@pytest.mark.thorough  # as any methods are
 def test_optimisers_are_compared():
     methods = [Method(label, "dp_gd", {**COMMON, **each}) for label, each in METHODS.items()]
     compared = privopt.compare(

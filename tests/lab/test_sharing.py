@@ -85,6 +85,7 @@ def test_two_runs_in_one_folder_run_every_cell_once(tmp_path, demonstration, tab
     assert not list(results.rglob("*.lock"))
 
 
+@pytest.mark.thorough  # as by workers that die, in test_engines.py
 def test_the_cell_of_a_killed_run_is_run_by_another(tmp_path, demonstration, tables):
     whole, _ = events_of(demonstration.experiment, tmp_path / "alone")
     cell = sorted((tmp_path / "alone" / "demo" / "cells").glob("*.parquet"))[3]

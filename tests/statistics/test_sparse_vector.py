@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from builders import one_scale_passes
 from scipy import stats
-from selection import choose
+from selection import choose, few
 
 from privopt.privacy import Guarantee
 from privopt.release import Tape
@@ -145,12 +145,12 @@ BROKEN = {  # name -> answers paid for, and the change; Lyu, Su and Li: Algorith
 }
 
 
-@pytest.mark.parametrize("answers", [1, 10])
+@pytest.mark.parametrize("answers", few([1, 10], [10]))
 def test_the_attack_finds_no_more_than_is_claimed(answers, epsilon_lower_bound):
     assert 0.2 < attacked(sparse(answers), epsilon_lower_bound) <= 4.0
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", few(BROKEN, [*BROKEN][:2]))
 def test_the_attack_catches_every_broken_variant(name, epsilon_lower_bound):
     answers, broken = BROKEN[name]
     assert attacked(broken(sparse(answers)), epsilon_lower_bound, 50_000) > 4.0
