@@ -57,11 +57,12 @@ class Advantage(Protocol):
     def removal(self, width: int) -> float:
         """Return ``c`` with ``E <w, x - p> <= c`` for every output function ``|w| <= 1``."""
 
-    def information(self, copies: Array) -> Array:
+    def information(self, copies: Array) -> tuple[Array, Array]:
         """Return a bound, in nats, on the information of the output about ``copies`` records.
 
         It is at least the divergence from the output on null records in their places; infinite if
-        no bound is known.
+        no bound is known. The second array is the probability with which the output may reveal
+        the records, without any bound.
         """
 
 
@@ -75,7 +76,7 @@ class _ChiSquare:
 
     def record(self, width: int) -> float:
         """Return the root of ``c^2 = kappa c + 8 delta width``."""
-        kappa, delta = self._kappa(_replacement_steps(self.relation))
+        kappa, delta = self._kappa(replacement_steps(self.relation))
         return 0.5 * kappa + math.sqrt(0.25 * kappa**2 + 8.0 * delta * width)
 
     def removal(self, width: int) -> float:
@@ -109,7 +110,7 @@ class GaussianAdvantage(_ChiSquare):
 
     def sign(self, copies: Array) -> Array:
         """Return ``T`` by the trapezoidal rule; the error is below 1e-8 for analytic integrands."""
-        steps = _replacement_steps(self.relation) * np.asarray(copies)
+        steps = replacement_steps(self.relation) * np.asarray(copies)
         mu = np.minimum(steps * self.mu, 40.0)[..., None]
         losses = mu * (0.5 * mu + _NODES)
         square = (np.tanh(0.5 * losses) ** 2 * _WEIGHTS).sum(axis=-1)
@@ -119,9 +120,10 @@ class GaussianAdvantage(_ChiSquare):
         mu = steps * self.mu
         return (math.sqrt(math.expm1(mu**2)) if mu < 26.0 else math.inf), 0.0
 
-    def information(self, copies: Array) -> Array:
+    def information(self, copies: Array) -> tuple[Array, Array]:
         """Return ``(k mu)^2/2``, the divergence of two normals with distance ``k mu``."""
-        return np.asarray(0.5 * (self.mu * np.asarray(copies)) ** 2)
+        nats = np.asarray(0.5 * (self.mu * np.asarray(copies)) ** 2)
+        return nats, np.zeros_like(nats)
 
 
 @dataclass(frozen=True)
@@ -146,21 +148,28 @@ class ApproximateAdvantage(_ChiSquare):
         return f"({epsilon:.4g}, {delta:.4g})-DP" if delta > 0.0 else f"{epsilon:.4g}-DP"
 
     def sign(self, copies: Array) -> Array:
-        epsilon, delta = self._group(_replacement_steps(self.relation) * np.asarray(copies))
+        epsilon, delta = self.group(replacement_steps(self.relation) * np.asarray(copies))
         square = (1.0 - delta) * np.tanh(0.5 * epsilon) ** 2 + delta
         return np.asarray(np.sqrt(np.minimum(square, 1.0)))
 
-    def information(self, copies: Array) -> Array:
-        """Return ``k epsilon tanh(k epsilon/2)``, of randomised response; infinite if delta > 0."""
-        total = self.budget.epsilon * np.asarray(copies)
-        return np.where(self.budget.delta > 0.0, np.inf, total * np.tanh(0.5 * total))
+    def information(self, copies: Array) -> tuple[Array, Array]:
+        """Return ``k epsilon tanh(k epsilon/2)``, of randomised response, if delta is 0.
+
+        If the group has ``delta' > 0``, return ``k epsilon - ln(1 - delta')`` and ``delta'``.
+        """
+        epsilon, delta = self.group(np.asarray(copies))
+        if self.budget.delta == 0.0:
+            return epsilon * np.tanh(0.5 * epsilon), delta
+        with np.errstate(divide="ignore"):
+            return epsilon - np.log1p(-delta), delta
 
     def _kappa(self, steps: int) -> tuple[float, float]:
-        epsilon, delta = self._group(np.array(float(steps)))
+        epsilon, delta = self.group(np.array(float(steps)))
         kappa = 2.0 * math.sinh(0.5 * float(epsilon)) if epsilon < _MAX_LOSS else math.inf
         return kappa, float(delta)
 
-    def _group(self, steps: Array) -> tuple[Array, Array]:
+    def group(self, steps: Array) -> tuple[Array, Array]:
+        """Return epsilon and delta between data sets that are ``steps`` neighbours apart."""
         epsilon, delta = self.budget.epsilon, self.budget.delta
         total = np.minimum(steps * epsilon, _MAX_LOSS)
         if delta == 0.0:
@@ -196,13 +205,14 @@ class RenyiAdvantage(_ChiSquare):
         """Return ``min(k T, 1)``, ``T^2 = (1 - lost) kappa^2/(4 + kappa^2) + lost``."""
         square = self._kappa(1)[0] ** 2
         one = math.sqrt((1.0 - self.lost) * square / (4.0 + square) + self.lost)
-        steps = _replacement_steps(self.relation)
+        steps = replacement_steps(self.relation)
         return np.asarray(np.minimum(steps * one * np.asarray(copies), 1.0))
 
-    def information(self, copies: Array) -> Array:
-        """Return ``D_2`` for one record; infinite for more records or if ``lost > 0``."""
+    def information(self, copies: Array) -> tuple[Array, Array]:
+        """Return ``D_2`` for one record, with ``lost``; infinite for more records."""
         one = np.asarray(copies) <= 1.0
-        return np.where(one & (self.lost == 0.0), self.divergence, np.inf)
+        nats = np.where(one, self.divergence, np.inf)
+        return nats, np.full_like(nats, self.lost)
 
     def _kappa(self, steps: int) -> tuple[float, float]:
         """Return ``sqrt(chi^2)``; infinite for two steps, for which no bound is known."""
@@ -210,6 +220,6 @@ class RenyiAdvantage(_ChiSquare):
         return (kappa if steps == 1 else math.inf), self.lost
 
 
-def _replacement_steps(relation: Relation) -> int:
+def replacement_steps(relation: Relation) -> int:
     """Return the number of neighbouring steps that replace a record."""
     return 1 if relation is Relation.REPLACE_ONE else 2

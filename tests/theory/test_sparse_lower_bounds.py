@@ -15,7 +15,7 @@ from privopt.theory import (
     projection_mechanism_rate,
 )
 from privopt.theory.hard_data import distances, hidden_supports
-from privopt.theory.lower_bounds import erm_lower_bound, pure_lower_bound
+from privopt.theory.lower_bounds import erm_lower_bound, erm_lower_bounds
 
 
 def means(n, dim, sparsity):
@@ -46,15 +46,22 @@ def test_the_information_of_groups():
     """Check normals, randomised response and order 2. Removing a record is a single step."""
     copies = np.array([1.0, 3.0])
     for relation in Relation:
-        gaussian = GaussianAdvantage(0.4, relation).information(copies)
+        gaussian, lost = GaussianAdvantage(0.4, relation).information(copies)
         assert gaussian.tolist() == pytest.approx([0.08, 0.72])
-        pure = ApproximateAdvantage(budget(0.5, relation=relation)).information(copies)
+        assert lost.tolist() == [0.0, 0.0]
+        pure, lost = ApproximateAdvantage(budget(0.5, relation=relation)).information(copies)
         for k, found in zip(copies, pure, strict=True):
             chance = 1.0 / (1.0 + math.exp(-0.5 * k))
             divergence = (2.0 * chance - 1.0) * math.log(chance / (1.0 - chance))
             assert found == pytest.approx(divergence)
-        assert np.all(np.isinf(ApproximateAdvantage(budget(delta=1e-9)).information(copies)))
-    assert RenyiAdvantage(0.3, Relation.REPLACE_ONE).information(copies).tolist() == [0.3, math.inf]
+        assert lost.tolist() == [0.0, 0.0]
+        weak = ApproximateAdvantage(budget(0.5, 0.01, relation))
+        nats, lost = weak.information(copies)
+        assert lost.tolist() == pytest.approx([0.01, 0.01 * (1 + math.e**0.5 + math.e)])
+        assert nats.tolist() == pytest.approx([0.5 * k - math.log(1 - q) for k, q in
+                                               zip(copies, lost, strict=True)])  # fmt: skip
+    nats, lost = RenyiAdvantage(0.3, Relation.REPLACE_ONE, lost=0.02).information(copies)
+    assert (nats.tolist(), lost.tolist()) == ([0.3, math.inf], [0.02, 0.02])
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -106,19 +113,22 @@ def test_the_sparse_exponent_of_pure_privacy_has_a_logarithm():
 def test_packings_in_groups():
     """One by one: ``K`` copies in each of as many groups as there are records and coordinates."""
     n, sparsity, dim = 500, 3, 60
-    packing, pure = distances(sparsity, 2.0), budget(0.2)
-    best = 0.0
-    for z, cost in zip(packing.replaced, packing.cost, strict=True):
-        copies = min(math.floor(z / 0.2), n)
-        groups = min(n // copies, dim // sparsity) if copies else 0
-        best = max(best, 0.5 * groups * (copies / n) ** 2 * cost)
-    assert pure_lower_bound(means(n, dim, sparsity), pure) == pytest.approx(best)
-    alone = 0.5 * packing.best(n, pure, power=2.0)
-    assert pure_lower_bound(means(n, dim, sparsity), pure) > 2.0 * alone
+    pure, best = ApproximateAdvantage(budget(0.2)), 0.0
+    for width in (1, 3):
+        packing = distances(width, 2.0)
+        for z, cost in zip(packing.replaced, packing.cost, strict=True):
+            copies = min(math.floor(z / 0.2), n)
+            groups = min(n // copies, dim // width) if copies else 0
+            best = max(best, 0.5 * groups * (copies / n) ** 2 * cost)
+    bound = erm_lower_bounds(means(n, dim, sparsity), pure)["distances"]
+    assert bound == pytest.approx(best)
+    alone = 0.5 * distances(3, 2.0).best(n, pure, power=2.0)
+    assert bound > 2.0 * alone
 
 
 def test_dense_records_are_not_hidden_among_sparse_ones():
     """A packing of the whole ball has dense records, which no sparse class admits."""
-    n, dim, pure = 10**4, 1000, budget()
-    sparse, dense = (pure_lower_bound(means(n, dim, s), pure) for s in (2, dim))
-    assert sparse < 0.1 * dense
+    n, dim, pure = 10**4, 1000, ApproximateAdvantage(budget())
+    for name in ("distances", "hidden points"):
+        sparse, dense = (erm_lower_bounds(means(n, dim, s), pure)[name] for s in (2, dim))
+        assert sparse < 0.1 * dense
