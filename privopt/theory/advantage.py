@@ -57,12 +57,11 @@ class Advantage(Protocol):
     def removal(self, width: int) -> float:
         """Return ``c`` with ``E <w, x - p> <= c`` for every output function ``|w| <= 1``."""
 
-    def information(self, copies: Array) -> tuple[Array, Array]:
+    def information(self, copies: Array) -> Array:
         """Return a bound, in nats, on the information of the output about ``copies`` records.
 
         It is at least the divergence from the output on null records in their places; infinite if
-        no bound is known. The second array is the probability with which the output may reveal
-        the records, without any bound.
+        no bound is known.
         """
 
 
@@ -120,10 +119,9 @@ class GaussianAdvantage(_ChiSquare):
         mu = steps * self.mu
         return (math.sqrt(math.expm1(mu**2)) if mu < 26.0 else math.inf), 0.0
 
-    def information(self, copies: Array) -> tuple[Array, Array]:
+    def information(self, copies: Array) -> Array:
         """Return ``(k mu)^2/2``, the divergence of two normals with distance ``k mu``."""
-        nats = np.asarray(0.5 * (self.mu * np.asarray(copies)) ** 2)
-        return nats, np.zeros_like(nats)
+        return np.asarray(0.5 * (self.mu * np.asarray(copies)) ** 2)
 
 
 @dataclass(frozen=True)
@@ -152,16 +150,10 @@ class ApproximateAdvantage(_ChiSquare):
         square = (1.0 - delta) * np.tanh(0.5 * epsilon) ** 2 + delta
         return np.asarray(np.sqrt(np.minimum(square, 1.0)))
 
-    def information(self, copies: Array) -> tuple[Array, Array]:
-        """Return ``k epsilon tanh(k epsilon/2)``, of randomised response, if delta is 0.
-
-        If the group has ``delta' > 0``, return ``k epsilon - ln(1 - delta')`` and ``delta'``.
-        """
-        epsilon, delta = self.group(np.asarray(copies))
-        if self.budget.delta == 0.0:
-            return epsilon * np.tanh(0.5 * epsilon), delta
-        with np.errstate(divide="ignore"):
-            return epsilon - np.log1p(-delta), delta
+    def information(self, copies: Array) -> Array:
+        """Return ``k epsilon tanh(k epsilon/2)``, of randomised response; infinite if delta > 0."""
+        total = self.budget.epsilon * np.asarray(copies)
+        return np.where(self.budget.delta > 0.0, np.inf, total * np.tanh(0.5 * total))
 
     def _kappa(self, steps: int) -> tuple[float, float]:
         epsilon, delta = self.group(np.array(float(steps)))
@@ -208,11 +200,10 @@ class RenyiAdvantage(_ChiSquare):
         steps = replacement_steps(self.relation)
         return np.asarray(np.minimum(steps * one * np.asarray(copies), 1.0))
 
-    def information(self, copies: Array) -> tuple[Array, Array]:
-        """Return ``D_2`` for one record, with ``lost``; infinite for more records."""
+    def information(self, copies: Array) -> Array:
+        """Return ``D_2`` for one record; infinite for more records or if ``lost > 0``."""
         one = np.asarray(copies) <= 1.0
-        nats = np.where(one, self.divergence, np.inf)
-        return nats, np.full_like(nats, self.lost)
+        return np.where(one & (self.lost == 0.0), self.divergence, np.inf)
 
     def _kappa(self, steps: int) -> tuple[float, float]:
         """Return ``sqrt(chi^2)``; infinite for two steps, for which no bound is known."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, gammaln
+from scipy.special import betainc, gammaln, wrightomega
 
 from privopt.spec import Relation
 from privopt.theory.advantage import Advantage, ApproximateAdvantage, replacement_steps
@@ -100,8 +100,7 @@ def hidden_supports(n: int, dim: int, sparsity: int, advantage: Advantage) -> Ha
     groups = np.maximum(1.0, np.floor(shares * max_groups))
     ratio = np.floor(dim / groups) / sparsity
     cost = sparsity * (np.arcsinh(ratio) - (np.sqrt(1.0 + ratio**2) - 1.0) / ratio)
-    nats, lost = advantage.information(copies)
-    explained = lost + (1.0 - lost) * np.minimum(1.0, nats / cost)
+    explained = np.minimum(1.0, advantage.information(copies) / cost)
     one = np.ones_like(explained)
     return HardData(copies * np.sqrt(groups) / n, one, np.sqrt(explained), one, explained)
 
@@ -233,12 +232,44 @@ def hidden_points(n: int, dim: int, width: int, advantage: ApproximateAdvantage)
     table = directions(width)
     z, delta = advantage.group(replacement_steps(advantage.relation) * copies)
     mean, lost = _at(table.replaced, table.mean, z), delta * _at(table.replaced, table.leak, z)
-    root = np.minimum(0.5 * mean + np.sqrt(0.25 * mean**2 + lost), 1.0)
     z, delta = advantage.group(copies)
     removed = _at(table.removed, table.removed_mean, z) + 2.0 * delta
-    single = np.minimum(np.minimum(mean + lost, removed), root)
+    return _unit_points(n, groups, copies, mean, lost, np.minimum(mean + lost, removed))
+
+
+def hidden_positions(
+    n: int, dim: int, sparsity: int, choices: int, advantage: ApproximateAdvantage
+) -> HardData:
+    """Return hidden positions: hidden points with one of ``r`` coordinates in each of ``s`` blocks.
+
+    The entries are random signs over ``sqrt(s)``. ``E exp(l <w, x>) <= M(l)`` for unit vectors
+    ``w``, and the bound ``mean`` of ``E <w, x>`` for group privacy ``(z, delta)`` is::
+
+        min_l W((exp(z) - 1) M(l)/e)/l,    ln M(l) = max_q ln(1 + (cosh(l sqrt(q/s)) - 1)/r)/q
+
+    with Lambert's ``W`` and ``q`` in ``(0, 1]``. The rest is as in :func:`hidden_points`, with the
+    leak ``1/(2 mean)``. Proof: :ref:`Lower bounds, Theorem 5 <theory-lower-5>`.
+    """
+    groups, copies = _sizes(n, dim // (sparsity * choices))
+    z, delta = advantage.group(replacement_steps(advantage.relation) * copies)
+    q = np.geomspace(1e-6, 1.0, 512)
+    slopes = np.geomspace(0.05, 60.0, 64)  # l/sqrt(s)
+    rates = np.log1p((np.cosh(slopes[:, None] * np.sqrt(q)) - 1.0) / choices) / q
+    log_m = 1.001 * rates.max(axis=1)  # 1.001 covers the grid of q
+    log_odds = z + np.log(-np.expm1(-z))
+    levels = wrightomega(log_odds[:, None] + log_m - 1.0) / (slopes * math.sqrt(sparsity))
+    mean = np.minimum(levels.min(axis=1), 1.0)
+    lost = 0.5 * delta / mean
+    return _unit_points(n, groups, copies, mean, lost, mean + lost)
+
+
+def _unit_points(
+    n: int, groups: Array, copies: Array, mean: Array, lost: Array, single: Array
+) -> HardData:
+    """Return points with the bound ``mean |w| + lost``, and ``single`` for one group."""
+    root = np.minimum(0.5 * mean + np.sqrt(0.25 * mean**2 + lost), 1.0)
     one = np.ones_like(root)
-    correlation = np.where(groups > 1, root, single)
+    correlation = np.where(groups > 1, root, np.minimum(single, root))
     return HardData(copies * np.sqrt(groups) / n, one, correlation, one, root**2)
 
 

@@ -31,13 +31,14 @@ from privopt.theory.hard_data import (
     fingerprints,
     hidden_counts,
     hidden_points,
+    hidden_positions,
     hidden_signs,
     hidden_supports,
 )
 from privopt.theory.rate import LowerBound, Quantity
 
 
-def erm_lower_bounds(problem_class: ProblemClass, advantage: Advantage) -> dict[str, float]:
+def _empirical(problem_class: ProblemClass, advantage: Advantage) -> dict[str, float]:
     """Return lower bounds of the worst-case excess empirical risk, by the name of the hard data.
 
     With the advantage ``T`` on one record (``mu/2`` for small ``mu`` under ``replace_one``), the
@@ -46,7 +47,8 @@ def erm_lower_bounds(problem_class: ProblemClass, advantage: Advantage) -> dict[
     ``s`` nonzeros give the order ``L R (s ln(d/(s g)))^(1/4)/sqrt(n mu)`` for ``g`` groups, or its
     square.
 
-    Hidden points and distances are for (epsilon, delta)-DP. For small ``epsilon`` their limits are
+    Hidden points, distances and, for sparse records, hidden positions are for (epsilon, delta)-DP.
+    For small ``epsilon`` their limits are
     ``0.191`` and ``0.429`` times ``L R sqrt(d ln(1/delta))/(n epsilon)``, or ``(m/2) rho^2 d
     ln(1/delta)/(2 e (n epsilon)^2)``. Under epsilon-DP they are ``L R d/(10 n epsilon)`` and ``L R
     d/(e n epsilon)``. Distances are in classes without a smoothness, or strongly convex.
@@ -60,11 +62,6 @@ def erm_lower_bounds(problem_class: ProblemClass, advantage: Advantage) -> dict[
     if isinstance(advantage, ApproximateAdvantage):
         bounds["distances"] = _distances(problem_class, advantage)
     return bounds
-
-
-def erm_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
-    """Return the largest of :func:`erm_lower_bounds`."""
-    return max(erm_lower_bounds(problem_class, advantage).values())
 
 
 @lru_cache(maxsize=512)
@@ -126,6 +123,10 @@ def _hard_data(
         families["hidden points"] = tuple(
             hidden_points(n, dim, each, advantage) for each in _widths(width)
         )
+        if width < dim:
+            families["hidden positions"] = tuple(
+                hidden_positions(n, dim, width, each, advantage) for each in _widths(dim // width)
+            )
     return families
 
 
@@ -138,21 +139,23 @@ def _reach(problem_class: ProblemClass) -> float:
     return max(0.0, min(reach, problem_class.n * radius))
 
 
-def population_lower_bound(problem_class: ProblemClass, advantage: Advantage) -> float:
-    """Return a lower bound of the worst-case excess population risk for ``n`` independent records.
+def _population(problem_class: ProblemClass, advantage: Advantage) -> dict[str, float]:
+    """Return lower bounds of the worst-case excess population risk for ``n`` independent records.
 
-    The larger of the bound by sampled fingerprints, of order ``L R sqrt(d)/(n mu)`` or its square,
-    and of the sampling error, at least ``L R/(4 sqrt n)`` from ``n = 2``, or ``m rho^2/(2 e (n +
-    1))``::
+    The bound by sampled fingerprints is of order ``L R sqrt(d)/(n mu)`` or its square. The sampling
+    error is at least ``L R/(4 sqrt n)`` from ``n = 2``, or ``m rho^2/(2 e (n + 1))``::
 
         max_v L R v (1 - sqrt(1 - (1 - v^2)^n)),    max_v (m/2) (rho v)^2 (1 - v^2)^n.
     """
     n, dim = problem_class.n, problem_class.dim
-    width = problem_class.sparsity or dim
-    families = [_sample(n), fingerprints(n, dim, advantage, sampled=True)]
-    if width > 1:
-        families.append(fingerprints(n, dim, advantage, width=width, sampled=True))
-    return _worst_risk(problem_class, families)
+    sampled = [
+        fingerprints(n, dim, advantage, width=width, sampled=True)
+        for width in sorted({1, problem_class.sparsity or dim})
+    ]
+    return {
+        "sampling": _worst_risk(problem_class, [_sample(n)]),
+        "fingerprints": _worst_risk(problem_class, sampled),
+    }
 
 
 def _sample(n: int) -> HardData:
@@ -160,19 +163,6 @@ def _sample(n: int) -> HardData:
     v = np.linspace(0.0, 1.0, 257)[1:] / math.sqrt(n)
     explained = 1.0 - (1.0 - v**2) ** n
     return HardData(v, np.ones_like(v), np.sqrt(explained), np.ones_like(v), explained)
-
-
-def regret_lower_bound(
-    problem_class: ProblemClass, advantage: Advantage, *, rounds: float
-) -> float:
-    """Return a lower bound of the worst-case regret in ``rounds = n/b``, for one pass.
-
-    The larger of ``n/b`` times the lower bound of the population risk, and of the regret of linear
-    losses ``-L <w, x>`` with ``E x = 0`` in hindsight, ``(L R/b) E |x_1 + ... + x_n|``, about
-    ``sqrt(2/pi)`` or ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``. Proof: :ref:`Lower bounds,
-    Theorem 7 <theory-lower-7>`.
-    """
-    return rounds * max(population_lower_bound(problem_class, advantage), _hindsight(problem_class))
 
 
 def _hindsight(facts: ProblemClass) -> float:
@@ -184,6 +174,44 @@ def _hindsight(facts: ProblemClass) -> float:
     middle = math.exp(math.lgamma(pairs + 0.5) - math.lgamma(pairs + 1.0)) / math.sqrt(math.pi)
     spread = 1.0 / math.sqrt(n * (1.0 + 2.0 * (1.0 - 1.0 / n) / facts.dim))
     return (1.0 - 1e-9) * largest * max(middle, spread)
+
+
+@checked
+def hard_data_bounds(
+    problem_class: ProblemClass,
+    guarantee: Advantage,
+    quantity: Quantity | str = Quantity.EMPIRICAL_RISK,
+    *,
+    rounds: float = 0.0,
+) -> dict[str, float]:
+    """Return lower bounds for every algorithm with this guarantee, by the name of the hard data.
+
+    The arguments are those of :func:`lower_bound`, which is the largest of them. The regret in
+    ``rounds = n/b`` batches, for one pass, is at least ``n/b`` times the population risk. It is
+    also at least the regret of linear losses ``-L <w, x>`` with ``E x = 0`` in hindsight, ``(L R/b)
+    E |x_1 + ... + x_n|``, about ``sqrt(2/pi)`` or ``sqrt(d/(d + 2))`` times ``(L R/b) sqrt(n)``.
+    Proof: :ref:`Lower bounds, Theorem 7 <theory-lower-7>`.
+
+    Examples
+    --------
+    >>> from privopt.spec import Budget
+    >>> facts = ProblemClass(n=1000, dim=100, lipschitz=1.0, radius=1.0, smoothness=1.0)
+    >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
+    >>> bounds = hard_data_bounds(facts, ApproximateAdvantage(budget))
+    >>> max(bounds, key=bounds.get), round(bounds["hidden points"] / bounds["hidden signs"], 2)
+    ('hidden points', 1.46)
+    """
+    match Quantity.named("quantity", quantity):
+        case Quantity.EMPIRICAL_RISK:
+            return _empirical(problem_class, guarantee)
+        case Quantity.POPULATION_RISK:
+            return _population(problem_class, guarantee)
+        case Quantity.REGRET:
+            bounds = _population(problem_class, guarantee) | {
+                "hindsight": _hindsight(problem_class)
+            }
+            return {name: rounds * value for name, value in bounds.items()}
+    return {}
 
 
 @checked
@@ -207,14 +235,7 @@ def lower_bound(
     >>> budget = Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     >>> bound = lower_bound(facts, ApproximateAdvantage(budget))
     >>> round(bound.value, 6), bound.guarantee
-    (0.005379, '(1, 1e-06)-DP')
+    (0.014916, '(1, 1e-06)-DP')
     """
-    value = 0.0
-    match Quantity.named("quantity", quantity):
-        case Quantity.EMPIRICAL_RISK:
-            value = erm_lower_bound(problem_class, guarantee)
-        case Quantity.POPULATION_RISK:
-            value = population_lower_bound(problem_class, guarantee)
-        case Quantity.REGRET:
-            value = regret_lower_bound(problem_class, guarantee, rounds=rounds)
-    return LowerBound(value, guarantee.name)
+    bounds = hard_data_bounds(problem_class, guarantee, quantity, rounds=rounds)
+    return LowerBound(max(bounds.values(), default=0.0), guarantee.name)
