@@ -252,15 +252,22 @@ def hidden_positions(
     """
     groups, copies = _sizes(n, dim // (sparsity * choices))
     z, delta = advantage.group(replacement_steps(advantage.relation) * copies)
+    slopes, log_m = _log_moments(sparsity, choices)
+    log_odds = z + np.log(-np.expm1(-z))
+    levels = wrightomega(log_odds[:, None] + log_m - 1.0) / slopes
+    mean = np.minimum(levels.min(axis=1), 1.0)
+    lost = 0.5 * delta / mean
+    return _unit_points(n, groups, copies, mean, lost, mean + lost)
+
+
+@lru_cache(maxsize=1024)
+def _log_moments(sparsity: int, choices: int) -> tuple[Array, Array]:
+    """Return a grid of ``l``, and ``ln M(l)`` of :func:`hidden_positions`."""
     q = np.geomspace(1e-6, 1.0, 512)
     slopes = np.geomspace(0.05, 60.0, 64)  # l/sqrt(s)
     rates = np.log1p((np.cosh(slopes[:, None] * np.sqrt(q)) - 1.0) / choices) / q
     log_m = 1.001 * rates.max(axis=1)  # 1.001 covers the grid of q
-    log_odds = z + np.log(-np.expm1(-z))
-    levels = wrightomega(log_odds[:, None] + log_m - 1.0) / (slopes * math.sqrt(sparsity))
-    mean = np.minimum(levels.min(axis=1), 1.0)
-    lost = 0.5 * delta / mean
-    return _unit_points(n, groups, copies, mean, lost, mean + lost)
+    return slopes * math.sqrt(sparsity), log_m
 
 
 def _unit_points(
