@@ -113,8 +113,8 @@ def linf_output_perturbation(
         of the minimiser, and smooth losses pay for the threshold only. The last two are for
         comparison.
     quantity : {"empirical risk", "population risk"}
-        Risk that is bounded and that the default ``lambda`` minimises. The population risk needs
-        independent records, Gaussian noise, ``mode="tight"`` and ``projection="linf"``.
+        Risk that is bounded and, with Gaussian noise, that the default ``lambda`` minimises. The
+        population risk needs independent records, ``mode="tight"`` and ``projection="linf"``.
 
     Formal guarantee
     ----------------
@@ -153,7 +153,7 @@ def linf_output_perturbation(
         raise ValueError("distance must be given where radius is infinite, got None")
     else:
         distance = problem_class.radius
-    population = _is_population_risk(quantity, budget, mode, projection)
+    population = _is_population_risk(quantity, mode, projection)
     declared = LinfDeclaration(mode, distance, glm, population)
     numbers = _Numbers.of(problem_class, budget, declared, projection)
     best = numbers.best if regularisation is None else None
@@ -235,7 +235,7 @@ def _check(
             )
 
 
-def _is_population_risk(quantity: str, budget: Budget, mode: str, projection: str) -> bool:
+def _is_population_risk(quantity: str, mode: str, projection: str) -> bool:
     """Return True if the quantity is the population risk; check that the choices permit it."""
     bounded = Quantity.named("quantity", quantity)
     if bounded not in (Quantity.EMPIRICAL_RISK, Quantity.POPULATION_RISK):
@@ -244,11 +244,10 @@ def _is_population_risk(quantity: str, budget: Budget, mode: str, projection: st
         )
     if bounded is Quantity.EMPIRICAL_RISK:
         return False
-    if budget.delta == 0.0 or mode != "tight" or projection != "linf":
+    if mode != "tight" or projection != "linf":
         raise ValueError(
-            f"quantity must be empirical risk but for delta > 0, mode='tight' and projection='linf'"
-            f", got {shown(quantity)} with delta = {shown(budget.delta)}, mode={shown(mode)}, "
-            f"{projection=}"
+            "quantity must be empirical risk but for mode='tight' and projection='linf', got "
+            f"{shown(quantity)} with mode={shown(mode)}, {projection=}"
         )
     return True
 

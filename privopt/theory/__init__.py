@@ -34,7 +34,7 @@ from privopt.theory.linf_output_perturbation import (
     minimiser_stability, perturbation_cost, pure_balanced_minimiser,
     smoothed_pure_balanced_minimiser, smoothing_width,
 )  # fmt: skip
-from privopt.theory.lower_bounds import lower_bound
+from privopt.theory.lower_bounds import hard_data_bounds, lower_bound
 from privopt.theory.one_shot import (
     exponential_mechanism_rate, exponential_mechanism_regularisation, objective_perturbation_rate,
     perturbed_objective_regularisation, sufficient_statistics_rate, sufficient_statistics_weight,
@@ -106,6 +106,7 @@ __all__ = [
     "generalisation_gap",
     "gibbs_draw",
     "gradient_difference",
+    "hard_data_bounds",
     "inexact_descent_step_size",
     "information_generalisation",
     "l1_recovery_rate",

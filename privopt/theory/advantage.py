@@ -75,7 +75,7 @@ class _ChiSquare:
 
     def record(self, width: int) -> float:
         """Return the root of ``c^2 = kappa c + 8 delta width``."""
-        kappa, delta = self._kappa(_replacement_steps(self.relation))
+        kappa, delta = self._kappa(replacement_steps(self.relation))
         return 0.5 * kappa + math.sqrt(0.25 * kappa**2 + 8.0 * delta * width)
 
     def removal(self, width: int) -> float:
@@ -109,7 +109,7 @@ class GaussianAdvantage(_ChiSquare):
 
     def sign(self, copies: Array) -> Array:
         """Return ``T`` by the trapezoidal rule; the error is below 1e-8 for analytic integrands."""
-        steps = _replacement_steps(self.relation) * np.asarray(copies)
+        steps = replacement_steps(self.relation) * np.asarray(copies)
         mu = np.minimum(steps * self.mu, 40.0)[..., None]
         losses = mu * (0.5 * mu + _NODES)
         square = (np.tanh(0.5 * losses) ** 2 * _WEIGHTS).sum(axis=-1)
@@ -146,7 +146,7 @@ class ApproximateAdvantage(_ChiSquare):
         return f"({epsilon:.4g}, {delta:.4g})-DP" if delta > 0.0 else f"{epsilon:.4g}-DP"
 
     def sign(self, copies: Array) -> Array:
-        epsilon, delta = self._group(_replacement_steps(self.relation) * np.asarray(copies))
+        epsilon, delta = self.group(replacement_steps(self.relation) * np.asarray(copies))
         square = (1.0 - delta) * np.tanh(0.5 * epsilon) ** 2 + delta
         return np.asarray(np.sqrt(np.minimum(square, 1.0)))
 
@@ -156,11 +156,12 @@ class ApproximateAdvantage(_ChiSquare):
         return np.where(self.budget.delta > 0.0, np.inf, total * np.tanh(0.5 * total))
 
     def _kappa(self, steps: int) -> tuple[float, float]:
-        epsilon, delta = self._group(np.array(float(steps)))
+        epsilon, delta = self.group(np.array(float(steps)))
         kappa = 2.0 * math.sinh(0.5 * float(epsilon)) if epsilon < _MAX_LOSS else math.inf
         return kappa, float(delta)
 
-    def _group(self, steps: Array) -> tuple[Array, Array]:
+    def group(self, steps: Array) -> tuple[Array, Array]:
+        """Return epsilon and delta between data sets that are ``steps`` neighbours apart."""
         epsilon, delta = self.budget.epsilon, self.budget.delta
         total = np.minimum(steps * epsilon, _MAX_LOSS)
         if delta == 0.0:
@@ -196,7 +197,7 @@ class RenyiAdvantage(_ChiSquare):
         """Return ``min(k T, 1)``, ``T^2 = (1 - lost) kappa^2/(4 + kappa^2) + lost``."""
         square = self._kappa(1)[0] ** 2
         one = math.sqrt((1.0 - self.lost) * square / (4.0 + square) + self.lost)
-        steps = _replacement_steps(self.relation)
+        steps = replacement_steps(self.relation)
         return np.asarray(np.minimum(steps * one * np.asarray(copies), 1.0))
 
     def information(self, copies: Array) -> Array:
@@ -210,6 +211,6 @@ class RenyiAdvantage(_ChiSquare):
         return (kappa if steps == 1 else math.inf), self.lost
 
 
-def _replacement_steps(relation: Relation) -> int:
+def replacement_steps(relation: Relation) -> int:
     """Return the number of neighbouring steps that replace a record."""
     return 1 if relation is Relation.REPLACE_ONE else 2

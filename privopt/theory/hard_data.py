@@ -8,23 +8,24 @@ v/sqrt(D)``, where ``v`` in a group is the mean of its ``x``. A prior is describ
     E|v| >= norm sqrt(D),   E|v|^2 = square D,   E <w, v> <= correlation sqrt(D) for |w| <= 1,
     E|E[v | output]|^2 <= explained D.
 
-If the data are a sample, ``v = p`` is the mean of their distribution. Packings (:class:`Packing`)
-are for pure privacy. Proofs: :doc:`/theory/lower_bounds`; the constants are derived there. Sources:
-Bun, Steinke and Ullman 2017; Cai, Wang and Zhang 2021 (arXiv:1902.04495); Hardt and Talwar 2010
-(arXiv:0907.3754); Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881).
+If the data are a sample, ``v = p`` is the mean of their distribution. Proofs:
+:doc:`/theory/lower_bounds`; the constants are derived there. Sources: Bun, Steinke and Ullman 2017;
+Steinke and Ullman 2016 (arXiv:1501.06095); Cai, Wang and Zhang 2021 (arXiv:1902.04495); Hardt and
+Talwar 2010 (arXiv:0907.3754); Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881).
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, gammaln
+from scipy.special import betainc, gammaln, wrightomega
 
-from privopt.spec import Budget, Relation
-from privopt.theory.advantage import Advantage
+from privopt.spec import Relation
+from privopt.theory.advantage import Advantage, ApproximateAdvantage, replacement_steps
 
 Array = NDArray[np.float64]
 
@@ -174,6 +175,116 @@ def _sizes(n: int, max_groups: int) -> tuple[Array, Array]:
     return np.minimum(max_groups, n // copies), copies
 
 
+class Directions(NamedTuple):
+    """Largest ``E <w, x>`` of private ``|w| <= 1`` with a hidden point ``x`` of the unit sphere.
+
+    If all pairs of outputs are (z, delta)-close, it is ``mean + leak delta`` at ``z = replaced``.
+    If the output is so close to that without ``x``, it is ``removed_mean + 2 delta`` at ``z =
+    removed``. The arrays increase but for ``leak``. Proof: :ref:`Lower bounds, Theorem 5
+    <theory-lower-5>`.
+    """
+
+    replaced: Array
+    mean: Array
+    leak: Array
+    removed: Array
+    removed_mean: Array
+
+
+@lru_cache(maxsize=256)
+def directions(dim: int) -> Directions:
+    """Return the bounds for ``x`` uniform on the unit sphere of ``R^d``, ``d >= 2``.
+
+    ``t = <w, x>`` has a density proportional to ``(1 - t^2)^((d - 3)/2)``. The ``mean`` is ``s``
+    and the ``leak`` is ``1/(2 (s + u))`` with ``u = E max(t - s, 0) = s/(exp(z) - 1)``.
+    """
+    s = np.linspace(0.0, 1.0, _SIZE + 1)[1:-1]
+    half = 0.5 * (dim - 1)
+    tail = 0.5 * betainc(half, 0.5, 1.0 - s**2)  # P(t > s)
+    scale = math.exp(gammaln(0.5 * dim) - gammaln(half)) / math.sqrt(math.pi) / (dim - 1)
+    mean_tail = scale * (1.0 - s**2) ** half  # E t 1{t > s}
+    nonzero = mean_tail > 1e-290
+    s, tail, mean_tail = s[nonzero], tail[nonzero], mean_tail[nonzero]
+    part = mean_tail - s * tail  # E max(t - s, 0)
+    accurate = part > 1e-9 * mean_tail
+    mean, part = s[accurate], part[accurate]
+    removed = np.log1p(-tail) - np.log(tail)
+    removed_mean = np.minimum(2.0 * np.sinh(removed) * mean_tail, 1.0)
+    return Directions(
+        np.log1p(mean / part),
+        mean,
+        0.5 / (mean + part),
+        removed,
+        np.maximum.accumulate(removed_mean),
+    )
+
+
+def hidden_points(n: int, dim: int, width: int, advantage: ApproximateAdvantage) -> HardData:
+    """Return hidden points: the ``K`` records of a group equal one point of a sphere in ``R^b``.
+
+    ``norm = square = 1``. With the bounds of :func:`directions` for the group privacy of ``K``
+    records, ``explained`` is the square of the root of ``c^2 = c mean + leak delta``, and the
+    correlation is ``c``. For one group the bounds of :func:`directions` also bound the correlation.
+    With ``b`` and ``K epsilon`` of order ``ln(1/delta)`` they give the factor ``sqrt(ln 1/delta)``.
+    Proof: :ref:`Lower bounds, Theorem 5 <theory-lower-5>`.
+    """
+    groups, copies = _sizes(n, dim // width)
+    table = directions(width)
+    z, delta = advantage.group(replacement_steps(advantage.relation) * copies)
+    mean, lost = _at(table.replaced, table.mean, z), delta * _at(table.replaced, table.leak, z)
+    z, delta = advantage.group(copies)
+    removed = _at(table.removed, table.removed_mean, z) + 2.0 * delta
+    return _unit_points(n, groups, copies, mean, lost, np.minimum(mean + lost, removed))
+
+
+def hidden_positions(
+    n: int, dim: int, sparsity: int, choices: int, advantage: ApproximateAdvantage
+) -> HardData:
+    """Return hidden positions: hidden points with one of ``r`` coordinates in each of ``s`` blocks.
+
+    The entries are random signs over ``sqrt(s)``. ``E exp(l <w, x>) <= M(l)`` for unit vectors
+    ``w``, and the bound ``mean`` of ``E <w, x>`` for group privacy ``(z, delta)`` is::
+
+        min_l W((exp(z) - 1) M(l)/e)/l,    ln M(l) = max_q ln(1 + (cosh(l sqrt(q/s)) - 1)/r)/q
+
+    with Lambert's ``W`` and ``q`` in ``(0, 1]``. The rest is as in :func:`hidden_points`, with the
+    leak ``1/(2 mean)``. Proof: :ref:`Lower bounds, Theorem 5 <theory-lower-5>`.
+    """
+    groups, copies = _sizes(n, dim // (sparsity * choices))
+    z, delta = advantage.group(replacement_steps(advantage.relation) * copies)
+    slopes, log_m = _log_moments(sparsity, choices)
+    log_odds = z + np.log(-np.expm1(-z))
+    levels = wrightomega(log_odds[:, None] + log_m - 1.0) / slopes
+    mean = np.minimum(levels.min(axis=1), 1.0)
+    lost = 0.5 * delta / mean
+    return _unit_points(n, groups, copies, mean, lost, mean + lost)
+
+
+@lru_cache(maxsize=1024)
+def _log_moments(sparsity: int, choices: int) -> tuple[Array, Array]:
+    """Return a grid of ``l``, and ``ln M(l)`` of :func:`hidden_positions`."""
+    q = np.geomspace(1e-6, 1.0, 512)
+    slopes = np.geomspace(0.05, 60.0, 64)  # l/sqrt(s)
+    rates = np.log1p((np.cosh(slopes[:, None] * np.sqrt(q)) - 1.0) / choices) / q
+    log_m = 1.001 * rates.max(axis=1)  # 1.001 covers the grid of q
+    return slopes * math.sqrt(sparsity), log_m
+
+
+def _unit_points(
+    n: int, groups: Array, copies: Array, mean: Array, lost: Array, single: Array
+) -> HardData:
+    """Return points with the bound ``mean |w| + lost``, and ``single`` for one group."""
+    root = np.minimum(0.5 * mean + np.sqrt(0.25 * mean**2 + lost), 1.0)
+    one = np.ones_like(root)
+    correlation = np.where(groups > 1, root, np.minimum(single, root))
+    return HardData(copies * np.sqrt(groups) / n, one, correlation, one, root**2)
+
+
+def _at(levels: Array, values: Array, z: Array) -> Array:
+    """Return the value at the first level that is at least ``z``, or 1 beyond the last."""
+    return np.append(values, 1.0)[np.searchsorted(levels, z)]
+
+
 class Packing(NamedTuple):
     """Mean cost of a packing: ``cost`` at epsilon ``replaced``, ``removed_cost`` at ``removed``.
 
@@ -183,62 +294,57 @@ class Packing(NamedTuple):
         (exp(z) - 1) E max(c - r, 0) = E r - c
 
     for the mean ``c`` of a cost ``r(w, x)``. The cost decreases in ``z``. If a record may be
-    removed, ``removed`` is ``K epsilon``. Proof and sources: :ref:`Lower bounds, Theorem 5
+    removed, ``removed`` is ``K epsilon``. If the group privacy has ``delta``, the costs decrease by
+    ``leak delta`` and ``delta``. Proof and sources: :ref:`Lower bounds, Theorem 5
     <theory-lower-5>`.
     """
 
     replaced: Array
     cost: Array
+    leak: Array
     removed: Array
     removed_cost: Array
 
     def best(
-        self, n: int, budget: Budget, *, groups: int = 1, cap: float = math.inf, power: float = 1.0
+        self,
+        n: int,
+        advantage: ApproximateAdvantage,
+        *,
+        groups: int = 1,
+        cap: float = math.inf,
+        power: float = 1.0,
     ) -> float:
-        """Return ``max_K min(K sqrt(g)/n, cap)^power cost`` under epsilon-DP, ``K`` in ``1..n``.
+        """Return ``max_K min(K sqrt(g)/n, cap)^power (cost - leak delta)``, ``K`` in ``1..n``.
 
         The ``g`` groups of ``K`` records, as many as fit, are packings on separate coordinates.
         """
-        steps = 1 if budget.relation is Relation.REPLACE_ONE else 2
 
-        def best(copies: Array, cost: Array) -> float:
-            whole = np.minimum(np.floor(copies), float(n))
+        def best(z: Array, steps: int, cost: Array, leak: Array | float) -> float:
+            whole = np.minimum(np.floor(z / (steps * advantage.budget.epsilon)), float(n))
+            cost = cost - leak * advantage.group(steps * whole)[1]
             count = np.minimum(n // np.maximum(whole, 1.0), groups)
             strength = np.minimum(whole * np.sqrt(count) / n, cap)
             return max(0.0, float(np.max(strength**power * cost)))
 
-        value = best(self.replaced / (steps * budget.epsilon), self.cost)
-        if steps == 1:
+        steps = replacement_steps(advantage.relation)
+        value = best(self.replaced, steps, self.cost, self.leak)
+        if advantage.relation is Relation.REPLACE_ONE:
             return value
-        return max(value, best(self.removed / budget.epsilon, self.removed_cost))
+        return max(value, best(self.removed, 1, self.removed_cost, 1.0))
 
 
+@lru_cache(maxsize=256)
 def distances(dim: int, power: float) -> Packing:
-    """Return the packing with cost ``|w - x|^power``, ``x`` uniform on the unit ball of ``R^d``."""
+    """Return the packing with cost ``|w - x|^power``, ``x`` uniform on the unit ball of ``R^d``.
+
+    With ``c = y^power`` the ``leak`` is ``c (1 - c)/E max(r - c, 0)``, the mean at ``w = 0``.
+    """
     mean = dim / (dim + power)
     log_y = math.log(mean) / power - np.geomspace(8.0, 1e-6, _SIZE)
-    excess = np.log(dim * -np.expm1(power * (log_y - math.log(mean) / power)) / power)
-    z = np.logaddexp(0.0, excess - (dim + power) * log_y)
+    gap = -np.expm1(power * (log_y - math.log(mean) / power))  # 1 - c/mean
+    z = np.logaddexp(0.0, np.log(dim * gap / power) - (dim + power) * log_y)
+    cost = np.exp(power * log_y)
+    leak = cost * (1.0 - cost) * -np.expm1(-z) / (mean * gap)
     log_high = -np.logaddexp(0.0, z)  # log probability of the high value
     removed = mean * (np.exp(-z) + np.exp(z + log_high * (1.0 + power / dim)) * -np.expm1(-2.0 * z))
-    return Packing(z, np.exp(power * log_y), z, removed)
-
-
-def directions(dim: int) -> Packing:
-    """Return the packing with cost ``1 - <w, x>``, ``x`` on the unit sphere and ``|w| <= 1``."""
-    s = np.linspace(0.0, 1.0, _SIZE + 1)[1:-1]
-    if dim == 1:
-        z = np.log1p(s) - np.log1p(-s)
-        return Packing(z, 1.0 - s, z[:1], np.zeros(1))
-    half = 0.5 * (dim - 1)
-    tail = 0.5 * betainc(half, 0.5, 1.0 - s**2)  # P(t > s)
-    scale = math.exp(gammaln(0.5 * dim) - gammaln(half)) / math.sqrt(math.pi) / (dim - 1)
-    mean_tail = scale * (1.0 - s**2) ** half  # E t 1{t > s}
-    nonzero = mean_tail > 1e-290
-    s, tail, mean_tail = s[nonzero], tail[nonzero], mean_tail[nonzero]
-    part = mean_tail - s * tail  # E max(t - s, 0)
-    accurate = part > 1e-9 * mean_tail
-    z = np.log1p(s[accurate] / part[accurate])
-    removed = np.log1p(-tail) - np.log(tail)
-    gain = 2.0 * np.sinh(removed) * mean_tail
-    return Packing(z, 1.0 - s[accurate], removed, np.maximum(1.0 - gain, 0.0))
+    return Packing(z, cost, leak, z, removed)

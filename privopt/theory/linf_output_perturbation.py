@@ -360,8 +360,8 @@ def linf_output_perturbation_rate(
     - with Laplace noise on the whole space and ``Phi = s (1 + .. + 1/d)/(n epsilon)``: of order
       ``L^{4/5} H^{1/5} D^{6/5} Phi^{2/5}`` if ``H > lambda``, and ``sqrt(2) L D Phi^{1/2}`` if
       ``H`` is much smaller. Published: ``Phi^{1/3}``;
-    - for the population risk, with Gaussian noise and independent records: of order ``L D ((s ln
-      d)^{1/4} sqrt(kappa/n) + 1/sqrt(n))``, because ``2 L^2/(lambda n)`` is added.
+    - for the population risk, with independent records, ``2 L^2/(lambda n)`` is added. With
+      Gaussian noise the order is ``L D ((s ln d)^{1/4} sqrt(kappa/n) + 1/sqrt(n))``.
 
     Proofs: :ref:`Sparse gradients, Theorems 6 <theory-sparse-6>` and :ref:`7 <theory-sparse-7>`.
     Source: Ghazi, Guzman, Kamath, Kumar and Manurangsi 2024 (arXiv:2404.10881), with ``lambda
@@ -412,7 +412,7 @@ def linf_output_perturbation_rate(
     by_noise = power * scales
     by_lambda = by_noise if balanced else FIXED
     gap = minimiser_stability(problem_class) / regularisation if population else 0.0
-    if population and balanced:  # lambda^2 is proportional to noise plus gap
+    if population and balanced and gaussian:  # lambda^2 is proportional to noise plus gap
         share_of_noise = noise / (noise + gap)
         by_gap = (1.0 - share_of_noise) * Exponents(n=-1.0)
         by_lambda = 0.5 * (share_of_noise * scales + by_gap)

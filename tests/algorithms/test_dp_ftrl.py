@@ -19,8 +19,14 @@ from privopt.factorisations import FACTORISATIONS, factorise
 from privopt.mechanisms import IndependentNoise, TreeNoise, noise_of
 from privopt.privacy import gaussian_mu
 from privopt.random import stream
-from privopt.theory import GaussianAdvantage, PrefixError, StepRule, ftrl_rate, quadratic_gains
-from privopt.theory.lower_bounds import population_lower_bound
+from privopt.theory import (
+    GaussianAdvantage,
+    PrefixError,
+    StepRule,
+    ftrl_rate,
+    lower_bound,
+    quadratic_gains,
+)
 
 N, DIM, RADIUS = 13, 3, 0.7
 BUDGET = privopt.Budget(epsilon=2.0, delta=1e-5, relation="replace_one")
@@ -243,7 +249,7 @@ def test_the_bounds_in_the_letter():
 
 def test_every_pass_has_a_regret_and_one_pass_a_population_risk():
     """The bound of the average is over ``T + 1`` points. No other output has this bound."""
-    lower = population_lower_bound(FACTS, GaussianAdvantage(MU, BUDGET.relation))
+    lower = lower_bound(FACTS, GaussianAdvantage(MU, BUDGET.relation), "population risk").value
     assert plan().rate.lower[1].value == pytest.approx(lower, rel=1e-5)
     of_budget = plan().rate.lower[0]
     for choices, reason in (

@@ -133,6 +133,28 @@ def test_errors_of_trees_are_those_of_blocks_that_a_prefix_is_cut_into(steps):
         np.testing.assert_allclose(named(name, steps).covariance(), decoder @ decoder.T, atol=1e-12)
 
 
+@pytest.mark.parametrize("steps", [1, 7, 64, 100])
+@pytest.mark.parametrize("failure", [0.1, 0.01])
+def test_all_prefix_errors_of_a_tree_are_within_the_union_bound(steps, failure):
+    """``sqrt(2 h ln(2 d T/beta))`` for noise 1 a block; a single step is a single block.
+
+    With five standard errors of 4,000 runs. A bound half as large is exceeded too often.
+    """
+    runs, dim = 4000, 2
+    tree, rng = named("tree", steps), np.random.default_rng(0)
+    decoder = tree.decoder()
+    blocks = rng.normal(size=(runs, decoder.shape[1], dim))
+    largest = np.abs(np.einsum("tb,rbd->rtd", decoder, blocks)).max(axis=(1, 2))
+    height = steps.bit_length()
+    assert tree.sensitivity() == pytest.approx(math.sqrt(height))
+    variances = (decoder**2).sum(axis=1)
+    assert variances.tolist() == [t.bit_count() for t in range(1, steps + 1)]
+    bound = math.sqrt(2.0 * height * math.log(2.0 * dim * steps / failure))
+    error = math.sqrt(failure * (1.0 - failure) / runs)
+    assert np.mean(largest > bound) <= failure + 5.0 * error
+    assert np.mean(largest > bound / 2.0) > failure + 5.0 * error
+
+
 @pytest.mark.parametrize("steps", [2, 3, 8, 31, 64])
 def test_the_optimum_by_a_dual_made_of_its_own_gram_matrix(steps):
     """``v = diag(X^-1 M X^-1)`` is the multiplier of ``diag X <= 1``; the gap then bounds both."""

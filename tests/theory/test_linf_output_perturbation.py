@@ -40,6 +40,7 @@ CASES = {
     "kinks": (dataclasses.replace(BALL, smoothness=None), APPROXIMATE, {}),
     "fixed": (BALL, APPROXIMATE, {"regularisation": 0.1}),
     "pure": (SPACE, PURE, {"distance": 3.0}),
+    "pure population": (SPACE, PURE, {"distance": 3.0, "quantity": "population risk"}),
     "pure paper": (SPACE, PURE, {"distance": 3.0, "mode": "paper"}),
     "pure linear predictions": (SPACE, PURE, {"distance": 3.0, "glm": True}),
     "pure linear losses": (dataclasses.replace(SPACE, smoothness=0.0), PURE, {"distance": 3.0}),
@@ -394,7 +395,7 @@ def test_a_population_has_a_stiffer_minimiser_and_a_larger_bound():
         moved = plan_of(BALL, APPROXIMATE, quantity="population risk", regularisation=weight)
         assert moved.rate.upper > other.rate.upper
     for facts, budget, choices in (
-        (SPACE, PURE, {"distance": 3.0}),
+        (SPACE, PURE, {"distance": 3.0, "mode": "paper"}),
         (BALL, APPROXIMATE, {"mode": "paper"}),
         (BALL, APPROXIMATE, {"projection": "ball"}),
     ):
@@ -402,6 +403,43 @@ def test_a_population_has_a_stiffer_minimiser_and_a_larger_bound():
             plan_of(facts, budget, quantity="population risk", **choices)
     with pytest.raises(ValueError, match="quantity must be empirical risk or population risk"):
         plan_of(BALL, APPROXIMATE, quantity="regret")
+
+
+def test_pure_population_risk_is_within_its_bound():
+    """Huber losses of 400 records drawn from 300 equally likely ones, 30 samples, exact risks."""
+    rng, dim, n = np.random.default_rng(0), 30, 400
+    x = np.zeros((300, dim))
+    for row in x:
+        row[rng.choice(dim, 2, replace=False)] = rng.choice([-1.0, 1.0], 2) / math.sqrt(2.0)
+    target = rng.normal(size=dim)
+    y = x @ (target / np.linalg.norm(target)) + 0.1 * rng.normal(size=300)
+    facts = privopt.ProblemClass(
+        n=n, dim=dim, lipschitz=1.0, radius=math.inf, smoothness=1.0, sparsity=2
+    )
+    least = np.linalg.lstsq(x, y, rcond=None)[0]
+    assert np.abs(x @ least - y).max() < 1.0  # where Huber losses are squares
+    choices = {"distance": 1.1 * float(np.linalg.norm(least)), "glm": True}
+    plain, plan = (
+        privopt.linf_output_perturbation(facts, PURE, quantity=f"{kind} risk", **choices)
+        for kind in ("empirical", "population")
+    )
+    weight = plan.params.mechanism.query.minimiser.regularisation
+    assert weight == plain.params.mechanism.query.minimiser.regularisation
+    gap = 2.0 / (weight * n)
+    assert plan.rate.upper == pytest.approx(plain.rate.upper + gap, rel=1e-12)
+
+    def risk(w):
+        errors = np.abs(x @ w - y)
+        return np.where(errors < 1.0, 0.5 * errors**2, errors - 0.5).mean()
+
+    excesses = []
+    for seed in range(30):
+        drawn = rng.integers(300, size=n)
+        where = privopt.problems.huber(x[drawn], y[drawn], width=1.0, problem_class=facts)
+        point = np.asarray(privopt.run(plan, where, jax.random.key(seed)).released)
+        excesses.append(risk(point) - risk(least))
+    error = np.std(excesses) / math.sqrt(30)
+    assert 0.0 < np.mean(excesses) + 4.0 * error <= plan.rate.upper
 
 
 def test_nothing_is_claimed_outside_the_set():

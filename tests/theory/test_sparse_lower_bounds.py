@@ -11,11 +11,16 @@ from privopt.theory import (
     ApproximateAdvantage,
     GaussianAdvantage,
     RenyiAdvantage,
+    hard_data_bounds,
     lower_bound,
     projection_mechanism_rate,
 )
 from privopt.theory.hard_data import distances, hidden_supports
-from privopt.theory.lower_bounds import erm_lower_bound, pure_lower_bound
+
+
+def empirical(facts, advantage):
+    """Return the lower bound of the empirical risk."""
+    return lower_bound(facts, advantage).value
 
 
 def means(n, dim, sparsity):
@@ -97,7 +102,7 @@ def test_the_sparse_exponent_of_pure_privacy_has_a_logarithm():
     """``s ln(d/(n epsilon))/(n epsilon)``: below -1 by about ``1/ln(d/(n epsilon))``."""
 
     def bound(n):
-        return erm_lower_bound(means(round(n), 2**20, 4), ApproximateAdvantage(budget()))
+        return empirical(means(round(n), 2**20, 4), ApproximateAdvantage(budget()))
 
     found = slope(bound, 512.0, 8.0)
     assert -1.0 - 2.0 / math.log(2**20 / 1448) <= found <= -1.0 - 0.5 / math.log(2**20 / 1448)
@@ -106,19 +111,22 @@ def test_the_sparse_exponent_of_pure_privacy_has_a_logarithm():
 def test_packings_in_groups():
     """One by one: ``K`` copies in each of as many groups as there are records and coordinates."""
     n, sparsity, dim = 500, 3, 60
-    packing, pure = distances(sparsity, 2.0), budget(0.2)
-    best = 0.0
-    for z, cost in zip(packing.replaced, packing.cost, strict=True):
-        copies = min(math.floor(z / 0.2), n)
-        groups = min(n // copies, dim // sparsity) if copies else 0
-        best = max(best, 0.5 * groups * (copies / n) ** 2 * cost)
-    assert pure_lower_bound(means(n, dim, sparsity), pure) == pytest.approx(best)
-    alone = 0.5 * packing.best(n, pure, power=2.0)
-    assert pure_lower_bound(means(n, dim, sparsity), pure) > 2.0 * alone
+    pure, best = ApproximateAdvantage(budget(0.2)), 0.0
+    for width in (1, 3):
+        packing = distances(width, 2.0)
+        for z, cost in zip(packing.replaced, packing.cost, strict=True):
+            copies = min(math.floor(z / 0.2), n)
+            groups = min(n // copies, dim // width) if copies else 0
+            best = max(best, 0.5 * groups * (copies / n) ** 2 * cost)
+    bound = hard_data_bounds(means(n, dim, sparsity), pure)["distances"]
+    assert bound == pytest.approx(best)
+    alone = 0.5 * distances(3, 2.0).best(n, pure, power=2.0)
+    assert bound > 2.0 * alone
 
 
 def test_dense_records_are_not_hidden_among_sparse_ones():
     """A packing of the whole ball has dense records, which no sparse class admits."""
-    n, dim, pure = 10**4, 1000, budget()
-    sparse, dense = (pure_lower_bound(means(n, dim, s), pure) for s in (2, dim))
-    assert sparse < 0.1 * dense
+    n, dim, pure = 10**4, 1000, ApproximateAdvantage(budget())
+    for name in ("distances", "hidden points"):
+        sparse, dense = (hard_data_bounds(means(n, dim, s), pure)[name] for s in (2, dim))
+        assert sparse < 0.1 * dense

@@ -348,7 +348,8 @@ def is_minimax(family: str, *, pure: bool) -> bool:
     A lower bound is proved for hard data: hidden signs and fingerprints, and packings for pure
     differential privacy. It holds on a family of such data up to a rotation or a permutation of
     signs, to which every method of privopt is equivariant: linear losses with a weak pull, medians
-    with a small surplus, blocks of sparse records.
+    with a small surplus, blocks of sparse records. The largest bound of a class can be that of
+    other data, such as hidden points, and still be drawn on these families.
 
     On other problems the risk can be below it. Data sets of equal records are easy under
     (epsilon, delta)-differential privacy; under pure differential privacy they are the packing of
