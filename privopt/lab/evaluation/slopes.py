@@ -40,9 +40,9 @@ A slope is evidence about the privacy noise only if another noise would give ano
 sweep is therefore repeated without noise and with noise that depends differently on the axis. A
 slope holds only if its difference from each control slope is significant and at least ``MARGIN``.
 Controls use the keys of the measured runs, so the comparison is paired. Runs without noise are
-compared at the strengths with the largest measured mean: the question is whether these problems
+compared at one strength, with the largest measured means: the question is whether these problems
 have the measured exponent without noise. The largest mean without noise may be at another strength,
-which has no effect on the measured slope. With bent noise the largest mean is compared.
+which has no effect on the measured slope. With bent noise the largest means are compared.
 
 Each control is tested at the level of the slope, without a correction for multiple tests. The error
 to control is that an inherited slope is called ``holds``. This requires *all* controls to differ by
@@ -328,17 +328,21 @@ def _evaluate(
 ) -> Control:
     measured, control = make_sweep(cells, axis), make_sweep(cells, axis, trial)
     if trial is Trial.NOISE_OFF:
-        strengths = {value: cell.strength for value, cell in measured.worst_cells.items()}
-        measured, control = measured.at(strengths), control.at(strengths)
+        strength = measured.largest_strength
+        measured, control = measured.at(strength), control.at(strength)
     if len(control.groups) < MIN_VALUES:
         reason = _reason_for_absence(trial, control, measured, refused)
         return Control(trial, ControlOutcome.NONE, reason)
-    if trial is Trial.NOISE_OFF and not control.not_finite and _is_negligible(control, measured):
-        reason = (
-            f"without noise at most {NEGLIGIBLE_SHARE:.0%} of the risk, or the certified gap, "
-            "remains"
-        )
-        return Control(trial, ControlOutcome.DIFFERS, reason)
+    if trial is Trial.NOISE_OFF and not control.not_finite:
+        if _is_negligible(control, measured):
+            reason = (
+                f"without noise at most {NEGLIGIBLE_SHARE:.0%} of the risk, or the certified gap, "
+                "remains"
+            )
+            return Control(trial, ControlOutcome.DIFFERS, reason)
+        if zeros := [cell for cell in control.cells if cell.mean <= cell.gap]:
+            reason = f"without noise no risk remains at {zeros[0].location}, but elsewhere"
+            return Control(trial, ControlOutcome.DIFFERS, reason)
     if control.unmet_assumption:
         return Control(trial, ControlOutcome.UNDECIDED, control.unmet_assumption)
     paired = Sweep(axis, {value: measured.groups[value] for value in control.groups}).samples
@@ -404,10 +408,19 @@ class Sweep:
     axis: str
     groups: Mapping[float, Sequence[CellResult]]
 
-    def at(self, strengths: Mapping[float, float]) -> Sweep:
-        """Return the cells with the strength that is given for their value."""
+    @property
+    def largest_strength(self) -> float:
+        """The strength with the largest geometric mean of the means along the axis."""
+        logs: dict[float, float] = {}
+        for cell in self.cells:
+            log = math.log(cell.mean) if cell.mean > 0.0 else -math.inf
+            logs[cell.strength] = logs.get(cell.strength, 0.0) + log
+        return max(logs, key=lambda strength: logs[strength])
+
+    def at(self, strength: float) -> Sweep:
+        """Return the cells of one strength."""
         groups = {
-            value: [cell for cell in group if cell.strength == strengths.get(value)]
+            value: [cell for cell in group if cell.strength == strength]
             for value, group in self.groups.items()
         }
         return Sweep(self.axis, {value: group for value, group in groups.items() if group})
