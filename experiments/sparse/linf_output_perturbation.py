@@ -41,13 +41,13 @@ experiment = lab.Experiment(
     base=lab.Setting(n=1024, dim=32_768, sparsity=4, epsilon=1.0),
     axes=(
         lab.Axis("n", (512, 1024, 2048, 4096)),
-        lab.Axis("dim", (2**13, 2**14, 2**15, 2**16)),
+        lab.Axis("dim", (2**15, 2**16, 2**17, 2**18)),
         lab.Axis("sparsity", (1, 2, 4, 8)),
         lab.Axis("epsilon", (0.5, 1.0, 2.0, 4.0)),
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 100},
+    replicates={"full": 300},
 )
 
 MU, GRID, RUNS = 0.2, lab.ladder(0.04, 1.6), 100

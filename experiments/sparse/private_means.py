@@ -49,7 +49,7 @@ private_means_pure = replace(
     base=Setting(n=512, dim=2**15, sparsity=4, epsilon=1.0),
     axes=(
         Axis("n", (192, 384, 768, 1536)),
-        Axis("dim", (2**14, 2**15, 2**16, 2**17)),
+        Axis("dim", (2**15, 2**16, 2**17, 2**18)),
         Axis("sparsity", (1, 2, 4, 8)),
         Axis("epsilon", (0.375, 0.75, 1.5, 3.0)),
     ),
