@@ -6,8 +6,8 @@ of the noise variance if n T times the squared bound is above 150. The smallest 
 2000 and 0.115 at n = 794, satisfy this.
 
 Slopes are measured at one signal strength, whose risk was the largest of five in earlier runs, or
-within 2 % of it at every value. A ratio of two means that are both largest at some values then
-cannot change a slope, and all runs serve one strength.
+within 3 % of it at every value. The slope then does not depend on which of several nearly equal
+strengths is the largest by chance, and all runs serve one strength.
 """
 
 import math
@@ -30,8 +30,9 @@ dp_sgd = Experiment(
     name="dp_sgd",
     title="DP-SGD on linear losses: excess risk against n, d and epsilon",
     description=(
-        f"{LINEAR}of twice the noise. 32 steps on Poisson batches of a quarter of the records, "
-        "with the step size of the theorem and with the best of a fixed grid."
+        f"{LINEAR}of 2 sqrt(d)/(n mu), about the worst multiple. 32 steps on Poisson batches of a "
+        "quarter of the records, with the step size of the theorem and with the best of a fixed "
+        "grid."
     ),
     algorithms=Method("dp_sgd", "dp_sgd", BATCHES).twice(step_size=ladder(0.063, 1.6)),
     families=(linear(2.0),),
@@ -56,8 +57,9 @@ fixed_size_dp_sgd = replace(
     name="fixed_size_dp_sgd",
     title="DP-SGD with batches of fixed size: excess risk against n, d and epsilon",
     description=(
-        f"{LINEAR}of four times the noise. 16 steps on half of the records, sampled without "
-        "replacement, with the step size of the theorem and with the best of a fixed grid."
+        f"{LINEAR}of 4 sqrt(d)/(n mu), about the worst multiple. 16 steps on half of the records, "
+        "sampled without replacement, with the step size of the theorem and with the best of a "
+        "fixed grid."
     ),
     algorithms=Method("dp_sgd", "dp_sgd", FIXED).twice(step_size=ladder(0.1, 1.6)),
     families=(linear(4.0),),
@@ -93,9 +95,9 @@ dp_svrg = replace(
     name="dp_svrg",
     title="DP-SVRG on linear losses: excess risk against n, d and epsilon",
     description=(
-        f"{LINEAR}of norm 1. A noisy gradient of all records at every second step, and its change "
-        "on a Poisson batch in between. The default number of steps, with the step size of the "
-        "theorem and with the best of a fixed grid."
+        f"{LINEAR}of norm 1, about the worst. A noisy gradient of all records at every second "
+        "step, and its change on a Poisson batch in between. The default number of steps, with the "
+        "step size of the theorem and with the best of a fixed grid."
     ),
     algorithms=Method("dp_svrg", "dp_svrg", ANCHORS).twice(step_size=ladder(0.005, 0.8)),
     families=(linear(math.inf),),

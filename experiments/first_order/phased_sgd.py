@@ -2,8 +2,8 @@
 
 Choice of sizes: of the terms under the root of the bound, 16 r^2 with r = sqrt(d)/(n mu) and
 1/(6n), the first is at least 25 times the second (r at least 0.72/sqrt(n)), which changes a slope
-by less than 0.02. The signal is u r, at most 1 if r is at most 0.06; with r up to 0.13 it reached this
-limit, and the slope in epsilon was -0.88. Runs vary by a fifth.
+by less than 0.02. The signal is u r, at most 1 if r is at most 0.06; with r up to 0.13 it reached
+this limit, and the slope in epsilon was -0.88. Runs vary by a fifth.
 
 Choice of the strength: of the risk of u = 4 and 8 up to a third is due to sampling, whose share
 increases along n and epsilon. At u = 16 it is below 1 %. The risk with the steps of the theorem is
@@ -21,8 +21,8 @@ experiment = Experiment(
     name="phased_sgd",
     title="Phased SGD on linear losses: population risk against n, d and epsilon",
     description=(
-        "Excess population risk of linear losses with a mean gradient of 16 times the noise of "
-        "one gradient, about the worst. Every run samples n records and uses each at most "
+        "Excess population risk of linear losses with a mean gradient of 16 sqrt(d)/(n mu), "
+        "about the worst multiple. Every run samples n records and uses each at most "
         "once, with the first step size of the theorem and with the best of a fixed grid. Epsilon "
         "over the Gaussian parameter mu is 5."
     ),

@@ -57,9 +57,10 @@ pure_objective_perturbation = replace(
     replicates={"full": 1000},
 )
 
-# The noise is more than twice as large; r is below 0.007. Risks are flat in lambda from 0.7 r, below
-# which plans are refused, to 4 r, inside the grid. The noise is of order sqrt(log 1/delta)/epsilon;
-# at a ratio of 6 of epsilon to mu the exponent of the bound is within 0.02.
+# The noise is more than twice as large; r is below 0.007. Risks are flat in lambda from 0.7 r,
+# below which plans are refused, to 4 r, inside the grid. The noise is of order
+# sqrt(log 1/delta)/epsilon; at a ratio of 6 of epsilon to mu the exponent of the bound is within
+# 0.02.
 approximate_minima_perturbation = replace(
     objective_perturbation,
     name="approximate_minima_perturbation",

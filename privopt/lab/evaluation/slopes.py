@@ -7,8 +7,8 @@ describe a leading term, and risks at finite sizes differ from it. An interval t
 contain the exponent would refute every theorem with many replicates, and accept any with few.
 
 If the theorem's exponents are local (for example the exponent of a logarithm), the mean over the
-cells is the target. If they differ by more than ``MARGIN``, the bound is no power law along the axis
-(for example because its leading term changes). The slope of the ratio of mean to bound is then
+cells is the target. If they differ by more than ``MARGIN``, the bound is no power law along the
+axis (for example because its leading term changes). The slope of the ratio of mean to bound is then
 compared with 0.
 
 The interval covers the least-squares exponent of the true means of the same cells at level
@@ -22,16 +22,16 @@ The first rule that applies decides:
 2. No exponent can be fitted, or the best candidate of a search is at an edge of its grid:
    undecided.
 3. The bound does not have the theorem's exponent: its slope over the same cells differs by more
-   than ``BOUND_MARGIN``, or a cell is outside the regime of the rate. Undecided. A ratio to the bound
-   needs no such exponent.
+   than ``BOUND_MARGIN``, or a cell is outside the regime of the rate. Undecided. A ratio to the
+   bound needs no such exponent.
 4. A second root key disagrees: undecided.
 5. The interval is above the margin: refuted. Below the margin, the risk falls faster or grows more
    slowly than the bound: ``not tight here``.
 6. With the theorem's exponent the slope would pass with probability below ``MIN_POWER``: too few
    runs. The detail has the number of runs that suffices. Rule 5 comes first, because it is wrong
    with probability at most ``alpha`` for any number of runs.
-7. The interval is across an end of the margin, or the ratio of measured mean to bound drifts by more
-   than ``DRIFT`` along the axis: undecided.
+7. The interval is across an end of the margin, or the ratio of measured mean to bound drifts by
+   more than ``DRIFT`` along the axis: undecided.
 8. A control has the measured exponent as well: inherited. A control may have it, or no control
    could be run: undecided.
 9. Otherwise the slope holds.

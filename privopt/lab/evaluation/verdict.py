@@ -229,8 +229,9 @@ def twins(verdicts: Iterable[Verdict]) -> dict[str, str]:
 def tally(verdicts: Sequence[Verdict]) -> str:
     """Count the verdicts by kind and outcome, in sentences.
 
-    Vacuous bounds are counted separately; checks that are not applicable are not counted. The slope of a twin at the theory's hyperparameters is
-    not counted, but the number of inherited ones is given.
+    Vacuous bounds are counted separately. Checks that are not applicable are not counted. The slope
+    of a twin at the theory's hyperparameters is not counted, but the number of inherited ones is
+    given.
 
     Examples
     --------

@@ -139,8 +139,8 @@ def theorem_verdicts(
     the family for which its rate is tight it also has a verdict on the slope along each swept axis
     with an exponent. An oracle-tuned method has slopes only; the slope of its twin at the
     hyperparameters of the theory is part of the same verdict. Only the ``checks`` that the
-    experiment declares are evaluated. A check without a theorem is not applicable, and a check whose
-    plans are all refused is undecided, with the reason.
+    experiment declares are evaluated. A check without a theorem is not applicable, and a check
+    whose plans are all refused is undecided, with the reason.
     """
     result = []
     for cells in grouped(every, lambda cell: cell.experiment).values():

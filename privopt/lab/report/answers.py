@@ -258,7 +258,7 @@ def exponent_card(verdicts: Sequence[Verdict]) -> Card | None:
         f"{count}.",
         "An exponent is the power with which the risk changes with a quantity: −1 in n means that "
         "twice the records halve it. A verdict is the result of a test of one statement against "
-        "the measurements: it holds, is refuted, or stays undecided, for example with too few runs.",
+        "the measurements: it holds, is refuted, or stays undecided.",
         lists=lists,
     )
 

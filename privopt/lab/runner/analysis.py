@@ -285,7 +285,8 @@ class Analysis:
             check_name("name of a part", name)
         for name in self.figures:
             check_name("name of a figure", name)
-        shown_parts = [each.part for each in (*self.every_claim, *self.listings)]
+        shown_parts = [each.part for each in self.every_claim]
+        shown_parts += [each.part for each in self.listings]
         for part in (*shown_parts, *(each.part for each in self.charts), *self.part_data):
             member("part", part, self.parts)
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
