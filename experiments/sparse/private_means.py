@@ -7,6 +7,7 @@ d = 2^15 with Laplace noise for n between 90 and 40,000.
 from dataclasses import replace
 
 from privopt.lab import Axis, Experiment, Method, Setting
+from privopt.problems import FAMILIES
 
 # Near the lower end risks decrease more slowly than the bound, so n starts at 384 and epsilon at
 # 0.75. The exponents are local, those of ln(d sigma/R): along an axis they differ by less than .05.
@@ -34,6 +35,9 @@ private_means = Experiment(
     replicates={"full": 200},
 )
 
+# Below d = 32,768 the share of the bound increases along d. Strengths are in factors of 1.4: at
+# fixed blocks the risk reaches that of the zero predictor, so that more noise in the control
+# increases it less than a larger block does.
 private_means_pure = replace(
     private_means,
     name="private_means_pure",
@@ -45,7 +49,7 @@ private_means_pure = replace(
         "has the logarithm of the lower bound."
     ),
     algorithms={"projection_mechanism": {}},
-    families=("sparse_packing",),
+    families=(replace(FAMILIES["sparse_packing"], strengths=(1.4, 2.0, 2.8, 4.0)),),
     base=Setting(n=512, dim=2**15, sparsity=4, epsilon=1.0),
     axes=(
         Axis("n", (192, 384, 768, 1536)),
