@@ -46,8 +46,9 @@ pure_objective_perturbation = replace(
     name="pure_objective_perturbation",
     title="Pure objective perturbation on rounded medians: excess risk against n and epsilon",
     description=(
-        "The losses of objective_perturbation, at 2.16 times the noise. The tilt has density exp(-|t|/beta) and a norm of "
-        "order d. The regulariser is that of the theory, or the best of a fixed grid."
+        "The losses of objective_perturbation at 2.16 times the noise. The tilt has density "
+        "exp(-|t|/beta) and a norm of order d. The regulariser is that of the theory, or the best "
+        "of a fixed grid."
     ),
     algorithms=Method("objective_perturbation", "objective_perturbation").twice(
         regularisation=ladder(0.00025, 0.1)
