@@ -10,8 +10,8 @@ increases along n and epsilon. At u = 16 it is below 1 %. The risk with the step
 largest there.
 
 At these sizes the share of the bound is not constant: with the best steps it decreases by 12 %
-along d, and increases by 4 % along n. The limit needs larger n and d, at which every run samples ten
-times as many numbers.
+along d, and increases by 4 % along n. The limit needs larger n and d, at which every run samples
+ten times as many numbers.
 
 Choice of the grid: a step 12 % longer has a risk up to 9 % larger; hence forty a decade.
 """

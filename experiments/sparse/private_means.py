@@ -10,7 +10,8 @@ from privopt.lab import Axis, Experiment, Method, Setting
 from privopt.problems import FAMILIES
 
 # Near the lower end risks decrease more slowly than the bound, so n starts at 384 and epsilon at
-# 0.75. The exponents are local, those of ln(d sigma/R): along an axis they differ by less than .05.
+# 0.75. The exponents are local, those of ln(d sigma/R): along n and epsilon they differ by 0.07, so
+# the ratio of mean to bound is compared with a constant.
 private_means = Experiment(
     name="private_means",
     title="Projection mechanism with Gaussian noise on sparse means: excess risk",
