@@ -390,8 +390,8 @@ experiment = Analysis(
         "One of 136 means exceeds its bound in a test with false alarm rate 5 %: ℓ1 recovery at n "
         "= 10,000, for which the bound is the exact mean. The mean of 400 new runs does not exceed "
         "the bound, so the claim is not refuted, and equals it within 2 %. Phased SGD and "
-        "NoisyAdam have no bound on the empirical risk. Objective perturbation requires losses of one linear "
-        "prediction without kinks, phased SGD losses without kinks."
+        "NoisyAdam have no bound on the empirical risk. Objective perturbation requires losses of "
+        "one linear prediction without kinks, phased SGD losses without kinks."
     ),
     parts={f"{kind}_{axis}": partial(sweep, kind, axis) for kind, axis in SWEEPS}
     | {"bounds": bounds, "again": again}
