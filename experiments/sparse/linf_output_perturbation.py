@@ -8,6 +8,7 @@ nonzero coordinates.
 """
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.stats import norm
 import privopt
 from privopt import lab
 from privopt.lab import Claim, Listing, at_most, close, plotting
-from privopt.problems import family
+from privopt.problems import FAMILIES, family
 
 experiment = lab.Experiment(
     name="linf_output_perturbation",
@@ -35,9 +36,9 @@ experiment = lab.Experiment(
         "that epsilon over the Gaussian parameter mu is 5."
     ),
     algorithms=lab.Method("linf", "linf_output_perturbation", {"projection": "ball"}).twice(
-        regularisation=lab.ladder(0.04, 1.6)
+        regularisation=lab.ladder(0.1, 0.5)
     ),
-    families=("sparse_linear",),
+    families=(replace(FAMILIES["sparse_linear"], strengths=(4.0, 8.0)),),
     base=lab.Setting(n=1024, dim=32_768, sparsity=4, epsilon=1.0),
     axes=(
         lab.Axis("n", (512, 1024, 2048, 4096)),
