@@ -2,7 +2,7 @@
 
 The losses are blocks of identical records, of swept size. With 1/mu = 5 a block of strength c has
 10 c records at s = 4, so n = 512 to 4096 records form 6 to 410 blocks. Dense noise has less risk
-from n = sqrt(2) d/(mu sqrt(s ln 2d)) on: 35,000 for d = 2^15 and 9,400 for d = 2^13. All cells are
+from n = sqrt(2) d/(mu sqrt(s ln 2d)) on: 9,400 for d = 2^13 and 35,000 for d = 2^15. All cells are
 far below. The bound is that of a declared ball; its logarithm is that of d over the number of
 nonzero coordinates.
 """
