@@ -28,12 +28,12 @@ experiment = lab.Experiment(
         "swept size. The output is the point of the ball that is nearest to the noisy minimiser in "
         "the l-infinity norm. Lambda is that of the theorem, or oracle-tuned: the best of a fixed "
         "grid at every setting. The bound contains a logarithm of d over the number of nonzeros of "
-        "the minimiser, so its exponents are local. With the best lambda all exponents are those of "
-        "the theorem; for d from 2^15 on, the risk is of order d^0.064, the bound of order d^0.058. "
-        "For smaller d, or with the lambda of the theorem, the risk increases faster along d than "
-        "the bound, d^0.08 here, and is at most 0.91 of it. The analysis linf_on_linear_losses "
-        "derives the exponents with the best lambda from an equation for the threshold, and a "
-        "smaller exponent of d where d is larger. Delta follows epsilon, so "
+        "the minimiser, so its exponents are local. With the best lambda all exponents are those "
+        "of the theorem; for d from 2^15 on, the risk is of order d^0.064, the bound of order "
+        "d^0.058. For smaller d, or with the lambda of the theorem, the risk increases faster than "
+        "the bound along d, d^0.08 here, and is at most 0.91 of it. The analysis "
+        "linf_on_linear_losses derives the exponents with the best lambda from an equation for the "
+        "threshold, and a smaller exponent of d where d is larger. Delta follows epsilon, so "
         "that epsilon over the Gaussian parameter mu is 5."
     ),
     algorithms=lab.Method("linf", "linf_output_perturbation", {"projection": "ball"}).twice(
