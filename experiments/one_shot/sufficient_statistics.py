@@ -20,10 +20,10 @@ sufficient_statistics = Experiment(
     title="Sufficient statistics on isotropic least squares: risk against n, d and epsilon",
     description=(
         "Squared losses with one curvature in all directions, 2.8 times that of the noise of the "
-        "matrix, about the worst factor, or 5.6 times. The minimiser is as far from the centre as the "
-        "set allows. One method raises the smallest eigenvalue of the noisy matrix to the size of "
-        "the noise, as in the theory. The other minimises the quadratic over the ball, convex or "
-        "not. Epsilon over the Gaussian parameter mu is 5."
+        "matrix, about the worst factor, or 5.6 times. The minimiser is as far from the centre as "
+        "the set allows. One method raises the smallest eigenvalue of the noisy matrix to the size "
+        "of the noise, as in the theory. The other minimises the quadratic over the ball, convex "
+        "or not. Epsilon over the Gaussian parameter mu is 5."
     ),
     algorithms=(
         Method("raised", "sufficient_statistics"),
