@@ -136,7 +136,7 @@ class Verdict:
         to bound over the cells. For a law: the pooled ratio of mean to law. For a claim: the number
         of rows in which it holds certainly (``estimate``, ``lower``) and possibly (``upper``).
     target : float
-        The theorem's exponent; 1; or the claimed number of rows.
+        The theorem's exponent, 0 for a ratio to the bound; 1; or the claimed number of rows.
     detail : str
         Location, and the reason if the outcome is not ``holds``.
     power, wrong : float, tuple of float
