@@ -212,12 +212,12 @@ def test_both_orders_are_given(whole):
 
 
 def test_a_default_far_from_its_tuned_twin_has_a_remark(measured):
-    """The committed report has 2.14 to 2.38 for ``phased_sgd`` on its hard family."""
+    """The committed report has 2.51 to 2.84 for ``phased_sgd`` on its hard family."""
     facts = replace(FACTS, n=2200, dim=64)
     budget = replace(BUDGET, epsilon=0.5)
     nearest = nearest_setting(ALGORITHMS["phased_sgd"].plan(facts, budget), measured, "linear")
     assert nearest["experiment"] == "phased_sgd"
-    assert 2.0 < nearest["tuned_ratio"] < 2.6
+    assert 2.4 < nearest["tuned_ratio"] < 3.0
     names = ["phased_sgd"]
     table = recommend(facts, budget, loss="linear", algorithms=names, results=ROOT / "results")
     (remarks,) = table["remarks"]

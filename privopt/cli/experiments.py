@@ -221,7 +221,7 @@ def run(
                     defects.append(error)
         verdicts = [verdict for several in judged.values() for verdict in several]
         for verdict in verdicts:
-            if len(selected) == 1 or verdict.outcome not in ("holds", "vacuous"):
+            if len(selected) == 1 or verdict.outcome not in ("holds", "vacuous", "not applicable"):
                 typer.echo(f"{verdict.experiment}: {verdict}")
         typer.echo(lab.tally(verdicts))
         total = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _TOTALS}

@@ -175,14 +175,15 @@ def sweep_cells(
 ):
     """Return cells with mean ``strengths[s] * scale * (value/base)^true`` at each value.
 
-    The bound has slope ``bound``. ``facts`` are fields of the cells, numbers or functions of the
-    value.
+    The bound has slope ``bound``. ``facts`` are fields of the cells; they and ``scale`` are numbers
+    or functions of the value.
     """
     rng = np.random.default_rng([seed, list(Trial).index(trial)])
     found = []
     for value in values:
         ratio = value / BASE[axis]
         told = {name: fact(value) if callable(fact) else fact for name, fact in facts.items()}
+        size = scale(value) if callable(scale) else scale
         for number, share in enumerate(strengths):
             noise = np.exp(spread * rng.normal(size=replicates) - spread**2 / 2)
             fields = {
@@ -196,9 +197,9 @@ def sweep_cells(
                 "relation": "replace_one",
                 "mu": value / 4.0 if axis == "epsilon" else 0.25,
                 "quantity": "empirical risk",
-                "values": share * scale * ratio**true * noise,
+                "values": share * size * ratio**true * noise,
                 "gap": 0.0,
-                "upper": 2.0 * scale * ratio**bound,
+                "upper": 2.0 * size * ratio**bound,
                 "lower": 0.0,
                 "own_lower": 0.0,
                 "own_guarantee": "",

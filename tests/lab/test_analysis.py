@@ -435,6 +435,74 @@ def test_a_long_list_of_labels_is_cut(tmp_path):
     assert verdict.detail == "not in row 1, row 2, row 3, row 4 and 5 more"
 
 
+ONE_ABOVE = [{"label": f"r{i}", "x": i, "bound": 1.5} for i in range(3)]  # r2 contradicts the claim
+
+
+@pytest.mark.parametrize(
+    ("repeated", "outcome", "text"),
+    [
+        ([{"label": "r2", "x": 1}], "holds", "with a fresh key: holds in 1 of 1 rows, holds"),
+        ([{"label": "r2", "x": 2}], "refuted", "with a fresh key: holds in 0 of 1 rows, refuted"),
+        ([{"label": "r2", "x": None}], "undecided", "holds in 0 of 1 rows, undecided"),
+        ([{"label": "r1", "x": 1}], "undecided", "r2 not repeated"),
+        (None, "undecided", "not yet repeated"),
+    ],
+)
+def test_a_claim_with_a_false_alarm_is_refuted_only_by_two_measurements(
+    tmp_path, repeated, outcome, text
+):
+    again = Claim("again", "again", at_most("x", "bound"))
+    parts = {"p": giving(*ONE_ABOVE), "other": names}
+    if repeated:
+        parts["again"] = giving(*(row | {"bound": 1.5} for row in repeated))
+    claim = Claim("c", "p", at_most("x", "bound"), again=again if repeated else None)
+    declared = analysis(parts=parts, claims=(claim,), figures={}, listings=())
+    folder = run(tmp_path, declared)[0].folder
+    declared = replace(
+        declared,
+        parts={**parts, "again": names},
+        claims=(replace(claim, again=again),),
+    )
+    (verdict,) = verdicts(folder, [declared])
+    assert (verdict.outcome, verdict.estimate, verdict.rows) == (outcome, 2, 3)
+    assert verdict.detail.startswith("not in r2; ")
+    assert text in verdict.detail
+
+
+def test_a_claim_that_holds_is_not_repeated(tmp_path):
+    again = Claim("again", "again", at_most("x", "bound"))
+    claim = Claim("c", "p", at_most("x", "bound"), again=again)
+    wrong = {"label": "r0", "x": 9, "bound": 1.5}
+    parts = {"p": giving(*ONE_ABOVE[:2]), "again": giving(wrong)}
+    declared = analysis(parts=parts, claims=(claim,), figures={}, listings=())
+    (verdict,) = run_verdicts(tmp_path, declared)
+    assert (verdict.outcome, verdict.detail) == ("holds", "")
+
+
+def test_the_columns_of_a_repeated_claim_are_checked(tmp_path):
+    again = Claim("again", "again", at_most("y", "bound"))
+    claim = Claim("c", "p", at_most("x", "bound"), again=again)
+    parts = {"p": giving(*ONE_ABOVE), "again": giving(*ONE_ABOVE)}
+    declared = analysis(parts=parts, claims=(claim,), figures={}, listings=())
+    with pytest.raises(ValueError, match="cannot be checked in part again"):
+        run(tmp_path, declared)
+    with pytest.raises(ValueError, match="part must be one of"):
+        analysis(claims=(replace(GIVEN["claims"][0], again=again),))
+
+
+def test_every_claim_with_a_stated_false_alarm_is_repeated():
+    claims = [
+        claim
+        for path in lab.discover(ROOT / "experiments")
+        for each in load(path)
+        if isinstance(each, Analysis)
+        for claim in each.claims
+        if "false alarm" in claim.text
+    ]
+    assert claims
+    assert all(claim.again is not None for claim in claims)
+
+
 # --- figures --------------------------------------------------------------------------------------
 
 

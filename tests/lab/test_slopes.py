@@ -11,6 +11,7 @@ from privopt.lab.evaluation.cells import cells_along, worst
 from privopt.lab.evaluation.estimates import Estimate
 from privopt.lab.evaluation.slopes import (
     MARGIN,
+    MIN_POWER,
     classify,
     evaluate_controls,
     margin_of,
@@ -103,12 +104,34 @@ def test_a_risk_that_is_steeper_than_its_bound_refutes_no_theorem(judged, target
     assert f"steeper than the bound, interval below {target:g} ± 0.05" in verdict.detail
 
 
-def test_few_replicates_and_a_wide_interval_are_undecided(judged):
+def test_a_slope_that_could_hardly_pass_has_too_few_runs_with_the_number_needed(judged):
     assert "9 replicates, 10 needed" in judged(replicates=9).detail
-    verdict = judged(replicates=10, spread=0.6)
-    assert verdict.outcome is Outcome.UNDECIDED
-    assert "reaches across" in verdict.detail
-    assert verdict.power < 0.5
+    few = judged(replicates=20, spread=0.3, strengths=(1.0,))
+    assert few.outcome is Outcome.TOO_FEW
+    assert few.power < MIN_POWER
+    needed = int(re.search(r"with 20 runs, about (\d+) needed", few.detail)[1])
+    enough, half = (
+        judged(replicates=runs, spread=0.3, strengths=(1.0,)) for runs in (needed, needed // 2)
+    )
+    assert enough.power > MIN_POWER - 0.1
+    assert half.power < MIN_POWER
+    assert half.outcome is Outcome.TOO_FEW
+
+
+def test_a_slope_that_passes_by_chance_has_too_few_runs_too(judged):
+    """Of 40 slopes with little power some have their interval within the margin; none holds."""
+    found = [judged(replicates=60, spread=0.3, strengths=(1.0,), seed=seed) for seed in range(40)]
+    low = [v for v in found if v.power < MIN_POWER]
+    assert any(classify(Estimate(v.estimate, v.lower, v.upper), -1.0) == "within" for v in low)
+    assert {v.outcome for v in low} == {Outcome.TOO_FEW}
+
+
+def test_a_wrong_exponent_is_refuted_by_few_runs_too(judged):
+    """An interval outside the margin needs no power."""
+    verdict = judged(true=-0.5, replicates=20, spread=0.3)
+    assert (verdict.outcome, verdict.power < MIN_POWER) == (Outcome.REFUTED, True)
+    steep = judged(true=-1.5, replicates=20, spread=0.3)
+    assert (steep.outcome, steep.power < MIN_POWER) == (Outcome.NOT_TIGHT, True)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +142,11 @@ def test_few_replicates_and_a_wide_interval_are_undecided(judged):
         ({"gap": math.nan}, "certified gap too large"),
         ({"scale": 0.0}, "mean not positive"),
         ({"mu": lambda n: n / 1000}, "epsilon/mu changes"),
-        ({"exponents": lambda n: {"n": -1.0 - (n > 3000)}}, "exponent changes along n"),
+        ({"exponents": lambda n: {"n": -1.0} if n < 8000 else {}}, "no exponent in n, n=8000"),
+        (
+            {"exponents": lambda n: {"n": -1.0 - (n > 3000)}, "upper": math.inf},
+            "exponent changes along n, and there is no bound",
+        ),
     ],
 )
 def test_what_keeps_an_exponent_from_being_read(judged, truth, why):
@@ -131,16 +158,52 @@ def test_what_keeps_an_exponent_from_being_read(judged, truth, why):
 
 
 def test_exponents_that_are_local_are_compared_by_their_mean(judged):
-    """Local exponents are those of a logarithm. Beyond the margin they belong to two laws."""
+    """Local exponents are those of a logarithm."""
     local = {500: -1.04, 1000: -1.0, 2000: -1.0, 4000: -1.0, 8000: -0.996}
     verdict = judged(exponents=lambda n: {"n": local[n]}, true=-1.0072, bound=-1.0072)
     assert verdict.target == -1.007  # of -1.0072: exponents have three digits
-    assert verdict.outcome is Outcome.HOLDS
-    far = {**local, 8000: -0.98}
-    verdict = judged(exponents=lambda n: {"n": far[n]})
-    assert "exponent changes along n" in verdict.detail
-    verdict = judged(exponents=lambda n: {"n": -1.0} if n < 8000 else {})
-    assert verdict.outcome is Outcome.UNDECIDED
+    assert (verdict.outcome, verdict.of_ratio) == (Outcome.HOLDS, False)
+
+
+def crossover(n):
+    """Return a bound with exponent -2 below n = 2000 and -1 above."""
+    return 0.02 * (n / 2000.0) ** (-2.0 if n < 2000 else -1.0)
+
+
+@pytest.mark.parametrize(
+    ("tilt", "outcome"), [(0.0, "holds"), (0.1, "refuted"), (-0.1, "not tight here")]
+)
+def test_where_the_exponent_changes_the_ratio_to_the_bound_is_compared_with_0(
+    judged, tilt, outcome
+):
+    """The mean is 0.4 of a bound without one exponent, times ``(n/2000)^tilt``."""
+
+    def share(n):
+        return 0.4 * crossover(n) * (n / 2000.0) ** tilt
+
+    verdict = judged(
+        exponents=lambda n: {"n": -2.0 if n < 2000 else -1.0},
+        upper=crossover,
+        in_regime=lambda n: n >= 2000,
+        scale=share,
+        true=0.0,
+        spread=0.02,
+        off={"scale": 0.0},
+        bent={"true": 0.1},
+        second={},
+    )
+    assert (verdict.outcome, verdict.of_ratio) == (outcome, True)
+    assert (verdict.target, verdict.margin) == (0.0, MARGIN)
+    assert verdict.estimate == pytest.approx(tilt, abs=0.02)
+    assert verdict.controls[1].value == pytest.approx(tilt + 0.1, abs=0.02)
+    assert verdict.second.value == pytest.approx(tilt, abs=0.02)
+    assert "where the bound has exponents -2 to -1" in verdict.detail
+    assert "slope of mean/bound in n: " in str(verdict)
+
+
+def test_the_margin_of_a_ratio_is_that_of_the_smallest_exponent(judged):
+    verdict = judged(exponents=lambda n: {"n": -0.1 if n < 2000 else -0.2}, upper=lambda n: 0.1)
+    assert (verdict.of_ratio, verdict.margin) == (True, 0.025)
 
 
 def test_a_bound_of_another_slope_leaves_the_exponent_undecided(judged):
@@ -227,6 +290,51 @@ def test_a_control_shares_the_noise_of_the_measured_runs_and_is_compared_pair_by
         "differs",
         "+0.100 [+0.100, +0.100] from the measured exponent",
     )
+
+
+def worst_pair(cells_of, off):
+    """Return measured cells with means 1 and 0.9 times the law, and ``off(strength)`` cells."""
+    one = {"strengths": (1.0,), "spread": 0.02}
+    cells = cells_of(strengths=(1.0, 0.9), spread=0.02) + cells_of(
+        BENT, strengths=(1.0, 0.9), spread=0.02, true=-0.9, **OTHER
+    )
+    for strength in (1.0, 2.0):
+        share = cells_of(OFF, **one, **OTHER, **off(strength))
+        cells += [dataclasses.replace(cell, strength=strength) for cell in share]
+    return cells
+
+
+def test_noise_off_is_judged_at_the_strength_that_is_largest_when_measured(cells_of):
+    """Strength 1 is largest with noise. Another one may be largest without it."""
+    law, flat = {"scale": 0.005}, {"scale": 0.5, "true": 0.0}
+    inherited = worst_pair(cells_of, lambda strength: law if strength == 1.0 else flat)
+    assert slope_verdict(inherited, "n", ALPHA).outcome is Outcome.INHERITED
+    noisy = worst_pair(cells_of, lambda strength: flat if strength == 1.0 else law)
+    assert slope_verdict(noisy, "n", ALPHA).outcome is Outcome.HOLDS
+    silent = worst_pair(cells_of, lambda strength: law if strength == 2.0 else {"scale": 0.0})
+    assert slope_verdict(silent, "n", ALPHA).outcome is Outcome.HOLDS
+
+
+def test_noise_off_is_judged_at_one_strength_if_two_are_about_equal(cells_of):
+    """The largest mean changes between the strengths by chance; shares without noise differ."""
+    law = {1.0: {"scale": 0.006}, 2.0: {"scale": 0.002}}
+    for seed in range(10):
+        cells = cells_of(strengths=(1.0, 1.0), spread=0.05, seed=seed)
+        for strength, share in law.items():
+            one = cells_of(OFF, strengths=(1.0,), spread=0.0, **OTHER, **share)
+            cells += [dataclasses.replace(cell, strength=strength) for cell in one]
+        off, _ = evaluate_controls(cells, "n", ALPHA)
+        assert off.value == pytest.approx(-1.0, abs=1e-9)
+
+
+def test_noise_off_with_no_risk_at_some_value_has_no_exponent(judged):
+    def some(n):
+        return 0.002 if n < 4000 else 0.0
+
+    verdict = judged(off={"scale": some})
+    assert said(verdict)[0] == ("noise off", "differs")
+    assert "no risk remains at n=4000" in verdict.controls[0].detail
+    assert judged(off={"scale": 0.002, "spread": 0.02}).outcome is Outcome.INHERITED
 
 
 def test_no_risk_without_noise_tells_apart(judged):

@@ -127,12 +127,14 @@ def test_a_slope_from_the_minimiser_is_a_test_of_code(synthetic, replaced):
     assert tally(code) == "1 of 1 bounds hold; 1 of 1 tests of code hold."
 
 
-def test_a_check_that_nothing_can_answer_is_undecided_with_the_reason(synthetic, replaced):
-    def reasons(table):
-        return {v.check: v.detail for v in verdicts(table) if v.outcome is Outcome.UNDECIDED}
+def test_a_check_without_a_theorem_is_not_applicable_with_the_reason(synthetic, replaced):
+    def reasons(table, outcome=Outcome.NOT_APPLICABLE):
+        return {v.check: v.detail for v in verdicts(table) if v.outcome is outcome}
 
     checks = ("bound", "slope", "law")
-    said = reasons(synthetic(axes=N_ONLY, tight_on=None, bound=math.inf, checks=checks))
+    table = synthetic(axes=N_ONLY, tight_on=None, bound=math.inf, checks=checks)
+    assert tally(verdicts(table)) == "There are no verdicts."
+    said = reasons(table)
     assert said == {
         "bound": "no bound is claimed, none: no theorem",
         "slope": "its rate names no family on which it is tight",
@@ -145,7 +147,7 @@ def test_a_check_that_nothing_can_answer_is_undecided_with_the_reason(synthetic,
     assert said["bound"] == "its bound is one on empirical risk, and population risk is measured"
     refused = replaced(synthetic(axes=N_ONLY), "refused", lambda row: "delta must be positive")
     refused = refused._replace(runs=refused.runs.slice(0, 0))
-    assert reasons(refused) == dict.fromkeys(
+    assert reasons(refused, Outcome.UNDECIDED) == dict.fromkeys(
         ("bound", "slope"), "every plan is refused: delta must be positive"
     )
     assert [str(v) for v in verdicts(refused)] == [

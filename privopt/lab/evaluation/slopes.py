@@ -7,7 +7,9 @@ describe a leading term, and risks at finite sizes differ from it. An interval t
 contain the exponent would refute every theorem with many replicates, and accept any with few.
 
 If the theorem's exponents are local (for example the exponent of a logarithm), the mean over the
-cells is the target; they must not differ by more than the margin.
+cells is the target. If they differ by more than ``MARGIN``, the bound is no power law along the
+axis (for example because its leading term changes). The slope of the ratio of mean to bound is then
+compared with 0.
 
 The interval covers the least-squares exponent of the true means of the same cells at level
 ``1 - alpha``. If the true exponent is wrong by the margin or more, the slope holds only if its
@@ -20,19 +22,27 @@ The first rule that applies decides:
 2. No exponent can be fitted, or the best candidate of a search is at an edge of its grid:
    undecided.
 3. The bound does not have the theorem's exponent: its slope over the same cells differs by more
-   than ``BOUND_MARGIN``, or a cell is outside the regime of the rate. Undecided.
+   than ``BOUND_MARGIN``, or a cell is outside the regime of the rate. Undecided. A ratio to the
+   bound needs no such exponent.
 4. A second root key disagrees: undecided.
 5. The interval is above the margin: refuted. Below the margin, the risk falls faster or grows more
-   slowly than the bound: ``not tight here``. Across an end of the margin: undecided.
-6. The ratio of measured mean to bound drifts by more than ``DRIFT`` along the axis: undecided.
-7. A control has the measured exponent as well: inherited. A control may have it, or no control
+   slowly than the bound: ``not tight here``.
+6. With the theorem's exponent the slope would pass with probability below ``MIN_POWER``: too few
+   runs. The detail has the number of runs that suffices. Rule 5 comes first, because it is wrong
+   with probability at most ``alpha`` for any number of runs.
+7. The interval is across an end of the margin, or the ratio of measured mean to bound drifts by
+   more than ``DRIFT`` along the axis: undecided.
+8. A control has the measured exponent as well: inherited. A control may have it, or no control
    could be run: undecided.
-8. Otherwise the slope holds.
+9. Otherwise the slope holds.
 
 A slope is evidence about the privacy noise only if another noise would give another slope. The
 sweep is therefore repeated without noise and with noise that depends differently on the axis. A
 slope holds only if its difference from each control slope is significant and at least ``MARGIN``.
-Controls use the keys of the measured runs, so the comparison is paired.
+Controls use the keys of the measured runs, so the comparison is paired. Runs without noise are
+compared at one strength, with the largest measured means: the question is whether these problems
+have the measured exponent without noise. The largest mean without noise may be at another strength,
+which has no effect on the measured slope. With bent noise the largest means are compared.
 
 Each control is tested at the level of the slope, without a correction for multiple tests. The error
 to control is that an inherited slope is called ``holds``. This requires *all* controls to differ by
@@ -81,6 +91,9 @@ OFFSETS = (0.05, 0.10)
 MIN_REPLICATES = 10
 """Smallest number of replicates per cell for a decision on a slope."""
 
+MIN_POWER = 0.8
+"""Smallest probability of passing with the theorem's exponent for a decision on a slope."""
+
 MIN_VALUES = 4
 """Smallest number of axis values for a decision on a slope."""
 
@@ -111,6 +124,8 @@ def slope_verdict(
         _check_search(sweep)
         or _check_bound(sweep)
         or _check_second_key(second_key)
+        or _check_outside(sweep, fitted.estimate)
+        or _check_power(sweep, fitted, power)
         or _check_slope(sweep, fitted.estimate)
         or _check_controls(controls, private=sweep.cells[0].private)
         or (Outcome.HOLDS, "")
@@ -146,6 +161,7 @@ def _verdict(
         regime=f"in {inside} of {len(cells)} cells",
         untuned=cells[0].untuned,
         of_code=all(cell.starts_optimal for cell in cells),
+        of_ratio=sweep.of_ratio,
         **fields,
     )
 
@@ -164,6 +180,8 @@ def _check_search(sweep: Sweep) -> _Decision | None:
 
 def _check_bound(sweep: Sweep) -> _Decision | None:
     """Return undecided if the bound does not have the theorem's exponent in these cells."""
+    if sweep.of_ratio:
+        return None
     if not abs(sweep.bound_slope - sweep.target) <= min(BOUND_MARGIN, sweep.margin):
         return Outcome.UNDECIDED, f"the bound's own slope is {sweep.bound_slope:.3f}"
     for cell in sweep.cells:
@@ -181,16 +199,32 @@ def _check_second_key(second_key: Control) -> _Decision | None:
 _OUTSIDE = {
     "above": (Outcome.REFUTED, "interval above"),
     "below": (Outcome.NOT_TIGHT, "steeper than the bound, interval below"),
-    "across": (Outcome.UNDECIDED, "interval reaches across an end of"),
 }
 
 
-def _check_slope(sweep: Sweep, slope: Estimate) -> _Decision | None:
-    """Return a decision if the slope is not equivalent to the theorem's exponent."""
+def _check_outside(sweep: Sweep, slope: Estimate) -> _Decision | None:
+    """Return a decision if the whole interval is outside the margin."""
     position = classify(slope, sweep.target, sweep.margin)
-    if position in _OUTSIDE:
-        outcome, message = _OUTSIDE[position]
-        return outcome, f"{message} {sweep.target:g} ± {sweep.margin:.2g}"
+    if position not in _OUTSIDE:
+        return None
+    outcome, message = _OUTSIDE[position]
+    return outcome, f"{message} {sweep.target:g} ± {sweep.margin:.2g}"
+
+
+def _check_power(sweep: Sweep, fitted: Exponent, power: float) -> _Decision | None:
+    """Return ``too few runs`` if the theorem's exponent would often not pass."""
+    if power >= MIN_POWER:
+        return None
+    runs = min(cell.values.size for cell in sweep.cells)
+    needed = runs_needed(fitted, runs, sweep.margin)
+    return Outcome.TOO_FEW, f"power {power:.0%} with {runs} runs, about {needed} needed"
+
+
+def _check_slope(sweep: Sweep, slope: Estimate) -> _Decision | None:
+    """Return undecided if the slope may not be equivalent to the theorem's exponent."""
+    if classify(slope, sweep.target, sweep.margin) == "across":
+        ends = f"{sweep.target:g} ± {sweep.margin:.2g}"
+        return Outcome.UNDECIDED, f"interval reaches across an end of {ends}"
     if sweep.drift > DRIFT:
         return Outcome.UNDECIDED, f"measured/bound drifts by a factor {sweep.drift:.3g}"
     return None
@@ -246,6 +280,27 @@ def pass_probability(fitted: Exponent, margin: float = MARGIN, offset: float = 0
     return max(_probability(fitted, margin, offset), _probability(fitted, margin, -offset))
 
 
+def runs_needed(fitted: Exponent, runs: int, margin: float = MARGIN) -> int:
+    """Estimate the number of runs for a power of ``MIN_POWER``, to two digits, rounded up.
+
+    Errors and intervals of ``runs`` runs are scaled like ``1/sqrt(runs)``. An interval that covers
+    several strengths becomes shorter faster, once their means are distinguished.
+    """
+    estimate, needed = fitted.estimate, runs
+    while True:
+        needed = math.ceil(1.02 * needed)
+        factor = math.sqrt(runs / needed)
+        scaled = Estimate(
+            estimate.value,
+            estimate.value - factor * (estimate.value - estimate.lower),
+            estimate.value + factor * (estimate.upper - estimate.value),
+        )
+        candidate = Exponent(scaled, fitted.logs, factor * fitted.errors)
+        if pass_probability(candidate, margin) >= MIN_POWER:
+            unit = 10 ** max(len(str(needed)) - 2, 0)
+            return -(-needed // unit) * unit
+
+
 def _probability(fitted: Exponent, margin: float, offset: float) -> float:
     logs, slope = fitted.logs, fitted.estimate
     errors = offset + logs @ fitted.errors / (logs @ logs)
@@ -272,18 +327,25 @@ def _evaluate(
     trial: Trial, cells: Sequence[CellResult], axis: str, alpha: float, refused: Sequence[Row]
 ) -> Control:
     measured, control = make_sweep(cells, axis), make_sweep(cells, axis, trial)
+    if trial is Trial.NOISE_OFF:
+        strength = measured.largest_strength
+        measured, control = measured.at(strength), control.at(strength)
     if len(control.groups) < MIN_VALUES:
         reason = _reason_for_absence(trial, control, measured, refused)
         return Control(trial, ControlOutcome.NONE, reason)
-    if trial is Trial.NOISE_OFF and not control.not_finite and _is_negligible(control, measured):
-        reason = (
-            f"without noise at most {NEGLIGIBLE_SHARE:.0%} of the risk, or the certified gap, "
-            "remains"
-        )
-        return Control(trial, ControlOutcome.DIFFERS, reason)
+    if trial is Trial.NOISE_OFF and not control.not_finite:
+        if _is_negligible(control, measured):
+            reason = (
+                f"without noise at most {NEGLIGIBLE_SHARE:.0%} of the risk, or the certified gap, "
+                "remains"
+            )
+            return Control(trial, ControlOutcome.DIFFERS, reason)
+        if zeros := [cell for cell in control.cells if cell.mean <= cell.gap]:
+            reason = f"without noise no risk remains at {zeros[0].location}, but elsewhere"
+            return Control(trial, ControlOutcome.DIFFERS, reason)
     if control.unmet_assumption:
         return Control(trial, ControlOutcome.UNDECIDED, control.unmet_assumption)
-    paired = [[cell.values for cell in measured.groups[value]] for value in control.groups]
+    paired = Sweep(axis, {value: measured.groups[value] for value in control.groups}).samples
     values, seed = list(control.groups), control.seed
     change = exponent_difference(values, control.samples, paired, alpha, seed)
     outcomes = {"within": ControlOutcome.SURVIVES, "across": ControlOutcome.UNDECIDED}
@@ -347,6 +409,23 @@ class Sweep:
     groups: Mapping[float, Sequence[CellResult]]
 
     @property
+    def largest_strength(self) -> float:
+        """The strength with the largest geometric mean of the means along the axis."""
+        logs: dict[float, float] = {}
+        for cell in self.cells:
+            log = math.log(cell.mean) if cell.mean > 0.0 else -math.inf
+            logs[cell.strength] = logs.get(cell.strength, 0.0) + log
+        return max(logs, key=lambda strength: logs[strength])
+
+    def at(self, strength: float) -> Sweep:
+        """Return the cells of one strength."""
+        groups = {
+            value: [cell for cell in group if cell.strength == strength]
+            for value, group in self.groups.items()
+        }
+        return Sweep(self.axis, {value: group for value, group in groups.items() if group})
+
+    @property
     def cells(self) -> list[CellResult]:
         """The cells of all values."""
         return [cell for group in self.groups.values() for cell in group]
@@ -371,9 +450,10 @@ class Sweep:
         fewest = min(cell.values.size for cell in self.cells)
         if fewest < MIN_REPLICATES:
             return f"{fewest} replicates, {MIN_REPLICATES} needed"
-        exponents = {cell.exponents.get(self.axis, math.inf) for cell in self.cells}
-        if len(exponents) > 1 and not max(exponents) - min(exponents) <= MARGIN:
-            return f"the theorem's exponent changes along {self.axis}"
+        if missing := [cell for cell in self.cells if self.axis not in cell.exponents]:
+            return f"no exponent in {self.axis}, {missing[0].location}"
+        if self.of_ratio and not all(0.0 < cell.upper < math.inf for cell in self.cells):
+            return f"the theorem's exponent changes along {self.axis}, and there is no bound"
         ratios = [cell.setting["epsilon"] / cell.mu if cell.mu else math.inf for cell in self.cells]
         if min(ratios) < math.inf and max(ratios) > (1.0 + _RATIO_DRIFT) * min(ratios):
             ends = f"from {min(ratios):.3g} to {max(ratios):.3g}"
@@ -387,28 +467,46 @@ class Sweep:
                 return f"certified gap too large ({share:.2g} of the mean): {cell.location}"
         return ""
 
+    @cached_property
+    def exponents(self) -> list[float]:
+        """The theorem's exponents in the cells that have one."""
+        return [c.exponents[self.axis] for c in self.cells if self.axis in c.exponents]
+
+    @property
+    def of_ratio(self) -> bool:
+        """True if the theorem's exponent changes: the slope is that of the mean over the bound."""
+        return max(self.exponents) - min(self.exponents) > MARGIN
+
     @property
     def target(self) -> float:
-        """The theorem's exponent to three digits: the mean of the local exponents of the cells."""
-        exponents = [c.exponents[self.axis] for c in self.cells if self.axis in c.exponents]
-        return round(fmean(exponents), 3)
+        """The theorem's exponent to three digits: the mean of the local exponents of the cells.
+
+        For a ratio to the bound it is 0.
+        """
+        return 0.0 if self.of_ratio else round(fmean(self.exponents), 3)
 
     @property
     def margin(self) -> float:
-        """Half width of the equivalence margin."""
-        return margin_of(self.target)
+        """Half width of the equivalence margin; for a ratio the smallest one of the exponents."""
+        return min(map(margin_of, self.exponents)) if self.of_ratio else margin_of(self.target)
 
     @property
     def span(self) -> str:
-        """Number of values, and the smallest and the largest."""
-        return (
-            f"{len(self.groups)} values, {self.axis} {min(self.groups):g} to {max(self.groups):g}"
-        )
+        """Number of values, the smallest and the largest; for a ratio the range of exponents."""
+        ends = f"{self.axis} {min(self.groups):g} to {max(self.groups):g}"
+        text = f"{len(self.groups)} values, {ends}"
+        if not self.of_ratio:
+            return text
+        exponents = f"{min(self.exponents):.3g} to {max(self.exponents):.3g}"
+        return f"{text}, where the bound has exponents {exponents}"
 
     @property
     def samples(self) -> list[list[npt.NDArray[np.float64]]]:
-        """Replicates by value and strength."""
-        return [[cell.values for cell in group] for group in self.groups.values()]
+        """Replicates by value and strength, or their ratios to the bound."""
+        return [
+            [cell.values / cell.upper if self.of_ratio else cell.values for cell in group]
+            for group in self.groups.values()
+        ]
 
     def fit(self, alpha: float) -> Exponent:
         """Fit the exponent; its interval is wrong with probability ``alpha``."""

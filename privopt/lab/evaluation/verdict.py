@@ -31,8 +31,14 @@ class Outcome(StrEnum):
         For a slope: the exponent is the theorem's, but it stays the same without the privacy noise,
         or with noise of another exponent. It is caused by the choices of the plan, and the
         measurement is no evidence about the noise.
+    ``too few runs``
+        For a slope: with the theorem's exponent it would pass with probability below 80 %. The
+        detail has the number of runs that suffices.
     ``undecided``
         None of these; the detail has the reason.
+    ``not applicable``
+        There is no theorem for this check, for example no bound on the measured quantity. It is not
+        counted.
     """
 
     HOLDS = "holds"
@@ -41,7 +47,9 @@ class Outcome(StrEnum):
     REFUTED = "refuted"
     NOT_TIGHT = "not tight here"
     INHERITED = "inherited"
+    TOO_FEW = "too few runs"
     UNDECIDED = "undecided"
+    NOT_APPLICABLE = "not applicable"
 
 
 class Kind(StrEnum):
@@ -95,8 +103,10 @@ GRADES = {
     "not tight here": "odd",
     "inherited": "odd",
     "survives": "odd",
+    "too few runs": "open",
     "undecided": "open",
     "vacuous": "idle",
+    "not applicable": "idle",
 }
 """Grades of outcomes, which determine colours and signs."""
 
@@ -126,7 +136,7 @@ class Verdict:
         to bound over the cells. For a law: the pooled ratio of mean to law. For a claim: the number
         of rows in which it holds certainly (``estimate``, ``lower``) and possibly (``upper``).
     target : float
-        The theorem's exponent; 1; or the claimed number of rows.
+        The theorem's exponent, 0 for a ratio to the bound; 1; or the claimed number of rows.
     detail : str
         Location, and the reason if the outcome is not ``holds``.
     power, wrong : float, tuple of float
@@ -166,6 +176,7 @@ class Verdict:
     regime: str = ""  # number of cells in the regime of the rate
     at_theory: Verdict | None = None  # of the twin of an oracle-tuned method
     untuned: bool = False  # whether the hyperparameters are the best of a grid
+    of_ratio: bool = False  # whether the slope is that of the mean over the bound
 
     @property
     def kind(self) -> Kind:
@@ -180,7 +191,8 @@ class Verdict:
         if self.check == "claim":
             count = f"{self.estimate:g} of {self.rows} rows, {self.target:g} claimed"
             return _with_detail(f"{self.claim}: {count}: {self.outcome}", self.detail)
-        quantity = {"bound": "mean/bound", "law": "measured/law"}.get(self.check, "slope")
+        slope = "slope of mean/bound" if self.of_ratio else "slope"
+        quantity = {"bound": "mean/bound", "law": "measured/law"}.get(self.check, slope)
         axis = f" in {self.axis}" if self.axis else ""
         relation = {"bound": "at most", "law": "law"}.get(self.check, "theorem")
         interval = f"{self.estimate:.3g} [{self.lower:.3g}, {self.upper:.3g}]"
@@ -217,8 +229,9 @@ def twins(verdicts: Iterable[Verdict]) -> dict[str, str]:
 def tally(verdicts: Sequence[Verdict]) -> str:
     """Count the verdicts by kind and outcome, in sentences.
 
-    Vacuous bounds are counted separately. The slope of a twin at the theory's hyperparameters is
-    not counted, but the number of inherited ones is given.
+    Vacuous bounds are counted separately. Checks that are not applicable are not counted. The slope
+    of a twin at the theory's hyperparameters is not counted, but the number of inherited ones is
+    given.
 
     Examples
     --------
@@ -253,8 +266,9 @@ def _count(kind: Kind, verdicts: Sequence[Verdict]) -> str:
         return ""
     counter = Counter(v.outcome for v in verdicts)
     vacuous, holding = counter.pop(Outcome.VACUOUS, 0), counter.pop(Outcome.HOLDS, 0)
+    counted = len(verdicts) - vacuous - counter.pop(Outcome.NOT_APPLICABLE, 0)
     others = "".join(f", {counter[outcome]} {outcome}" for outcome in Outcome if counter[outcome])
-    if vacuous == len(verdicts):
-        return f"0 of {vacuous} {kind.plural} could have failed: vacuous"
+    if not counted:
+        return f"0 of {vacuous} {kind.plural} could have failed: vacuous" if vacuous else ""
     idle = f" ({vacuous} more could not have failed: vacuous)" if vacuous else ""
-    return f"{holding} of {len(verdicts) - vacuous} {kind.plural} hold{others}{idle}"
+    return f"{holding} of {counted} {kind.plural} hold{others}{idle}"

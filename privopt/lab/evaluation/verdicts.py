@@ -32,7 +32,7 @@ from privopt.lab.evaluation.cells import (
 from privopt.lab.evaluation.estimates import UNKNOWN, Estimate, mean_interval
 from privopt.lab.evaluation.slopes import MIN_REPLICATES, slope_verdict
 from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins, twin_name
-from privopt.lab.runner.analysis import Analysis, Claim, checked, frames, required
+from privopt.lab.runner.analysis import Analysis, Claim, Frames, checked, frames, required
 from privopt.lab.runner.catalogue import Declarations, experiments_of
 from privopt.lab.runner.cells import Trial
 from privopt.lab.runner.experiment import CHECKS, Experiment, unanswered
@@ -74,7 +74,7 @@ def verdicts(
     if recorded.is_analysis:
         tables, name = frames(recorded), recorded.about["name"]
         claims = (claim for claim in required(recorded).claims if claim.part in tables)
-        return [_claim_verdict(name, claim, tables[claim.part]) for claim in claims]
+        return [_claim_verdict(name, claim, tables) for claim in claims]
     cells, rows = cell_results(recorded, tuple(Trial)), recorded.cells.to_pylist()
     refused = [row for row in rows if row["refused"] is not None]
     checks = recorded.about["checks"]
@@ -139,15 +139,19 @@ def theorem_verdicts(
     the family for which its rate is tight it also has a verdict on the slope along each swept axis
     with an exponent. An oracle-tuned method has slopes only; the slope of its twin at the
     hyperparameters of the theory is part of the same verdict. Only the ``checks`` that the
-    experiment declares are evaluated. A check that cannot be evaluated is undecided, with the
-    reason.
+    experiment declares are evaluated. A check without a theorem is not applicable, and a check
+    whose plans are all refused is undecided, with the reason.
     """
     result = []
     for cells in grouped(every, lambda cell: cell.experiment).values():
         result += _experiment_verdicts(cells, checks, refused)
     evaluated = {(*_pair(verdict), verdict.check) for verdict in result}
+    has_runs = set(map(_pair, every))
     return result + [
-        Verdict(outcome=Outcome.UNDECIDED, **each)
+        Verdict(
+            outcome=Outcome.NOT_APPLICABLE if _row_pair(each) in has_runs else Outcome.UNDECIDED,
+            **each,
+        )
         for each in unanswered
         if (*_row_pair(each), each["check"]) not in evaluated
     ]
@@ -352,7 +356,29 @@ def outcomes(claim: Claim, frame: pd.DataFrame) -> list[Outcome]:
     ]
 
 
-def _claim_verdict(experiment: str, claim: Claim, frame: pd.DataFrame) -> Verdict:
+def _claim_verdict(experiment: str, claim: Claim, tables: Frames) -> Verdict:
+    """Return the verdict on a claim; a contradiction is measured again, if the claim says so.
+
+    The second measurement must contain every row that contradicts the claim. It then decides: the
+    claim is refuted only if both measurements refute it.
+    """
+    first = _measured_claim(experiment, claim, tables[claim.part])
+    if first.outcome is not Outcome.REFUTED or claim.again is None:
+        return first
+    if claim.again.part not in tables:
+        return replace(first, outcome=Outcome.UNDECIDED, detail=f"{first.detail}; not yet repeated")
+    frame = tables[claim.again.part]
+    second = _measured_claim(experiment, claim.again, frame)
+    missing = _refuted_labels(claim, tables[claim.part]) - set(_row_labels(frame))
+    if missing:
+        outcome, text = Outcome.UNDECIDED, f"{', '.join(sorted(missing))} not repeated"
+    else:
+        count = f"holds in {second.estimate:g} of {second.rows} rows"
+        outcome, text = second.outcome, f"repeated with a fresh key: {count}, {second.outcome}"
+    return replace(first, outcome=outcome, detail=f"{first.detail}; {text}")
+
+
+def _measured_claim(experiment: str, claim: Claim, frame: pd.DataFrame) -> Verdict:
     results = outcomes(claim, frame)
     holding, undecided = results.count(Outcome.HOLDS), results.count(Outcome.UNDECIDED)
     target = len(frame) if claim.rows is None else claim.rows
@@ -360,7 +386,11 @@ def _claim_verdict(experiment: str, claim: Claim, frame: pd.DataFrame) -> Verdic
         conclusion = Outcome.REFUTED
     else:
         conclusion = Outcome.UNDECIDED if undecided else Outcome.HOLDS
-    labels = [_row_label(frame, i) for i in range(len(frame)) if results[i] is not Outcome.HOLDS]
+    labels = [
+        label
+        for label, result in zip(_row_labels(frame), results, strict=True)
+        if result is not Outcome.HOLDS
+    ]
     more = f" and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
     return Verdict(
         experiment=experiment,
@@ -376,6 +406,14 @@ def _claim_verdict(experiment: str, claim: Claim, frame: pd.DataFrame) -> Verdic
     )
 
 
-def _row_label(frame: pd.DataFrame, row: int) -> str:
-    label = frame["label"].iloc[row] if "label" in frame else None
-    return f"row {row + 1}" if pd.isna(label) else " ".join(str(label).split())
+def _refuted_labels(claim: Claim, frame: pd.DataFrame) -> set[str]:
+    results = zip(_row_labels(frame), outcomes(claim, frame), strict=True)
+    return {label for label, result in results if result is Outcome.REFUTED}
+
+
+def _row_labels(frame: pd.DataFrame) -> list[str]:
+    labels = frame["label"] if "label" in frame else [None] * len(frame)
+    return [
+        f"row {i + 1}" if pd.isna(label) else " ".join(str(label).split())
+        for i, label in enumerate(labels)
+    ]

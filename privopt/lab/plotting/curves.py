@@ -159,7 +159,10 @@ def _verdict_notes(verdicts: Sequence[Verdict]) -> list[str]:
     for v in sorted(every, key=lambda v: v.untuned):
         if v.check == "slope" and v.axis is not None:
             tuned = f"{ORACLE_TUNED} " if v.untuned else ""
-            text = f"{tuned}slope {' '.join(estimate(v))}, theorem {signed(v.target)}: {v.outcome}"
+            slope = "slope of mean/bound" if v.of_ratio else "slope"
+            text = (
+                f"{tuned}{slope} {' '.join(estimate(v))}, theorem {signed(v.target)}: {v.outcome}"
+            )
             notes.setdefault((v.family, f"along {symbol(v.axis)}"), []).append(text)
     sloped = {family for family, _ in notes}
     for v in every:

@@ -238,15 +238,15 @@ def _best_by_value(
 def exponent_card(verdicts: Sequence[Verdict]) -> Card | None:
     """Answer which theorems scale as proved, with counts."""
     exponents = [v for v in verdicts if v.kind is Kind.EXPONENT]
-    if not exponents:
+    if not (count := "; ".join(counts(exponents))):
         return None
-    (count,) = counts(exponents)
     lists = {
         f"{str(outcome).capitalize()} ({len(members)})": list_by_experiment(members)
         for outcome in (
             Outcome.REFUTED,
             Outcome.NOT_TIGHT,
             Outcome.INHERITED,
+            Outcome.TOO_FEW,
             Outcome.UNDECIDED,
             Outcome.HOLDS,
         )

@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from privopt.lab.evaluation.cells import cell_results, grouped
-from privopt.lab.evaluation.slopes import DRIFT, MARGIN, OFFSETS
+from privopt.lab.evaluation.slopes import DRIFT, MARGIN, MIN_POWER, OFFSETS
 from privopt.lab.evaluation.verdict import (
     ORACLE_TUNED,
     Outcome,
@@ -219,6 +219,7 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
     environment.globals |= {
         "signs": _HTML_SIGNS if is_html else _SIGNS, "family_texts": FAMILIES, "margin": MARGIN,
         "alpha": ALPHA, "bend": BEND, "offsets": OFFSETS, "drift": DRIFT, "tuned": ORACLE_TUNED,
+        "min_power": MIN_POWER,
     }  # fmt: skip
     return environment
 

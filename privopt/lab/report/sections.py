@@ -355,8 +355,9 @@ def method_caption(cells: Sequence[CellResult], verdicts: Sequence[Verdict]) -> 
 
 def _slope(verdict: Verdict) -> str:
     value, interval = estimate(verdict)
+    slope = "slope of mean ÷ bound" if verdict.of_ratio else "slope"
     return (
-        f"{f'{ORACLE_TUNED}, ' if verdict.untuned else ''}slope along "
+        f"{f'{ORACLE_TUNED}, ' if verdict.untuned else ''}{slope} along "
         f"{axis_words(verdict.axis or '')} {value} {interval}, theorem {signed(verdict.target)}, "
         f"{verdict.outcome}"
     )

@@ -126,7 +126,8 @@ def describe(verdict: Verdict) -> str:
     name = method_label(verdict.method, verdict.untuned)
     if verdict.check == "slope" and verdict.axis:
         target = signed(verdict.target) if math.isfinite(verdict.target) else "none"
-        return f"{name} along {axis_words(verdict.axis)}: exponent {measured}, theorem {target}"
+        exponent = "exponent of mean ÷ bound" if verdict.of_ratio else "exponent"
+        return f"{name} along {axis_words(verdict.axis)}: {exponent} {measured}, theorem {target}"
     quantity = "law" if verdict.check == "law" else verdict.check
     return f"{name} on {verdict.family}, mean ÷ {quantity}: {measured}"
 
@@ -142,7 +143,8 @@ def _experiment(verdict: Verdict) -> Entry:
 def _slope(verdict: Verdict) -> Row:
     controls = {control.name: control for control in verdict.controls}
     reason = "" if verdict.outcome == "holds" else with_minus(verdict.detail)
-    target = Entry(signed(verdict.target), f"± {verdict.margin:.2g}") if verdict.axis else _NONE
+    margin = f"± {verdict.margin:.2g}" + (", of mean ÷ bound" if verdict.of_ratio else "")
+    target = Entry(signed(verdict.target), margin) if verdict.axis else _NONE
     return (
         _experiment(verdict),
         axis_words(verdict.axis or ""),

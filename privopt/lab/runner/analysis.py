@@ -58,6 +58,10 @@ class Claim:
         (``pandas.NA``) if the row does not decide the claim.
     rows : int, optional
         Number of rows in which the check holds; default all.
+    again : Claim, optional
+        The claim on a second measurement, with a fresh key, of the rows that contradict it (rows
+        with the same ``label``). A claim with a stated probability of false alarm needs one: it is
+        refuted only if both measurements refute it.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Claim:
     part: str
     check: Callable[[pd.DataFrame], pd.Series]
     rows: int | None = None
+    again: Claim | None = None
 
 
 def below(left: str, right: str) -> Callable[[pd.DataFrame], pd.Series]:
@@ -280,11 +285,17 @@ class Analysis:
             check_name("name of a part", name)
         for name in self.figures:
             check_name("name of a figure", name)
-        shown_parts = [each.part for each in self.claims] + [each.part for each in self.listings]
+        shown_parts = [each.part for each in self.every_claim]
+        shown_parts += [each.part for each in self.listings]
         for part in (*shown_parts, *(each.part for each in self.charts), *self.part_data):
             member("part", part, self.parts)
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
         object.__setattr__(self, "figures", MappingProxyType(dict(self.figures)))
+
+    @property
+    def every_claim(self) -> tuple[Claim, ...]:
+        """The claims and their second measurements."""
+        return tuple(each for claim in self.claims for each in (claim, claim.again) if each)
 
     def data(self, profile: str) -> tuple[str, ...]:
         """Return the data sets on which a profile depends."""
@@ -298,7 +309,7 @@ class Analysis:
     def check_part(self, part: str, table: pa.Table) -> None:
         """Check that the claims, listings and charts of a part find their columns."""
         frame = to_frame(table)
-        for claim in self.claims:
+        for claim in self.every_claim:
             if claim.part == part:
                 checked(claim, frame)
         for listing in (each for each in self.listings if each.part == part):

@@ -84,7 +84,7 @@ def run(
         A folder that is empty, absent, or created by privopt.
     progress : callable, optional
         Receives every event. By default notes are printed to standard error: omitted families,
-        refused plans, failed cells, and checks that stay undecided, with reasons.
+        refused plans, failed cells, and checks without a theorem or plan, with reasons.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def _cell_tasks(experiment: Experiment, profile: str, seed: int, progress: Progr
         progress(Note(experiment.name, text, urgent=False))
     rows = ({**dict.fromkeys(CELLS.names), **task.facts} for task in tasks)
     for each in unanswered(experiment.checks, rows):
-        text = "the {check} of {method} on {family} stays undecided: {detail}".format_map(each)
+        text = "the {check} of {method} on {family} is not tested: {detail}".format_map(each)
         progress(Note(experiment.name, text))
     return tasks
 
