@@ -165,8 +165,8 @@ def measure(repeats: int) -> dict:
 def fixed_size(size: int, batch: int, noise: float, steps: int) -> dict:
     """Return the bounds of batches of one size, for which the worst data are not known."""
     one = dp.SampledWithoutReplacementDpEvent(size, batch, dp.GaussianDpEvent(noise))
-    spent = epsilon(dp.SelfComposedDpEvent(one, steps), 1e-6, relation="replace_one")
-    return {"size": size, "batch": batch, "noise": noise, "steps": steps, "epsilon": list(spent)}
+    interval = epsilon(dp.SelfComposedDpEvent(one, steps), 1e-6, relation="replace_one")
+    return {"size": size, "batch": batch, "noise": noise, "steps": steps, "epsilon": list(interval)}
 
 
 if __name__ == "__main__":

@@ -72,11 +72,11 @@ def planning(method: str, count: int) -> dict:
     """Measure ``count`` plans with different budgets."""
     problem = workload.problem()
     made(method, problem.problem_class, 1, CHOICES[method])
-    spent = seconds(
+    elapsed = seconds(
         lambda: made(method, problem.problem_class, count + 1, CHOICES[method])[1:],
         time.process_time,
     )
-    return {"budgets": count, "seconds": spent, "bytes": 0, "data_bytes": 0}
+    return {"budgets": count, "seconds": elapsed, "bytes": 0, "data_bytes": 0}
 
 
 def measured(method: str, axis: str, at: int, repeats: int) -> dict:

@@ -68,7 +68,7 @@ ROOMS = {
     "privacy":    Room(4, "arguments spec", HOST),           # never JAX
     "factorisations": Room(4, "arguments", "numpy scipy"),   # never JAX
     "records":    Room(4, "arguments convex", "jax numpy"),
-    "convex":     Room(3, ROOTS, DEVICE),
+    "convex":     Room(3, f"{ROOTS} programs", DEVICE),
     "spec":       Room(3, "arguments", ""),
     "bibliography": Room(3, "arguments", ""),
     "release":    Room(1, "arguments", "jax numpy"),

@@ -14,7 +14,6 @@ from scipy.signal import fftconvolve, lfilter
 
 from privopt.arguments import checked, shown
 from privopt.factorisations.factorisation import Factorisation, Patterns
-from privopt.privacy.numbers import dot
 
 MAX_PAIRED = 2**24  # steps times participations
 MAX_COEFFICIENT = 1e100
@@ -88,7 +87,7 @@ class ToeplitzFactorisation(Factorisation):
         if not np.abs(c).max() < MAX_COEFFICIENT:
             return math.inf
         if allowed.times == 1:
-            return math.sqrt(dot(c, c))
+            return float(np.linalg.norm(c))
         size = majorant = np.abs(c)
         if not allowed.even:
             majorant = np.maximum.accumulate(size[::-1])[::-1]
@@ -159,8 +158,7 @@ def _evenly(c: _Floats, allowed: Patterns) -> float:
     rows = np.pad(c, (0, -steps % gap)).reshape(-1, gap)
     total = np.cumsum(rows, axis=0)
     total[allowed.times :] -= total[: max(0, len(rows) - allowed.times)].copy()
-    flat = total.ravel()[:steps]
-    return math.sqrt(dot(flat, flat))
+    return float(np.linalg.norm(total.ravel()[:steps]))
 
 
 def _in_pairs(c: _Floats, allowed: Patterns) -> float:
@@ -238,7 +236,7 @@ def banded_inverse(steps: int, band: int, *, optimise: bool = False) -> SeriesFa
 def log_mean_square(c: _Floats, b: _Floats) -> tuple[float, float, float]:
     """Return ``log(|c|^2 sum_k (T - k) b_k^2 / T)``, ``|c|^2`` and the remaining factor."""
     weights = np.arange(len(b), 0, -1.0) / len(b)
-    sensitivity, error = dot(c, c), dot(weights, b**2)
+    sensitivity, error = float(c @ c), float(weights @ b**2)
     return float(np.log(sensitivity) + np.log(error)), sensitivity, error
 
 
