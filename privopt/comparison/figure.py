@@ -77,7 +77,7 @@ def draw(
         notes = [f"Upper bounds above the panel: {', '.join(outside)}. {notes[0]}"]
     figure, ((place,),) = sheet(
         *head, [curves.legend_text([panel], ", over data sets and keys"), *notes],
-        panels=(1, 1), height=_PANEL, left=0.76, right=curves.label_width(panel.curves),
+        panels=(1, 1), height=_PANEL, left=0.76, right=curves.label_width([panel]),
     )  # fmt: skip
     ends = curves.draw_panel(place, panel, curves.assign_looks(panel.curves))
     place.set(xscale="log", yscale="log", ylim=limits, xlabel=axis_words(axis), ylabel=cell.label)

@@ -40,6 +40,7 @@ _ZERO, _LOWER = "zero predictor", "lower bound (worst case)"
 _ELSEWHERE = "lower bound, worst problem"
 _STRONGER = {True: "lower bound, {}", False: "lower bound, worst problem: {}"}
 _LETTER, _LABEL = 0.066, 0.177  # inches: width of a letter, distance between two labels
+_CAPTION, _LEFT = 0.058, 0.76  # inches: width of a letter below a panel, space left of the panels
 _HEIGHT, _MAX_COLUMNS = 2.3, 3  # inches of a panel; panels in a row
 _ALPHA = 0.025  # of each end of an interval
 _LISTED = 3  # largest number of methods that a title names
@@ -81,7 +82,15 @@ def curve_figure(
     ]
     notes = [*_verdict_notes(verdicts), legend_text(data)]
     notes += [f"Above the panels, not drawn: upper bounds of {'; '.join(texts)}."] if texts else []
-    columns = 2 if len(axes) == 4 else min(_MAX_COLUMNS, len(axes))
+    captions = {
+        (name, a): axis_label(a, next(cell.setting for cell in families[name] if a in cell.axes))
+        for name, row in rows.items()
+        for a in row
+    }
+    right, columns = label_width(data), min(_MAX_COLUMNS, len(axes))
+    widest = _CAPTION * max(map(len, captions.values()))
+    if len(axes) == 4 or (columns == 3 and widest > style.panel_width(columns, _LEFT, right)):
+        columns = 2
     lines = [
         (name, list(row)[k : k + columns])
         for name, row in rows.items()
@@ -89,8 +98,7 @@ def curve_figure(
     ]
     figure, grid = style.sheet(
         _title(cells, axes), [_conditions(cells)], notes,
-        panels=(len(lines), columns), height=_HEIGHT, left=0.76,
-        right=label_width(curve for panel in data for curve in panel.curves), top=0.22,
+        panels=(len(lines), columns), height=_HEIGHT, left=_LEFT, right=right, top=0.22,
     )  # fmt: skip
     for places, (name, names) in zip(grid, lines, strict=True):
         first = places[0]
@@ -107,8 +115,7 @@ def curve_figure(
             ends |= {end.name: end for end in new}
             place.set_xscale("log")
             style.at_values(place.xaxis, rows[name][a].baselines.values.tolist())
-            setting = next(cell.setting for cell in families[name] if a in cell.axes)
-            place.set_xlabel(axis_label(a, setting))
+            place.set_xlabel(captions[name, a])
         for place in places[len(names) :]:
             figure.delaxes(place)
         label_ends(places[len(names) - 1], list(ends.values()), _HEIGHT)
@@ -383,11 +390,12 @@ def hidden_bounds(panels: Iterable[PanelData], high: float) -> list[str]:
     return [paper_name(name) for name, bound in least.items() if high < bound < math.inf]
 
 
-def label_width(curves: Iterable[Curve]) -> float:
-    """Return the inches that the labels of the curves need to the right of a panel."""
-    names = [curve.label for curve in curves]
-    longest = len(_STRONGER[True]) + len("μ-Gaussian DP")
-    return 0.45 + _LETTER * max(longest, *(len(name) + 7 for name in names))
+def label_width(panels: Sequence[PanelData]) -> float:
+    """Return the inches that the labels of the lines need to the right of the panels."""
+    least = len(_STRONGER[True]) + len("μ-Gaussian DP")
+    curves = (len(curve.label) + 7 for panel in panels for curve in panel.curves)
+    bounds = (len(label) + 2 for panel in panels for label in panel.baselines.bounds)
+    return 0.45 + _LETTER * max(least, *curves, *bounds)
 
 
 def draw_panel(axes: Axes, panel: PanelData, looks: Mapping[str, Look]) -> list[LineEnd]:

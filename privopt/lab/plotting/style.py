@@ -159,7 +159,7 @@ def sheet(
     bottom, header_height = _LINE * len(foot) + 0.06, _LINE * len(head) + _HEAD
     row = top + height + _XLABEL
     total = bottom + rows * row + header_height
-    width = (_WIDTH - left - right - _GAP * (columns - 1)) / columns
+    width = panel_width(columns, left, right) - _GAP
     figure = Sheet(figsize=(_WIDTH, total))
     grid = np.empty(panels, dtype=object)
     for i in range(rows):
@@ -173,6 +173,11 @@ def sheet(
     figure.text(0.008, 1.0 - 0.3 / total, "\n".join(head), va="top", **at)
     figure.text(0.008, 0.06 / total, "\n".join(foot), va="bottom", color=GREY, **at)
     return figure, grid
+
+
+def panel_width(columns: int, left: float, right: float) -> float:
+    """Return the width of a panel of :func:`sheet` and of the gap beside it, in inches."""
+    return (_WIDTH - left - right + _GAP) / columns
 
 
 def set_title(figure: Figure, title: str) -> None:
