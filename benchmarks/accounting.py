@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
-from itertools import product
+from itertools import count, product
 from math import log, sqrt
 from typing import Any, NamedTuple
 
@@ -43,6 +43,7 @@ PATIENCE = 0.5  # seconds; a slower call is not repeated
 LIMIT = 20.0  # seconds
 GIGABYTES = 8.0
 UNIT = 2.0**-53
+_NUMBERS = count(1)
 
 
 class Case(NamedTuple):
@@ -100,8 +101,9 @@ def prv_points(case: Case, answer: float) -> float:
     return 2.0 * (answer + 3.0) / mesh
 
 
-def seconds(call: Callable[..., Any], case: Case, number: int) -> tuple[float, Any]:
-    changed = case._replace(noise=case.noise * (1.0 + 1e-9 * number))
+def seconds(call: Callable[..., Any], case: Case) -> tuple[float, Any]:
+    """Time a call with a noise of its own; answers to the same question are cached."""
+    changed = case._replace(noise=case.noise * (1.0 + 1e-9 * next(_NUMBERS)))
     start = time.perf_counter()
     answer = call(changed)
     return time.perf_counter() - start, answer
@@ -117,12 +119,11 @@ def beside(peer: Peer, case: Case, answer: float, repeats: int) -> dict:
 
     rounds: list[tuple[float, float]] = []
     try:
-        first, value = within(LIMIT, lambda: seconds(theirs, case, 0))
+        first, value = within(LIMIT, lambda: seconds(theirs, case))
         if first > PATIENCE:  # a long call needs no warm-up
-            rounds.append((seconds(ours, case, 1)[0], first))
+            rounds.append((seconds(ours, case)[0], first))
         while len(rounds) < repeats and sum(theirs for _, theirs in rounds) <= PATIENCE:
-            number = len(rounds) + 2
-            rounds.append((seconds(ours, case, number)[0], seconds(theirs, case, number)[0]))
+            rounds.append((seconds(ours, case)[0], seconds(theirs, case)[0]))
     except (LimitError, RuntimeError, ValueError) as error:
         return {"skipped": str(error)}
     return {"epsilon": value, "rounds": rounds}
@@ -147,7 +148,7 @@ def measure(repeats: int) -> dict:
     cases = []
     for case in (Case(*each) for each in (*product(NOISES, RATES, STEPS, DELTAS), *RARE)):
         interval = ours(case)
-        times = [seconds(ours, case, number)[0] for number in range(1, repeats + 1)]
+        times = [seconds(ours, case)[0] for _ in range(repeats)]
         result = {
             name: beside(peer, case, interval.upper, repeats) for name, peer in available.items()
         }

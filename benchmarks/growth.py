@@ -64,7 +64,7 @@ def planned(method: str, size: dict[str, int]) -> tuple[list[Plan], Problem]:
 def made(name: str, facts: ProblemClass, count: int, choices: dict) -> list[Plan]:
     """Return ``count`` plans with epsilon from 1 to 2."""
     epsilons = [1.0 + i / count for i in range(count)]
-    budgets = [Budget(epsilon=each, delta=1e-6, relation="replace_one") for each in epsilons]
+    budgets = [Budget(epsilon=each, delta=1e-8, relation="replace_one") for each in epsilons]
     return [ALGORITHMS[name].plan(facts, budget, **choices) for budget in budgets]
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import jax
@@ -25,6 +26,7 @@ from timing import print_measured, seconds
 from privopt import Budget, Plan, ProblemClass, dp_gd, dp_sgd, run, run_many
 from privopt.problems import Problem, logistic
 
+HERE = Path(__file__).parent
 PLANS, RECORDS, DIM, CALLS = 100, 10_000_000, 10, 5
 EPSILON = ("epsilon", "--noise=1.1", "--rate=256/60000", "--steps=14062", "--delta=1e-5")
 COMMAND = f"import sys; sys.argv = {['privopt', *EPSILON]}; from privopt.cli import main; main()"
@@ -40,7 +42,9 @@ def fresh(code: str, repeats: int) -> float:
 
     def one() -> float:
         before = used()
-        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, cwd=HERE
+        )
         return used() - before
 
     return median(one() for _ in range(repeats))

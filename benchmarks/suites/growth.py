@@ -24,7 +24,7 @@ N, WIDTH, STEPS, RUNS, PLANS = (
 MILLION = (10_000, 100_000, 1_000_000)
 # Method, axis, sizes, and the exponent of the number of operations.
 CURVES = (
-    ("dp_gd", "n", (*N, 10**7), 1.0),
+    ("dp_gd", "n", N, 1.0),
     ("dp_gd", "d", WIDTH, 1.0),
     ("dp_gd", "T", STEPS[:4], 1.0),
     ("dp_gd", "replicates", RUNS[:4], 1.0),
