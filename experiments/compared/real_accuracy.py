@@ -239,13 +239,13 @@ def style(label, color, ls="-"):
 
 
 STYLES = {method: plotting.method_style(name) for method, name in (ONCE | STEPS).items()}
-STYLES["tuned"] |= {"label": "DP-SGD, oracle-tuned constant steps", "ls": "--"}
+STYLES["tuned"] |= {"label": "DP-SGD, constant, tuned", "ls": "--"}
 STYLES |= {
     "pure": style("objective perturbation, pure", plotting.PURPLE, "-."),
     "peer": style("diffprivlib, pure, C = 1", plotting.INK, ":"),
     "peer_twin": style("diffprivlib, pure, λ of privopt", plotting.INK),
     "peer_best": style("diffprivlib, pure, oracle-tuned C", plotting.INK, "--"),
-    "peer_sgd": style("jax-privacy, the same DP-SGD", plotting.INK, "-."),
+    "peer_sgd": style("jax-privacy, the same", plotting.INK, "-."),
 }
 ONLY_LISTED = ("amp", "peer_twin")  # almost the curves of objective perturbation and its peer
 REFERENCES = {
