@@ -54,7 +54,7 @@ def test_a_bound_on_the_other_risk_is_no_claim_and_decides_nothing(table):
         (("phased_sgd", "linear"), "population risk, and empirical"),
         (("dp_gd", "linear_population"), "empirical risk, and population"),
     ):
-        assert judged[place].outcome == "undecided"
+        assert judged[place].outcome == "not applicable"
         assert judged[place].detail == f"its bound is one on {other} risk is measured"
 
 
