@@ -263,10 +263,11 @@ def hidden_positions(
 @lru_cache(maxsize=1024)
 def _log_moments(sparsity: int, choices: int) -> tuple[Array, Array]:
     """Return a grid of ``l``, and ``ln M(l)`` of :func:`hidden_positions`."""
-    q = np.geomspace(1e-6, 1.0, 512)
+    q = np.geomspace(1e-6, 1.0, 2048)
     slopes = np.geomspace(0.05, 60.0, 64)  # l/sqrt(s)
     rates = np.log1p((np.cosh(slopes[:, None] * np.sqrt(q)) - 1.0) / choices) / q
-    log_m = 1.001 * rates.max(axis=1)  # 1.001 covers the grid of q
+    # The logarithm increases in q. Below 1e-6 the rate is larger by at most a relative 1e-3.
+    log_m = q[1] / q[0] * rates.max(axis=1)
     return slopes * math.sqrt(sparsity), log_m
 
 

@@ -48,10 +48,10 @@ def _empirical(problem_class: ProblemClass, advantage: Advantage) -> dict[str, f
     square.
 
     Hidden points, distances and, for sparse records, hidden positions are for (epsilon, delta)-DP.
-    For small ``epsilon`` their limits are
-    ``0.191`` and ``0.429`` times ``L R sqrt(d ln(1/delta))/(n epsilon)``, or ``(m/2) rho^2 d
-    ln(1/delta)/(2 e (n epsilon)^2)``. Under epsilon-DP they are ``L R d/(10 n epsilon)`` and ``L R
-    d/(e n epsilon)``. Distances are in classes without a smoothness, or strongly convex.
+    For small ``epsilon`` the limits of hidden points and distances are ``0.191`` and ``0.429``
+    times ``L R sqrt(d ln(1/delta))/(n epsilon)``, or ``(m/2) rho^2 d ln(1/delta)/(2 e (n
+    epsilon)^2)``. Under epsilon-DP they are ``L R d/(10 n epsilon)`` and ``L R d/(e n epsilon)``.
+    Distances are in classes without a smoothness, or strongly convex.
 
     The bounds are 0 if ``lipschitz`` or ``radius`` is not declared.
     """

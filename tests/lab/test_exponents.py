@@ -9,13 +9,14 @@ from scipy import stats
 
 from privopt.lab.evaluation.estimates import (
     Estimate,
+    Exponent,
     difference,
     exponent_difference,
     fit_exponent,
     least_squares,
     mean_interval,
 )
-from privopt.lab.evaluation.slopes import DRIFT, classify, pass_probability
+from privopt.lab.evaluation.slopes import DRIFT, classify, pass_probability, runs_needed
 
 VALUES = 2.0 ** np.arange(5)
 
@@ -166,3 +167,12 @@ def test_drift_counts_in_the_power():
     fitted = fit_exponent(values, samples, 0.01, [0])
     assert fitted.estimate.upper - fitted.estimate.lower < 0.02
     assert pass_probability(fitted) < 0.9
+
+
+def test_the_number_of_runs_is_estimated_for_any_errors():
+    logs = np.log([0.25, 0.5, 2.0, 4.0])
+    errors = 0.3 * np.random.default_rng(0).normal(size=(4, 500))
+    wide = Estimate(-1.0, -1.3, -0.7)
+    few, many = (runs_needed(Exponent(wide, logs, scale * errors), 40) for scale in (0.5, 1.0))
+    assert 40 < few <= many < 10**6
+    assert runs_needed(Exponent(wide, logs, math.nan * errors), 40) >= 10**9

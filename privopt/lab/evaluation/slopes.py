@@ -101,6 +101,7 @@ NEGLIGIBLE_SHARE = 0.01
 """Share of a mean that is too small to change a reported exponent."""
 
 _RELATIVE_MARGIN = 0.25
+_MAX_RUNS = 10**9  # in the message of a slope with too few runs
 _ZERO_EXPONENT = 1e-3
 _ROUNDING = 1e-9
 _RATIO_DRIFT = 1e-3
@@ -283,11 +284,12 @@ def pass_probability(fitted: Exponent, margin: float = MARGIN, offset: float = 0
 def runs_needed(fitted: Exponent, runs: int, margin: float = MARGIN) -> int:
     """Estimate the number of runs for a power of ``MIN_POWER``, to two digits, rounded up.
 
-    Errors and intervals of ``runs`` runs are scaled like ``1/sqrt(runs)``. An interval that covers
+    The result is at most about ``1e9``. Errors and intervals of ``runs`` runs are scaled like
+    ``1/sqrt(runs)``. An interval that covers
     several strengths becomes shorter faster, once their means are distinguished.
     """
     estimate, needed = fitted.estimate, runs
-    while True:
+    while needed < _MAX_RUNS:
         needed = math.ceil(1.02 * needed)
         factor = math.sqrt(runs / needed)
         scaled = Estimate(
@@ -297,8 +299,9 @@ def runs_needed(fitted: Exponent, runs: int, margin: float = MARGIN) -> int:
         )
         candidate = Exponent(scaled, fitted.logs, factor * fitted.errors)
         if pass_probability(candidate, margin) >= MIN_POWER:
-            unit = 10 ** max(len(str(needed)) - 2, 0)
-            return -(-needed // unit) * unit
+            break
+    unit = 10 ** max(len(str(needed)) - 2, 0)
+    return -(-needed // unit) * unit
 
 
 def _probability(fitted: Exponent, margin: float, offset: float) -> float:
