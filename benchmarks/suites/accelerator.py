@@ -28,7 +28,7 @@ def described(result: dict) -> list[str]:
         "DP-GD has 200 steps and is compared with its two matrix products in full precision.",
         "DP-SGD has Poisson batches of 256 and 2,000 steps, and samples its batches on the device.",
         "The loop of jax-privacy is inside jit, and its batches are drawn before the clock starts.",
-        "DP-FTRL has 1,000 steps. A first call also compiles.",
+        "A first call also compiles.",
     ]
 
 
@@ -77,5 +77,7 @@ def lines(rows: list[dict[str, Any]]) -> Iterator[Line]:
             )  # fmt: skip
         elif name not in ("products", "jax-privacy"):
             run = 1e6 * row["seconds"] / count
-            each = f"{run / row['steps']:.3f} us a step" if "steps" in row else f"{run:,.1f} us"
-            yield Line(f"{name}, {runs}", shown, f"{each} and run", "-", True)
+            stepwise = "steps" in row
+            each = f"{run / row['steps']:.3f} us a step" if stepwise else f"{run:,.1f} us"
+            sort = f"{name}, {row['steps']:,} steps" if stepwise else name
+            yield Line(f"{sort}, {runs}", shown, f"{each} and run", "-", True)

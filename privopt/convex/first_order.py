@@ -34,7 +34,7 @@ from jaxtyping import Bool, Int, Key
 
 from privopt.arguments import shown
 from privopt.convex.arrays import Number, norm, pytree_dataclass
-from privopt.convex.loops import BLOCK
+from privopt.convex.loops import BLOCK, UNROLLED
 from privopt.convex.sets import ConstraintSet, WholeSpace
 from privopt.convex.updates import Output, StepSizes, Update
 from privopt.random import stream
@@ -83,6 +83,15 @@ class Oracle:
         if self.block == 0:
             return None
         return jax.tree.map(lambda leaf: leaf[t % self.block], self.draw(t // self.block))
+
+    def draw_ahead(self, first: Int[Array, ""], steps: int, point: Pytree) -> Pytree:
+        """Return the batches of ``steps`` steps from ``first`` on, along a leading axis, or None.
+
+        For an accelerator, where ``first`` is a multiple of ``steps``, which is ``block`` unless
+        that is 0. An oracle may add other random numbers that need only a parameter like ``point``.
+        """
+        del point
+        return None if self.block == 0 else self.draw(first // steps)
 
     def update(
         self, state: Pytree, t: Array, point: Pytree, batch: Pytree = None
@@ -314,7 +323,8 @@ class Iteration:
         Batches are sampled in blocks, or one by one if not ``in_blocks``, which is faster for a
         single step. An accelerator reads the condition of a loop on the host unless its length is
         fixed. There, whole blocks are loops of fixed length, followed by the remaining steps as on
-        a CPU.
+        a CPU. The time of such a step is that of starting its kernels: random numbers are
+        sampled ahead, and a few steps share the kernels that count.
         """
         if not in_blocks:
             return self._while(state, last, self.step)
@@ -336,8 +346,12 @@ class Iteration:
             return (state.t % block == 0) & (state.t + block <= last)
 
         def whole(state: State) -> State:
-            step = step_of_block(state.t // block)
-            return jax.lax.fori_loop(0, block, lambda _, state: step(state), state)
+            ahead = self.oracle.draw_ahead(state.t, block, state.point)
+
+            def step(_: Array, state: State) -> State:
+                return self.step(state, jax.tree.map(lambda leaf: leaf[state.t % block], ahead))
+
+            return jax.lax.fori_loop(0, block, step, state, unroll=math.gcd(block, UNROLLED))
 
         def sequential(state: State) -> State:
             return self._while(state, last, part if self.oracle.block else self.step)

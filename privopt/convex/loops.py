@@ -14,6 +14,7 @@ from jaxtyping import Int
 from privopt.release import Pytree
 
 BLOCK = 16  # steps of a loop of fixed length
+UNROLLED = 4  # of them in one iteration
 
 
 def sequential_on_cpu(function: Callable[..., Pytree]) -> Callable[..., Pytree]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -26,6 +27,15 @@ from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 
 _Batch: TypeAlias = tuple[Array, Array]
+
+_AHEAD = 2**22  # normal numbers that are sampled ahead, at most
+
+
+class Ahead(NamedTuple):
+    """Random numbers that are sampled before a step: its batch, if any, and its noise."""
+
+    batch: _Batch | None
+    noise: Pytree
 
 
 class BatchMean(NamedTuple):
@@ -211,6 +221,14 @@ class PrivateAnswers(Oracle):
         assert self.batches is not None
         return self.batches(k)
 
+    def draw_ahead(self, first: Int[Array, ""], steps: int, point: Pytree) -> Pytree:
+        """Return the batches of a block and, if it is independent and not too large, its noise."""
+        batches = super().draw_ahead(first, steps, point)
+        if type(self.mechanism.noise) is not IndependentNoise or steps * _size(point) > _AHEAD:
+            return batches
+        noise = jax.vmap(partial(self.mechanism.noise.sample, key=self.noise_key, like=point))
+        return Ahead(batches, noise(first + jnp.arange(steps, dtype=first.dtype)))
+
     def batch(self, t: Array) -> _Batch | None:
         return super().batch(t) if self.single is None else self.single(t)
 
@@ -219,7 +237,7 @@ class PrivateAnswers(Oracle):
         state: Pytree,
         t: Array,
         point: Pytree,
-        batch: _Batch | None = None,
+        batch: _Batch | Ahead | None = None,
         anchor: Pytree = None,
     ) -> tuple[Pytree, Pytree]:
         """Return ``post(mean clip_C(g_i(w)) + sigma z_t)``, or that of differences to ``anchor``.
@@ -228,10 +246,12 @@ class PrivateAnswers(Oracle):
         needs neither noise nor ``post``.
         """
         noise, scale, post = self.mechanism.noise, self.mechanism.scale, self.mechanism.post
+        batch, z = batch if isinstance(batch, Ahead) else (batch, None)
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         answer = self.mean(point, None if batch is None else release("batch", batch), anchor)
         if noise is not None:
-            z, state = noise.update(state, t, self.noise_key, answer)
+            if z is None:
+                z, state = noise.update(state, t, self.noise_key, answer)
             scaled = release("noise", jax.tree.map(lambda leaf: scale * leaf, z))
             answer = jax.tree.map(jnp.add, answer, scaled)
         if post is not None:
@@ -248,9 +268,10 @@ class PrivateAnswers(Oracle):
         return jax.tree.map(lambda leaf: leaf / jnp.asarray(divisor, leaf.dtype), total)
 
     def secret(
-        self, state: Pytree, t: Array, point: Pytree, batch: _Batch | None = None
+        self, state: Pytree, t: Array, point: Pytree, batch: _Batch | Ahead | None = None
     ) -> BatchMean:
         del state
+        batch = batch.batch if isinstance(batch, Ahead) else batch
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         return BatchMean(self.losses, self.mean(point, batch), batch)
 
@@ -261,3 +282,7 @@ class PrivateAnswers(Oracle):
         if anchor is None:
             return answer
         return jax.tree.map(jnp.subtract, answer, self.losses.public_gradient(anchor))
+
+
+def _size(point: Pytree) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(point))

@@ -229,7 +229,11 @@ class IndependentNoise:
     def update(
         self, state: tuple[()], t: Array, key: Key[Array, ""], like: Pytree
     ) -> tuple[Pytree, tuple[()]]:
-        return unravel_like(sample_normal(key, t, like), like), state
+        return self.sample(t, key, like), state
+
+    def sample(self, t: Array, key: Key[Array, ""], like: Pytree) -> Pytree:
+        """Return ``z_t``, a pytree like ``like``."""
+        return unravel_like(sample_normal(key, t, like), like)
 
     def factorisation(self, steps: int) -> Factorisation:
         return factorise("independent", steps)
