@@ -1,7 +1,8 @@
 """Released numbers of small runs, with the version of their algorithm.
 
-Cached results of experiments are identified by ``Algorithm.version``. An algorithm that releases
-other numbers needs another version; ``python tests/algorithms/test_golden.py`` writes the table.
+Cached results of experiments are identified by the numbers of their plan and
+``Algorithm.version``. An algorithm that releases other numbers from an equal plan needs another
+version; ``python tests/algorithms/test_golden.py`` writes the table.
 """
 
 import json

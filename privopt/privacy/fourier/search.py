@@ -37,6 +37,7 @@ _MANY = 16  # kinds of release: a composition of fewer kinds locates the result
 _ROUGH = 1e-2  # first accuracy
 _MUCH_FINER = 0.1  # factor of a mesh without an upper bound
 _FIRST_POINTS = 2**16  # of the first transform
+_SMALL_POINTS = 2**17  # of a transform that is about as fast as one of a coarser mesh
 _DROWNED = -1.0  # log of the relative error of delta above which a finer mesh does not help
 _MOST_KINDS = 8  # kinds of release that are evaluated one by one
 _MAX_RELEASES = 10**11  # beyond it rounding errors exceed the result
@@ -323,14 +324,11 @@ class _Search:
     def bound_both_sides(self) -> tuple[float, float]:
         """Return a lower and an upper bound, refined until they are close.
 
-        A coarse mesh locates the result and predicts the gain of a finer one: the gap is of the
-        order of the square of the mesh.
+        If the final mesh is expensive, a coarse one locates the result and predicts the gain of a
+        finer one: the gap is of the order of the square of the mesh.
         """
         lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
-        located = len(self.parts) >= _MANY
-        spacing = self.first_spacing(
-            self.accuracy if located else min(_ROUGH, 100.0 * self.accuracy)
-        )
+        spacing = self.first_spacing(self._first_accuracy())
         for rounds in range(_ROUNDS):
             results, noise = self._evaluate(spacing, (-1.0, 1.0))
             lower, upper = max(lower, results[0]), min(upper, results[1])
@@ -438,6 +436,13 @@ class _Search:
         counts = [sum(self.parts[part][1] for part in group) for group in groups]
         middles = (self.parts[group[group.size // 2]][0] for group in groups)
         return tuple(zip(middles, counts, strict=True))
+
+    def _first_accuracy(self) -> float:
+        """Return the accuracy of the first mesh: the requested one if a small transform gives it."""
+        points = self._width() * len(self.parts) / self.spacing(self.accuracy)
+        if len(self.parts) >= _MANY or points <= _SMALL_POINTS:
+            return self.accuracy
+        return min(_ROUGH, 100.0 * self.accuracy)
 
     def first_spacing(self, accuracy: float) -> float:
         """Return a coarse mesh for a small transform, or the final one if the location is known."""
