@@ -102,5 +102,5 @@ smooth_dp_gd = replace(
         Axis("dim", (8, 12, 18, 27)),
         Axis("epsilon", (0.125, 0.2, 0.315, 0.5)),
     ),
-    replicates={"full": 1200},
+    replicates={"full": 4000},
 )

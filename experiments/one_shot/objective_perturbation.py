@@ -35,7 +35,7 @@ objective_perturbation = Experiment(
     ),
     relation="replace_one",
     epsilon_over_mu=5.0,
-    replicates={"full": 1000},
+    replicates={"full": 5000},
 )
 
 # r = d/(n epsilon) is at most 0.013. At 2.16 times the noise every surplus is an even number.
@@ -58,7 +58,7 @@ pure_objective_perturbation = replace(
     axes=(Axis("n", (6_912, 18_144, 47_520, 124_416)), Axis("epsilon", (0.02, 0.06, 0.18, 0.54))),
     delta=0.0,
     epsilon_over_mu=None,
-    replicates={"full": 1000},
+    replicates={"full": 5000},
 )
 
 # The noise is more than twice as large; r is below 0.007. Risks are flat in lambda from 0.7 r,
