@@ -197,8 +197,8 @@ def pure_noise_multiplier(budget: Budget) -> float:
 
 
 def _raise_until(holds: Callable[[float], bool], value: float) -> float:
-    """Return ``value``, increased in relative steps of 1, 2, 4, ... ulp until it ``holds``."""
-    raised, step = value, 2.0**-52
+    """Return ``value``, increased in relative steps of 8, 16, ... ulp until it ``holds``."""
+    raised, step = value, 2.0**-49  # rounding errors of both directions are of this order
     while not holds(raised):
         raised, step = value * (1.0 + step), 2.0 * step
     return raised
