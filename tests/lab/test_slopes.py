@@ -9,14 +9,8 @@ from builders import most_allowed
 
 from privopt.lab.evaluation.cells import cells_along, worst
 from privopt.lab.evaluation.estimates import Estimate
-from privopt.lab.evaluation.slopes import (
-    MARGIN,
-    MIN_POWER,
-    classify,
-    evaluate_controls,
-    margin_of,
-    slope_verdict,
-)
+from privopt.lab.evaluation.slopes import MIN_POWER, classify, evaluate_controls, slope_verdict
+from privopt.lab.evaluation.sweep import MARGIN, margin_of
 from privopt.lab.evaluation.verdict import Outcome, tally
 from privopt.lab.evaluation.verdicts import ALPHA, theorem_verdicts
 from privopt.lab.runner.cells import Trial

@@ -6,7 +6,8 @@ import numpy as np
 from museum.exhibits import exhibit
 
 from privopt.lab.evaluation.cells import CellResult
-from privopt.lab.evaluation.slopes import evaluate_controls, make_sweep
+from privopt.lab.evaluation.slopes import evaluate_controls
+from privopt.lab.evaluation.sweep import make_sweep
 from privopt.lab.runner.cache_key import user_code
 from privopt.lab.runner.cells import Trial
 

@@ -30,7 +30,8 @@ from privopt.lab.evaluation.cells import (
     swept_axes,
 )
 from privopt.lab.evaluation.estimates import UNKNOWN, Estimate, mean_interval
-from privopt.lab.evaluation.slopes import MIN_REPLICATES, slope_verdict
+from privopt.lab.evaluation.slopes import slope_verdict
+from privopt.lab.evaluation.sweep import MIN_REPLICATES
 from privopt.lab.evaluation.verdict import Outcome, Verdict, flatten_twins, twin_name
 from privopt.lab.runner.analysis import Analysis, Claim, Frames, checked, frames, required
 from privopt.lab.runner.catalogue import Declarations, experiments_of

@@ -14,7 +14,8 @@ import jinja2
 from markupsafe import Markup, escape
 
 from privopt.lab.evaluation.cells import cell_results, grouped
-from privopt.lab.evaluation.slopes import DRIFT, MARGIN, MIN_POWER, OFFSETS
+from privopt.lab.evaluation.slopes import DRIFT, MIN_POWER, OFFSETS
+from privopt.lab.evaluation.sweep import MARGIN
 from privopt.lab.evaluation.verdict import (
     ORACLE_TUNED,
     Outcome,

@@ -438,7 +438,7 @@ class _Search:
         return tuple(zip(middles, counts, strict=True))
 
     def _first_accuracy(self) -> float:
-        """Return the accuracy of the first mesh: the requested one if a small transform gives it."""
+        """Return the accuracy of the first mesh: the requested one if its transform is small."""
         points = self._width() * len(self.parts) / self.spacing(self.accuracy)
         if len(self.parts) >= _MANY or points <= _SMALL_POINTS:
             return self.accuracy
