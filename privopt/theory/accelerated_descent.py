@@ -34,7 +34,7 @@ from privopt.theory.rate import (
 )
 
 _ROUND_OFF = 1e-9
-_SLACK, _SMOOTH_SLACK = 0.1, 0.5  # relative excess of the bound over its limit, at default steps
+_SLACK = 0.5  # relative excess of the bound over its limit, at default steps
 _LIMIT = 2.0 / math.sqrt(3.0)  # of the noise term, in units of R sqrt(d) sigma_1
 _BY_LIMIT = Exponents(n=1.0, dim=-0.5, epsilon=1.0)  # 1/(sqrt(d) sigma_1)
 
@@ -54,26 +54,26 @@ def accelerated_steps(
 
     ``one_step_noise`` is ``sigma_1``, the noise per coordinate of a single full gradient within the
     budget. The noise of ``T`` steps is ``sigma = sigma_1 sqrt(T)``. ``clip_norm`` is ``C``, by
-    default ``L``. With ``x = sqrt(d) sigma_1``, ``T + 1`` is
+    default ``L``. With ``x = sqrt(d) sigma_1``, the bound is half above its limit at
 
-    - without declared smoothness ``17.4 C/x``, at which ``2 L R/(T + 1)`` is a tenth of the limit;
-    - for smooth losses ``sqrt(3.5 H R/x)``, at which ``2 H R^2/(T + 1)^2`` is half of the limit;
+    - ``T + 1 = 3.5 C/x`` without declared smoothness, where ``2 L R/(T + 1)`` is half of it;
+    - ``T + 1 = sqrt(3.5 H R/x)`` for smooth losses, where ``2 H R^2/(T + 1)^2`` is half of it.
 
-    rounded up, and ``T`` is at most 10,000.
+    ``T`` is rounded up and at most 10,000. More steps reduce the bound to its limit.
 
     Examples
     --------
     >>> facts = ProblemClass(n=4000, dim=16, lipschitz=1.0, radius=1.0)
     >>> accelerated_steps(facts, one_step_noise=0.001).steps
-    4330
+    866
     """
     facts = problem_class
-    limit = _LIMIT * math.sqrt(facts.dim) * one_step_noise
+    excess = _SLACK * _LIMIT * math.sqrt(facts.dim) * one_step_noise
     if facts.smoothness is None:
         slope = facts.lipschitz if clip_norm is None else clip_norm
-        steps, powers = 2.0 * slope / (_SLACK * limit) - 1.0, _BY_LIMIT
+        steps, powers = 2.0 * slope / excess - 1.0, _BY_LIMIT
     else:
-        ratio = 2.0 * facts.smoothness * facts.radius / (_SMOOTH_SLACK * limit)
+        ratio = 2.0 * facts.smoothness * facts.radius / excess
         steps, powers = math.sqrt(ratio) - 1.0, 0.5 * _BY_LIMIT
     capped = not 1.0 < steps < MAX_STEPS
     return DefaultSteps(math.ceil(min(max(steps, 1.0), MAX_STEPS)), FIXED if capped else powers)

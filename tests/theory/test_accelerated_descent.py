@@ -73,9 +73,7 @@ def test_other_step_sizes_and_widths_have_the_sum_of_the_proof(
     width *= 4.0 / lipschitz**2 / 10.0
     own = {"steps": steps, "noise_std": 0.3}
     rate = accelerated_rate(facts, step_size=0.5 * share * width, smoothing=width, **own)
-    expected = by_hand(
-        0.5 * share * width, width, lipschitz=lipschitz, radius=radius, dim=7, **own
-    )
+    expected = by_hand(0.5 * share * width, width, lipschitz=lipschitz, radius=radius, dim=7, **own)
     assert rate.uncapped == pytest.approx(expected, rel=1e-9)
 
 
@@ -98,7 +96,7 @@ def test_golden_numbers():
 
 
 @pytest.mark.parametrize("noise", [0.3, 0.03, 2e-3, 1e-4])
-def test_default_steps_come_within_a_tenth_of_the_limit(noise):
+def test_default_steps_come_within_half_of_the_limit(noise):
     facts = ProblemClass(n=10, dim=9, lipschitz=2.0, radius=5.0)
     limit = 2.0 / math.sqrt(3.0) * 5.0 * 3.0 * noise
     steps, powers = accelerated_steps(facts, one_step_noise=noise)
@@ -109,9 +107,9 @@ def test_default_steps_come_within_a_tenth_of_the_limit(noise):
         assert (steps, powers) == (10_000, Exponents())
         assert rate.uncapped == pytest.approx(limit + 20.0 / 10_001, rel=1e-3)
     else:
-        assert steps + 1 == math.ceil(2 * 2.0 * 5.0 / (0.1 * limit))
+        assert steps + 1 == math.ceil(2 * 2.0 * 5.0 / (0.5 * limit))
         assert powers == Exponents(n=1.0, dim=-0.5, epsilon=1.0)
-        assert 1.09 * limit < rate.uncapped < 1.13 * limit
+        assert 1.48 * limit < rate.uncapped < 1.53 * limit
     curved = dataclasses.replace(facts, smoothness=0.5)
     steps, _ = accelerated_steps(curved, one_step_noise=noise)
     sigma = noise * math.sqrt(steps)
@@ -142,7 +140,7 @@ def test_slopes_are_those_of_default_plans(smoothness, axis):
     assert base.in_regime
 
 
-def test_the_bound_is_smaller_than_that_of_descent_from_160_on():
+def test_the_bound_is_smaller_than_that_of_descent_from_280_on():
     """``n mu/sqrt(d) = 2/(sqrt(d) sigma_1)`` under replace-one; descent takes 10,000 steps."""
 
     def bounds(ratio):
@@ -158,9 +156,9 @@ def test_the_bound_is_smaller_than_that_of_descent_from_160_on():
         )
         return accelerated_rate(KINKS, **own, **numbers._asdict()).upper, rate.upper
 
-    assert bounds(150.0)[0] > bounds(150.0)[1]
-    assert bounds(160.0)[0] < bounds(160.0)[1]
-    assert bounds(3000.0)[0] < 0.1 * bounds(3000.0)[1]
+    assert bounds(270.0)[0] > bounds(270.0)[1]
+    assert bounds(290.0)[0] < bounds(290.0)[1]
+    assert bounds(4000.0)[0] < 0.1 * bounds(4000.0)[1]
 
 
 def test_nothing_is_claimed_beyond_the_assumptions():
