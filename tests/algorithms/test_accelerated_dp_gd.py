@@ -135,6 +135,14 @@ def test_a_loss_without_an_envelope_is_refused_before_the_run():
     privopt.run(planned, dataclasses.replace(where, problem_class=smooth), jax.random.key(0))
 
 
+def test_runs_on_kinks_can_be_traced():
+    features, labels = classification(N, DIM)
+    where = problems.hinge(features, labels, problem_class=KINKS)
+    for planned in (privopt.accelerated_dp_gd(KINKS, BUDGET), privopt.dp_gd(KINKS, BUDGET)):
+        run = functools.partial(privopt.run, planned, where)
+        assert jax.eval_shape(run, jax.random.key(0)).released.shape == (DIM,)
+
+
 def changed(planned, **changes):
     """Return the plan with other parts of its mechanism or method."""
     mechanism, method, smoothing = planned.params
