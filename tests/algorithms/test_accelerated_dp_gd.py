@@ -64,9 +64,10 @@ def distance_envelope(x, width, point):
 @pytest.mark.parametrize("kind", ["hinge", "distance", "smooth hinge"])
 def test_equals_the_textbook_loop(kind, clip_norm):
     features, labels = classification(N, DIM)
-    facts, width, choices = KINKS, 0.2, {"smoothing": 0.2}
+    # Margins and distances are between 0.3 and 1.7, on both sides of this width.
+    facts, width, choices = KINKS, 1.0, {"smoothing": 1.0}
     if kind == "smooth hinge":  # declared smooth losses have no second envelope
-        facts, choices = dataclasses.replace(KINKS, smoothness=5.0), {}
+        facts, choices = dataclasses.replace(KINKS, smoothness=1.0), {}
     planned = privopt.accelerated_dp_gd(
         facts, BUDGET, steps=25, clip_norm=clip_norm, step_size=0.03, **choices
     )
