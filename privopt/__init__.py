@@ -26,6 +26,7 @@ __all__ = [
     "RunState",
     "Stepper",
     "__version__",
+    "accelerated_dp_gd",
     "accounting",
     "algorithms",
     "approximate_minima_perturbation",
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
         theory,
     )
     from privopt.algorithms import ALGORITHMS, Batching, Descent
+    from privopt.algorithms.accelerated_dp_gd import accelerated_dp_gd
     from privopt.algorithms.approximate_minima_perturbation import approximate_minima_perturbation
     from privopt.algorithms.bias_reduced_sgd import bias_reduced_sgd
     from privopt.algorithms.dp_ftrl import dp_ftrl

@@ -31,6 +31,7 @@ SHAPE = {"capacity": N, "output": "average"}  # theory chooses both by the numbe
 CHOICES = {  # one program each, whatever the numbers
     "gradient_descent": {"steps": 30},
     "dp_gd": {"steps": 30},
+    "accelerated_dp_gd": {"steps": 30},
     "dp_sgd": {"steps": 30, "batch_size": 12, **SHAPE},
     "dp_svrg": {"steps": 30, "batch_size": 12, "anchor_every": 5, **SHAPE},
     "bias_reduced_sgd": {"steps": 4, "base": 15, "body": "none"},
@@ -48,6 +49,7 @@ CHOICES = {  # one program each, whatever the numbers
 }
 ALIKE = {  # see the data by the mechanism of another, which stands for them where that is all
     "gradient_descent": "dp_gd",
+    "accelerated_dp_gd": "dp_gd",
     "noisy_adam": "dp_sgd",
     "linf_output_perturbation": "output_perturbation",
     "approximate_minima_perturbation": "objective_perturbation",

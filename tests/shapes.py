@@ -16,6 +16,7 @@ import numpy as np
 SHAPE = re.compile(r"\b(Bool|Float|Float64|Int|Int32|Int64|Key|UInt32)\[")
 N, DIM = 60, 3
 CHOICES = {
+    "accelerated_dp_gd": {"steps": 3},
     "approximate_minima_perturbation": {},
     "bias_reduced_sgd": {"steps": 2, "base": 15},
     "dp_ftrl": {"batch_size": 12},

@@ -21,6 +21,7 @@ RELATIONS = {"bias_reduced_sgd": "replace_one", "dp_gd": "add_or_remove_one"}
 CHOICES = {
     "gradient_descent": {"steps": 6},
     "dp_gd": {"steps": 6, "record": "all"},
+    "accelerated_dp_gd": {"steps": 6, "record": "all"},
     "dp_sgd": {"steps": 6, "batch_size": 12, "sampler": "shuffled", "noise": "tree"},
     "dp_svrg": {"steps": 11, "batch_size": 12, "anchor_every": 4},
     "bias_reduced_sgd": {"steps": 4, "base": 4, "body": "l2"},

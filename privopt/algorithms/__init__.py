@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from privopt.algorithms.accelerated_dp_gd import ACCELERATED_DP_GD, accelerated_dp_gd
 from privopt.algorithms.approximate_minima_perturbation import (
     APPROXIMATE_MINIMA_PERTURBATION,
     approximate_minima_perturbation,
@@ -37,6 +38,7 @@ __all__ = [
     "ALGORITHMS",
     "Batching",
     "Descent",
+    "accelerated_dp_gd",
     "approximate_minima_perturbation",
     "bias_reduced_sgd",
     "dp_ftrl",
@@ -64,6 +66,7 @@ _REGISTERED = Catalogue(
         for a in (
             GRADIENT_DESCENT,
             DP_GD,
+            ACCELERATED_DP_GD,
             DP_SGD,
             DP_SVRG,
             BIAS_REDUCED_SGD,

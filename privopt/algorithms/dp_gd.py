@@ -26,7 +26,8 @@ def dp_gd(
 ) -> Plan:
     """Return a plan for DP-GD.
 
-    ``w_{t+1} = Proj(w_t - eta_t (grad F(w_t) + z_t))`` with ``z_t ~ N(0, sigma^2 I)``.
+    ``w_{t+1} = Proj(w_t - eta_t (grad F(w_t) + z_t))`` with ``z_t ~ N(0, sigma^2 I)``. For losses
+    with kinks and large ``n mu/sqrt(d)``, :func:`privopt.accelerated_dp_gd` has a smaller bound.
 
     Parameters
     ----------

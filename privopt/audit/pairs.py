@@ -47,6 +47,7 @@ _CHOICES: Mapping[str, Mapping[str, Any]] = {
     "dp_gd": _SHORT,
     "dp_sgd": _BATCHES,
     "noisy_adam": _BATCHES,
+    "accelerated_dp_gd": {**_SHORT, "step_size": 0.002},
     "dp_svrg": {**_BATCHES, "anchor_every": 2},
     "bias_reduced_sgd": {"steps": 3, "step_size": 0.01, "body": "none"},
     "phased_sgd": {"step_size": 0.01},

@@ -240,7 +240,7 @@ def alternatives(ranking: pd.DataFrame, loss: str | None = None) -> pd.DataFrame
     """Return assumptions that reduce the best bound of a ranking by at least a fifth.
 
     Planned are the method of :func:`representative` and methods without batches that have no bound
-    in the ranking. ``loss`` is the argument of :func:`recommend`.
+    without the assumption. ``loss`` is the argument of :func:`recommend`.
 
     Returns
     -------
@@ -253,9 +253,10 @@ def alternatives(ranking: pd.DataFrame, loss: str | None = None) -> pd.DataFrame
     if row is None:
         return pd.DataFrame(columns=columns)
     best = ranking.iloc[0]
-    bounded = set(ranking.loc[ranking["refused"] == "", "name"])
+    known = best["plan"]
     others = [name for name in private_algorithms() if not ALGORITHMS[name].gathers]
-    names = [row["name"], *(name for name in others if name not in bounded)]
+    table = plans(known.problem_class, known.budget, others, loss=loss)
+    names = [row["name"], *table.loc[table["refused"] != "", "name"]]
     rows = []
     for assumption, facts, budget in _assumptions(best["plan"], best["bound"], loss):
         table = plans(facts, budget, names, loss=loss)

@@ -4,6 +4,9 @@
     w_{t+1} = Proj(w_t + U(g_t))            update; U(g) = -eta_t g for plain descent
     v <- v + a_{t+1} (w_{t+1} - v)          running mean of the output rule
 
+An accelerated method (Lan 2012, AC-SA) evaluates the oracle between the mean and the iterate, at
+``v + a_{t+1} (w_t - v)``. Then the mean converges faster on smooth losses.
+
 An update that scales coordinates, such as Adam, followed by a Euclidean projection does not
 converge to the minimiser on a set. Its fixed points have ``U(g)`` normal to the set, instead of
 ``g``. Such an update therefore receives the gradient mapping (Nesterov 2004, section 2.2.3) in
@@ -126,7 +129,7 @@ class Observer(Protocol):
         """
 
     def update(self, state: Pytree, t: Array, point: Pytree, secret: Pytree) -> Pytree:
-        """Return the state after step ``t = 0, 1, ...`` at ``point``.
+        """Return the state after step ``t = 0, 1, ...``, whose oracle is evaluated at ``point``.
 
         ``secret`` is the result of the oracle before noise, such as ``mechanisms.BatchMean``.
         """
@@ -186,6 +189,8 @@ class FirstOrder:
     gradient_mapping : bool
         If True, the update receives the gradient mapping in place of the gradient. For updates
         other than plain descent and oracles that return gradients.
+    accelerated : bool
+        If True, the oracle is evaluated at ``v + a_{t+1} (w_t - v)`` instead of ``w_t``.
     """
 
     step_sizes: StepSizes | None
@@ -194,6 +199,7 @@ class FirstOrder:
     recorded: int = field(default=0, metadata={"static": True})
     every_step: bool = field(default=False, metadata={"static": True})
     gradient_mapping: bool = field(default=False, metadata={"static": True})
+    accelerated: bool = field(default=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
         valid = isinstance(self.update, Update)  # ``Plan`` checks fields that are replaced
@@ -228,6 +234,7 @@ class FirstOrder:
             weights=self.output.weights(stream(key, "output"), total, dtype),
             times=self._times(steps),
             gradient_mapping=self.gradient_mapping and not isinstance(constraint, WholeSpace),
+            accelerated=self.accelerated,
             observer=observer,
             losses=losses,
         )
@@ -258,6 +265,7 @@ class Iteration:
     weights: Callable[[Array], Array] | None
     times: Int[Array, " recorded"] | None
     gradient_mapping: bool
+    accelerated: bool
     observer: Observer | None
     losses: Pytree
 
@@ -281,10 +289,13 @@ class Iteration:
         initial values. The reset is public; an exception would be a release.
         """
         t, point, optimiser, mean, oracle_state, path, observed = state
+        query = point
+        if self.accelerated and self.weights is not None:
+            query = _towards(mean, point, self.weights(t + 2))
         if self.observer is not None:
-            secret = self.oracle.secret(oracle_state, t, point, batch)
-            observed = self.observer.update(observed, t, point, secret)
-        answer, oracle_state = self.oracle.update(oracle_state, t, point, batch)
+            secret = self.oracle.secret(oracle_state, t, query, batch)
+            observed = self.observer.update(observed, t, query, secret)
+        answer, oracle_state = self.oracle.update(oracle_state, t, query, batch)
         if self.gradient_mapping:
             answer = self._gradient_mapping(answer, optimiser, point)
         update, optimiser = self.update.update(answer, optimiser, point)

@@ -98,7 +98,7 @@ class _Rounded:
 
     @property
     def curvature(self) -> float:
-        smallest = float(jnp.min(jnp.asarray(self.width)))
+        smallest = float(np.min(self.width))  # on the host, also during tracing
         return 1.0 / smallest if smallest > 0.0 else math.inf
 
     def smoothed(self, width: Array) -> Self:

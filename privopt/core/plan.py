@@ -90,7 +90,9 @@ def advantage_of(guarantee: Guarantee) -> Advantage | None:
     return RenyiAdvantage(float(divergence[0]), relation, lost=min(lost, 1.0))
 
 
-_PARAMETERS = ("clip_norm", "rate", "batch_size", "regularisation", "steps", "step_size")
+_PARAMETERS = (
+    *("clip_norm", "rate", "batch_size", "regularisation", "smoothing", "steps", "step_size"),
+)
 _CONTROL_ROWS = ("control", "class", "guarantee", "assuming", "noise", "numbers")
 
 

@@ -5,6 +5,9 @@ it from public numbers; a law uses a :class:`LawSetting`. Proofs are in the theo
 """
 
 # isort: off
+from privopt.theory.accelerated_descent import (
+    AcceleratedNumbers, accelerated_numbers, accelerated_rate, accelerated_steps,
+)  # fmt: skip
 from privopt.theory.advantage import (
     Advantage, ApproximateAdvantage, GaussianAdvantage, RenyiAdvantage,
 )  # fmt: skip
@@ -59,6 +62,7 @@ __all__ = [
     "GIVEN_STEPS",
     "SPARSE_LAWS",
     "SPARSE_ORDERS",
+    "AcceleratedNumbers",
     "Advantage",
     "ApproximateAdvantage",
     "BalancedMinimiser",
@@ -81,6 +85,9 @@ __all__ = [
     "RenyiAdvantage",
     "StepRule",
     "Term",
+    "accelerated_numbers",
+    "accelerated_rate",
+    "accelerated_steps",
     "balanced_minimiser",
     "ball_balanced_minimiser",
     "ball_perturbation_rate",

@@ -479,7 +479,8 @@ def descent_steps(
       ``2 A H/m``, with ``A`` of :attr:`DescentSetting.strongly_convex_step`;
 
     and at most 10,000. A Moreau envelope does not reduce the number: if its cost is below the
-    limit, its curvature needs more steps. See :ref:`Descent, Theorem 5 <theory-descent-5>`.
+    limit, its curvature needs more steps, unless descent is accelerated
+    (:func:`accelerated_steps`). See :ref:`Descent, Theorem 5 <theory-descent-5>`.
 
     ``one_step_noise`` is ``sigma_1``, the noise per coordinate of a single full gradient within the
     budget. ``clip_norm`` is ``C``, by default ``L``. ``moments`` are ``a`` and ``v`` of the

@@ -41,6 +41,7 @@ FEW = {"steps": 4, "batch_size": 12}
 CASES = {
     "gradient_descent": (CLASS, budget(), {"steps": 4}),
     "dp_gd": (CLASS, budget(), {"steps": 4}),
+    "accelerated_dp_gd": (KINKED, budget(), {"steps": 4}),
     "dp_gd, projected": (SPARSE, budget("zero_out"), {"steps": 4, "post": "sparse"}),
     "dp_sgd": (CLASS, COUNTED, FEW),
     "dp_sgd, automatic": (CLASS, COUNTED, {**FEW, "clipping": "automatic", "capacity": 60}),

@@ -45,6 +45,8 @@ def build(name, dtype):
     if name == "sufficient_statistics":
         facts = replace(CLASS, lipschitz=3.0, smoothness=1.0)
         return problems.squared(points, labels, problem_class=facts)
+    if name == "accelerated_dp_gd":
+        return problems.hinge(points, labels, problem_class=replace(CLASS, smoothness=None))
     facts = replace(CLASS, sparsity=DIM) if name == "linf_output_perturbation" else CLASS
     return problems.logistic(points, labels, problem_class=facts)
 

@@ -29,6 +29,7 @@ LOW = {name: {**facts, "dim": 2} for name, facts in CLASSES.items()}
 CASES = {
     "gradient_descent": (CLASSES, True),
     "dp_gd": (CLASSES, True),
+    "accelerated_dp_gd": (CLASSES, True),
     "dp_sgd": ({"smooth": SMOOTH, "near": NEAR, "strong": STRONG}, False),
     "dp_svrg": ({"smooth": SMOOTH, "kinks": KINKS, "strong": STRONG}, True),
     "bias_reduced_sgd": ({"sparse": SPARSE}, False),

@@ -51,6 +51,7 @@ METHOD_COLOURS = {
     "l1_recovery": "#b2182b",
     "linf_output_perturbation": "#5b7f95",
     "sufficient_statistics": "#444444",
+    "accelerated_dp_gd": "#d1495b",
 }
 """The colour of a method, the same in every figure."""
 
