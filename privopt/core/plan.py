@@ -91,8 +91,8 @@ def advantage_of(guarantee: Guarantee) -> Advantage | None:
 
 
 _PARAMETERS = (
-    *("clip_norm", "rate", "batch_size", "regularisation", "smoothing", "steps", "step_size"),
-)
+    "clip_norm", "rate", "batch_size", "regularisation", "smoothing", "steps", "step_size",
+)  # fmt: skip
 _CONTROL_ROWS = ("control", "class", "guarantee", "assuming", "noise", "numbers")
 
 
