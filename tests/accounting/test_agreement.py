@@ -96,6 +96,7 @@ UNKNOWN = {
 MORE_AND_REPLACED = pytest.mark.parametrize("relation", [ADD, REPLACE])
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("name", EVENTS)
 @MORE_AND_REPLACED
 def test_no_epsilon_is_below_what_another_certifies(name, relation):
@@ -110,6 +111,7 @@ def test_no_epsilon_is_below_what_another_certifies(name, relation):
         )
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("name", sorted(set(EVENTS) - {"fixed size", "Poisson"}))
 @MORE_AND_REPLACED
 def test_no_delta_is_below_what_another_certifies(name, relation):
@@ -142,6 +144,7 @@ def test_what_is_certified():
     assert len(BOTH) == 12
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("name", "relation"), CERTIFIED)
 def test_a_trade_off_lies_on_the_safe_side_of_what_is_certified(name, relation):
     """``delta(eps) = max_alpha 1 - f(alpha) - e^eps alpha``; a bound of ``f`` gives more."""
@@ -406,6 +409,7 @@ RIGHT = [  # events that dp-accounting's accountants account for correctly, and 
 ]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("name", "relation"), RIGHT)
 def test_its_loss_distributions_agree(name, relation):
     guarantee = Guarantee(EVENTS[name], relation)

@@ -73,6 +73,7 @@ LINES = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("numbers", few(LINES, LINES[::3]))
 def test_line_against_quadrature(numbers):
     where = {"dim": 1, "radius": 1.0, "draws": 10_000}

@@ -141,6 +141,7 @@ def test_widths_are_leaves_so_a_new_width_is_no_new_program(loss):
     assert jax.tree.leaves(loss) == [0.3]
 
 
+@pytest.mark.cases(6)
 @every
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtype_is_followed_and_extremes_stay_finite(name, dtype):

@@ -54,6 +54,7 @@ def clipped(table, weights, clip_norm, gamma, anchor):
     return total
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("clip_norm", "gamma"), [(0.4, None), (1.5, None), (np.inf, None), (0.4, 0.1)], ids=str
 )

@@ -158,6 +158,7 @@ def test_strong_convexity_certifies_on_the_whole_space():
     assert without.value <= best + 1e-12
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("constraint", POLYTOPES.values(), ids=POLYTOPES)
 @pytest.mark.parametrize("name", NONSMOOTH)
 @pytest.mark.parametrize("seed", few([4, 5], [4]))

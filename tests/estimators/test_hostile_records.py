@@ -60,6 +60,7 @@ def objects(*entries):
     return array
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("dtype", few([np.float32, np.float64], [np.float32]))
 @pytest.mark.parametrize("name", MODELS)
 def test_two_records_change_neither_shape_nor_type_and_raises_nothing(name, dtype):
@@ -247,6 +248,7 @@ NULLABLE = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", few(["logistic", "linear"], ["logistic"]))  # they read rows alike
 @pytest.mark.parametrize("form", few(UNTYPED, ["objects", "nested", "frame"]))
 def test_one_entry_of_untyped_rows_decides_nothing(form, name):
@@ -318,6 +320,7 @@ def test_a_missing_value_that_turns_integers_into_floats_decides_nothing():
         assert one == two
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "form", [list, tuple, lambda y: objects(*y), lambda y: pd.Series(y, dtype=object)]
 )
@@ -347,6 +350,7 @@ PREDICTIONS = {
 }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("entry", [math.nan, math.inf, -math.inf, None, "text"])
 def test_a_prediction_of_a_row_that_is_not_finite_is_refused(name, entry):

@@ -190,6 +190,7 @@ WRAPPED = {
 }
 
 
+@pytest.mark.cases(2)
 @ignored
 @pytest.mark.parametrize("name", few(WRAPPED, ["pipeline", "grid search", "outputs"]))
 def test_nothing_around_a_fitted_model_stores_a_key(name):

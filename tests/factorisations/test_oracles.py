@@ -350,6 +350,7 @@ def two_apart(gram, gap):
     return math.sqrt(max(own.max(), pairs.max()))
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("steps", "gap"), [(340, 1), (600, 7), (340, 100)])
 @pytest.mark.parametrize("name", ["tree", "honaker", "toeplitz", *FREE])
 def test_long_streams_of_two_participations(name, steps, gap):

@@ -92,6 +92,7 @@ def map_of(noise, steps=STEPS):
 # --- what is added ----------------------------------------------------------------------------
 
 
+@pytest.mark.cases(4)
 @named
 def test_prefix_sums_have_the_covariance_of_the_decoder(noise):
     """``B B^T``; Honaker's weights are rounded to float32 on the device alone."""
@@ -103,6 +104,7 @@ def test_prefix_sums_have_the_covariance_of_the_decoder(noise):
     np.testing.assert_allclose(decoder @ decoder.T, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", [name for name in NOISES if "honaker" not in name])
 def test_the_map_is_the_inverse_of_the_encoder(name):
     noise = NOISES[name]
@@ -128,6 +130,7 @@ def test_the_tree_has_the_same_bits_however_much_it_remembers():
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.cases(3)
 @of_each_class
 def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
     """The state passes through NumPy in every step, and each step is a separate program."""
@@ -139,6 +142,7 @@ def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
         np.testing.assert_array_equal(found[0], expected)
 
 
+@pytest.mark.cases(3)
 @of_each_class
 def test_many_keys_at_once_are_one_after_another(noise):
     keys = jax.random.split(KEY, 2)

@@ -31,6 +31,7 @@ BATCHES = {
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("batches", "steps"), BATCHES.values(), ids=BATCHES)
 def test_no_record_participates_more_often_than_stated(batches, steps):
     """Check 500 runs. Some record attains the stated number, so no smaller number is valid."""
@@ -45,6 +46,7 @@ def test_no_record_participates_more_often_than_stated(batches, steps):
         assert not even or gaps.max() == gap
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("size", "epochs"), [(1, 1), (3, 5)])
 @pytest.mark.parametrize("noise", [TreeNoise(), HonakerNoise.of(20)], ids=["tree", "honaker"])
 def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, epochs):

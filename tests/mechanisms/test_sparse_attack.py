@@ -148,6 +148,7 @@ def test_a_sum_much_longer_than_its_records_is_charged_for():
 LOSSES = {"separable": Separable(Sine()), "linear": GeneralisedLinear(Linear()), "distances": None}
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_hostile_record_moves_a_sum_of_sparse_gradients_further(name, dtype):
@@ -294,6 +295,7 @@ def test_an_attack_on_all_that_steps_release(epsilon_lower_bound):
     assert 0.6 * epsilon < epsilon_lower_bound(*scores, 0.01) <= epsilon
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
 def test_levels_and_noise_do_not_see_the_data(value):
     """Same keys, other data: same levels, same noise."""

@@ -44,6 +44,7 @@ def tail(mu, m, c, sign):
         return mpmath.quad(integrand, mpmath.linspace(*ends, 24))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("mu", "m", "c"), [(0.24, 1, 1e-3), (0.24, 20, 5.0), (3.0, 5, 10.0), (0.1, 1000, 0.2)]
 )

@@ -67,6 +67,7 @@ CASES = [(*pair, relation) for relation in Relation for pair in SAME]
 QUICK = [each for each in CASES if type(each[0]) is not BoundedRangeDpEvent]
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("event", "same", "relation"), few(CASES, QUICK))
 def test_a_group_of_four_is_one_record_of_four_times_the_size(event, same, relation):
     four, one = Guarantee(event, relation).group(4), Guarantee(same, relation)

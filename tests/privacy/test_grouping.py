@@ -23,6 +23,7 @@ def ramp(kind, count):
     return Together([steps[kind](i / count) for i in range(count)])
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", ["gaussian", "rates", "laplace", "fixed", "plain"])
 def test_few_groups_bracket_all_steps(kind, monkeypatch):
     relation = Relation.REPLACE_ONE if kind == "fixed" else Relation.ADD_OR_REMOVE_ONE

@@ -76,6 +76,7 @@ def example(**changes):
     return Dataset(**{"name": "example", "source": "here", "notes": "none", **fields, **changes})
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", few(LOADABLE, set(LOADABLE) - LARGE))
 def test_loadable_sets_have_the_declared_properties(name):
     data = load(name)
@@ -223,6 +224,7 @@ def test_breast_cancer_is_scaled_by_constants_and_malignant_is_positive():
     np.testing.assert_array_equal(data.labels == 1.0, raw.target_names[raw.target] == "malignant")
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_read_as_written(folder, name):
     write(folder, name, lines_for(name))

@@ -155,6 +155,7 @@ MISSING = {
 }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", ["logistic", "squared"])
 @pytest.mark.parametrize("kind", MISSING)
 @pytest.mark.parametrize("wide", [True, False])
@@ -273,6 +274,7 @@ def test_nothing_that_is_printed_shows_a_record():
         assert not re.search(r"0\.1234|0\.6543|77|array", told), told
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("name", "bad"), [("logistic", math.nan), ("absolute", math.inf), ("linear", math.nan)]
 )

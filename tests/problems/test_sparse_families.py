@@ -33,6 +33,7 @@ def records(problem):
     return np.repeat(table, counts, axis=0)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_records_are_sparse_and_of_norm_at_most_one(name):
     """Nonzero records have exactly ``s`` entries of one size, and norm 1 but for float32."""
@@ -46,6 +47,7 @@ def test_records_are_sparse_and_of_norm_at_most_one(name):
     assert (entries.max() == 0) == (name == "sparse_silence")
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("name", "sparsity"),
     [*((name, 4) for name in NAMES), ("sparse_copies", 1), ("sparse_linear", 1)],
