@@ -179,6 +179,7 @@ def test_what_is_assumed_is_said():
     assert "at most 60 records" in plan_of(BALL, added).guarantee.assumptions
 
 
+@pytest.mark.thorough  # text; the numbers are tested in theory/test_linf_output_perturbation.py
 def test_the_screen_says_where_sparsity_pays():
     wide = dataclasses.replace(BALL, dim=5000)
     assert "sparse: 2 L sqrt(s) E|z|_inf" in str(plan_of(wide, BUDGET))

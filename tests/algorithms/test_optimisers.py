@@ -62,11 +62,13 @@ def test_what_is_excluded_exists():
     assert len(FACTORIES) > 40
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", few(sorted(FACTORIES.keys() - EXCLUDED.keys() - UNSIGNED), KINDS))
 def test_a_factory_descends(name):
     assert excess(update=FACTORIES[name], step_size=STEP_SIZE) < START
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", few(sorted(FACTORIES.keys() - EXCLUDED.keys()), KINDS))
 def test_a_made_optimiser_descends(name):
     assert excess(update=FACTORIES[name](learning_rate=STEP_SIZE)) < START

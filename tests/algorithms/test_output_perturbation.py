@@ -159,6 +159,7 @@ def expected(name, modulus, scale, dim):
     return kink + 0.5 * modulus * np.mean(size**2)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("name", "strength", "choices", "exponents", "limit", "modulus"),
     ROWS,

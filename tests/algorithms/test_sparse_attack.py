@@ -75,6 +75,7 @@ def minimisers(planned, objective, features, labels):
     return np.asarray(all_of((jnp.asarray(features), jnp.asarray(labels))))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("problem", "smoothness", "choices", "least"),
     [
@@ -149,6 +150,7 @@ GRID = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ["projection_mechanism", "linf_output_perturbation", "dp_gd"])
 def test_plans_of_odd_classes_have_bounds_in_order_and_can_be_read(name):
     for n, dim, sparsity, epsilon, delta in GRID:

@@ -50,6 +50,7 @@ POINT = np.array([0.3, -0.2, 0.1])
 KINDS = ("dp_sgd", "dp_ftrl", "objective_perturbation", "projection_mechanism")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "name", few([name for name in privopt.ALGORITHMS if name not in ALIKE], KINDS)
 )
