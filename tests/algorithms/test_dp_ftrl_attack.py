@@ -100,6 +100,7 @@ def test_an_attack_on_the_path_of_a_plan(epsilon_lower_bound, name, relation, ch
     assert epsilon_lower_bound(*found, DELTA) <= epsilon
 
 
+@pytest.mark.thorough  # plans refuse such noise
 def test_noise_planned_for_one_pass_and_used_for_two_is_caught():
     """The plan refuses such noise. The attack detects it when the check of the plan is bypassed."""
     planned, once = plan("toeplitz", ZERO), plan("toeplitz", ZERO, epochs=1)

@@ -123,6 +123,7 @@ def test_a_problem_that_is_denser_than_planned_is_refused():
 # --- whole programs -------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough  # as levels and noise, in mechanisms
 def test_the_number_of_steps_and_the_path_do_not_see_what_the_data_are():
     """Records of NaN count as zero records: every point of the path is equal."""
     facts = privopt.ProblemClass(n=32, dim=3, lipschitz=1.0, radius=1.0, sparsity=1)

@@ -111,6 +111,7 @@ def test_a_record_that_is_not_finite_is_a_null_record():
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.thorough  # each is tested with dense features
 def test_counts_populations_first_records_and_families():
     counts = np.arange(N) % 3
     facts = dataclasses.replace(CLASS, n=int(counts.sum()))

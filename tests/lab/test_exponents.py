@@ -130,6 +130,7 @@ def measured(trials, off, size, spread, alpha, ties=1):
     return passed, np.mean(told, axis=0)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("size", "spread", "ties", "about"),
     [(40, 0.1, 1, 1.0), (100, 0.25, 1, 0.93), (60, 0.22, 1, 0.85), (100, 0.25, 2, 0.89)],
@@ -144,6 +145,7 @@ def test_the_power_that_is_told_is_how_often_the_right_exponent_passes(size, spr
     assert frequency == pytest.approx(about, abs=0.08)  # no trivial chance is compared
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 @pytest.mark.parametrize("size", [12, 40])
 def test_an_exponent_wrong_by_the_margin_passes_at_most_as_often_as_the_level_says(sign, size):

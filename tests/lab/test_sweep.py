@@ -64,6 +64,7 @@ def whole(tmp_path_factory, events_of, tables):
     return tables(events_of(tmp_path_factory.mktemp("whole") / "r")[0])
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("call", "files"),
     [("fsync", 0), ("replace", 1), ("fsync", 2), ("replace", CELLS), ("fsync", CELLS + 1),

@@ -141,6 +141,7 @@ def test_a_layer_of_another_number_of_features_is_refused(shape):
         clipped_gradient_sum(risk(jnp.asarray(counts), labels), CLIP)((jnp.ones(shape), point()[1]))
 
 
+@pytest.mark.thorough  # sums are tested above
 def test_changes_since_an_anchor_are_those_of_the_dense_path():
     _, counts, labels = words()
     given, w, anchor = risk(jnp.asarray(counts), labels), point(), point(2)
@@ -181,6 +182,7 @@ def test_parts_in_which_nobody_is_are_left_out():
     assert max(seen) == 4.0
 
 
+@pytest.mark.thorough  # sums are tested above
 def test_a_private_run_is_that_of_the_dense_path():
     _, counts, labels = words()
     start = point()
