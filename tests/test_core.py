@@ -209,6 +209,7 @@ STOCHASTIC = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("name", "relation", "choices"), STOCHASTIC)
 def test_no_two_draws_have_one_key(name, relation, choices, monkeypatch):
     """Check all keys of a run and of two streams.

@@ -102,6 +102,7 @@ def test_workers_of_which_one_dies_fill_the_folder(folder, alone, monkeypatch, e
     assert not list((folder / "shared").rglob("*.lock"))
 
 
+@pytest.mark.thorough  # as the workers of an engine, above
 def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, alone, monkeypatch):
     """Stop a worker: it keeps the lock of its part, and finishes the part when it continues."""
     monkeypatch.setenv("EVENTS", "died,stopped,disk is full")

@@ -23,6 +23,7 @@ COSTLY = {
     f"privopt.{name}"
     for name in (
         *("testing", "comparison.result", "comparison.experiment", "factorisations.buffers"),
+        *("reading", "audit.distinguishing", "core.running", "statistics.certified_prediction"),
         *("estimators.classifiers", "estimators.regressors", "audit.replay", "convex.log_concave"),
     )
 }
