@@ -273,14 +273,14 @@ REFUSALS = (
 )
 
 
-@pytest.mark.cases(8)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("name", ENTRANCES)
 def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name):
     for dtype in DTYPES:
         assert faults(name, ENTRANCES[name], dtype) == []
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", ENTRANCES)
 def test_arrays_of_jax_are_read_as_those_of_numpy(name):
     for dtype in DTYPES:

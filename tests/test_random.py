@@ -169,6 +169,7 @@ def test_normals_of_a_pair_are_independent():
         assert 2.0 * stats.norm.sf(abs(correlation) * math.sqrt(SIZE)) > LEVEL
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("dim", [1, 2, 9])
 def test_norm_laplace_has_a_gamma_radius_and_a_uniform_direction(dim):
     keys = jax.random.split(jax.random.key(dim), 20_000)
@@ -180,6 +181,7 @@ def test_norm_laplace_has_a_gamma_radius_and_a_uniform_direction(dim):
     assert stats.binomtest(int(np.sum(drawn[:, -1] > 0.0)), len(drawn)).pvalue > LEVEL
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ["normal", "laplace", "cauchy"])
 def test_same_key_same_bits_however_it_is_run(name):
     """Compare compiled, mapped and reshaped draws; another key gives other bits."""

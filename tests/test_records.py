@@ -60,6 +60,7 @@ DECLARED = {
 }
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("declared", DECLARED)
 @pytest.mark.parametrize("form", UNTYPED)
 def test_one_entry_of_an_untyped_column_decides_nothing_else(form, declared):

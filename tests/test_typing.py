@@ -7,6 +7,8 @@ import sys
 import pytest
 from pages import ROOT, blocks
 
+pytestmark = pytest.mark.thorough  # mypy takes long; the code of the pages runs in test_pages.py
+
 PAGES = (
     "README.md",
     "docs/guide/first_run.md",
@@ -79,7 +81,6 @@ def complaints(tmp_path_factory):
     return {name: [rest for file, *rest in errors if file == name] for name in files}
 
 
-@pytest.mark.thorough  # runs mypy; the code of the pages runs in test_pages.py
 def test_the_pages(complaints):
     assert {page: complaints[f"page_{i}.py"] for i, page in enumerate(PAGES)} == {
         page: [] for page in PAGES

@@ -135,6 +135,7 @@ def test_excess_risk_stays_below_the_bound():
     assert any(broken)
 
 
+@pytest.mark.thorough  # as in theory
 def test_linear_losses_stay_below_the_bound_of_the_ball():
     """Blocks of identical records: the largest mean of 20 runs is 0.5 to 1 times the bound."""
     budget = dataclasses.replace(BUDGET, delta=gaussian_delta(1.0, mu=0.2).upper)

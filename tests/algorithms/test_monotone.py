@@ -100,7 +100,7 @@ def test_every_algorithm_has_its_cases():
     assert CASES.keys() | UNBOUNDED == {name for name in ALGORITHMS if "tuned" not in name}
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("axis", ["epsilon", "n"])
 @pytest.mark.parametrize(("name", "kind"), few(PAIRS, FIRST))
 def test_no_bound_of_a_default_plan_rises(name, kind, axis):
@@ -111,7 +111,7 @@ def test_no_bound_of_a_default_plan_rises(name, kind, axis):
     assert uppers[-1] < uppers[0] or name == "gradient_descent"
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("dim", [1, 3, 12, 40])
 @pytest.mark.parametrize(("name", "kind"), PURE)
 def test_no_bound_rises_with_delta(name, kind, dim):
@@ -128,7 +128,7 @@ def test_no_bound_rises_with_delta(name, kind, dim):
         assert all(each.upper <= epsilon for each in spent)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("axis", ["epsilon", "n"])
 @pytest.mark.parametrize(
     ("facts", "choices", "fine"),

@@ -91,6 +91,7 @@ def test_compositions_that_contain_the_sign_are_used_as_they_are(made):
     assert excess(update=made) < START
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("made", [optax.trace(0.9), optax.scale_by_adam(), optax.identity()])
 def test_transformations_without_the_sign_take_the_step_sizes_of_the_run(made):
     plain = excess(step_size=STEP_SIZE, output="last")

@@ -94,6 +94,7 @@ def test_line_against_quadrature(numbers):
     assert np.all(np.abs(sample) <= 1.0)
 
 
+@pytest.mark.thorough  # laws on a line are tested above
 def test_a_normal_law_has_its_variance():
     """The radius is ten deviations. The sum of squares detects a twentieth more sharpness."""
     where = {"dim": 1, "radius": 1.0, "draws": 40_000}
@@ -216,6 +217,7 @@ def test_the_stated_shares_are_the_integrals(dim):
     assert SHARE[dim] <= density / envelope < SHARE[dim] + 0.01
 
 
+@pytest.mark.thorough  # of speed
 @pytest.mark.parametrize("dim", few([1, 2, 3], [2]))
 def test_no_fewer_are_accepted(dim):
     """Use a cone around a point inside the ball, so that ``K`` is a ball.

@@ -53,6 +53,7 @@ def envelope(function, point, width):
     return found.fun
 
 
+@pytest.mark.cases(5)
 @every
 @signs
 def test_values_are_the_closed_form(name, label):
@@ -81,6 +82,7 @@ def test_slope_bound_is_true_and_attained(name, label):
         assert found >= loss.slope_bound * (1.0 - 1e-6)
 
 
+@pytest.mark.cases(5)
 @every
 @signs
 def test_curvature_is_true_and_attained(name, label):
@@ -101,6 +103,7 @@ def test_curvature_of_widths_by_record_is_the_largest():
     assert Squared(np.array([3.0, 1.0])).curvature == 0.5
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", ENVELOPED)
 @pytest.mark.parametrize("width", [0.05, 0.6, 2.0])
 @signs

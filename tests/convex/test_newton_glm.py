@@ -175,6 +175,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", DEGENERATE)
 @pytest.mark.parametrize("regularisation", [1e-8, 1e-3, 1e6])
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(0.1)], ids=str)

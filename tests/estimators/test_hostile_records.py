@@ -160,6 +160,7 @@ def test_the_key_is_printed_nowhere(name):
     assert "a secret key" in repr(model)
 
 
+@pytest.mark.thorough  # one default
 def test_by_default_a_support_vector_machine_promises_more_than_a_constant():
     """Test 20,000 records of five columns.
 
@@ -350,7 +351,7 @@ PREDICTIONS = {
 }
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("entry", [math.nan, math.inf, -math.inf, None, "text"])
 def test_a_prediction_of_a_row_that_is_not_finite_is_refused(name, entry):
@@ -405,6 +406,7 @@ def refusal(name, inputs, **parameters):
     return error[1]
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", PARAMETERS)
 @pytest.mark.parametrize("sentinel", SENTINELS, ids=lambda each: type(each).__name__)
 def test_a_column_at_the_place_of_a_parameter_is_not_printed(name, sentinel):

@@ -89,6 +89,7 @@ def test_an_interval_is_that_of_the_normal_limit():
     np.testing.assert_allclose(fitted.errors.std(axis=1), spread, rtol=0.05)
 
 
+@pytest.mark.thorough  # the level is tested above
 def test_the_level_far_out_is_kept_too():
     # As simultaneous intervals need it: of 1,500 intervals of risks as skewed as these, each end
     # misses with probability 0.0025; more than 17 do so with probability below 1e-6.

@@ -181,7 +181,7 @@ LAWS = {  # a number of each draw, its law, and what wrong scales are told apart
 }
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @dtypes
 @pytest.mark.parametrize(
     ("kind", "dim", "runs"),

@@ -139,6 +139,7 @@ def test_no_record_exceeds_the_clip(name, path, dtype):
 BAD = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0, 1e-30, 1e38]
 
 
+@pytest.mark.cases(8)
 @some
 @paths
 @dtypes

@@ -170,6 +170,7 @@ def test_no_record_reaches_beyond_its_steps_or_its_share(name, dtype):
 # --- ill-conditioned factors ----------------------------------------------------------------------
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ["banded", "banded_inverse", "buffered"])
 def test_optimised_coefficients_stream_without_loss_over_long_runs(name):
     """Float32 against float64 from the same coefficients, 3000 steps: no error grows."""

@@ -92,7 +92,7 @@ def map_of(noise, steps=STEPS):
 # --- what is added ----------------------------------------------------------------------------
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @named
 def test_prefix_sums_have_the_covariance_of_the_decoder(noise):
     """``B B^T``; Honaker's weights are rounded to float32 on the device alone."""
@@ -104,7 +104,7 @@ def test_prefix_sums_have_the_covariance_of_the_decoder(noise):
     np.testing.assert_allclose(decoder @ decoder.T, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", [name for name in NOISES if "honaker" not in name])
 def test_the_map_is_the_inverse_of_the_encoder(name):
     noise = NOISES[name]
@@ -142,7 +142,7 @@ def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
         np.testing.assert_array_equal(found[0], expected)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @of_each_class
 def test_many_keys_at_once_are_one_after_another(noise):
     keys = jax.random.split(KEY, 2)
@@ -179,6 +179,7 @@ def test_keys_do_not_decide_how_many_blocks_are_drawn_again(remembered):
         assert "reduce_or" not in str(condition)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "noises",
     [
@@ -223,6 +224,7 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
 # --- restarts ---------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", RESTARTED)
 def test_nothing_of_an_epoch_remains_in_the_next(name):
     """The map is block diagonal, each block that of one epoch, the last one cut in its midst.
@@ -241,6 +243,7 @@ def test_nothing_of_an_epoch_remains_in_the_next(name):
         np.testing.assert_allclose(found, expected, atol=1e-11)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", RESTARTED)
 def test_a_new_epoch_does_not_read_the_state(name):
     noise, like = RESTARTED[name], jnp.zeros(DIM)

@@ -117,7 +117,7 @@ def test_two_layers_are_clipped_together(rest):
     assert_close(clipped_gradient_sum(given, CLIP, microbatch=5)(w), expected)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1e200, 1e-320])
 @pytest.mark.parametrize("layer", [0, 1])
 def test_one_strange_layer_of_two_is_bounded(layer, strange):

@@ -103,7 +103,7 @@ PLACES = {"poisson": "most"}  # the field that says how many records there may b
 every = pytest.mark.parametrize("name", ORACLES)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @every
 def test_noise_has_the_scale_and_not_another(name):
     """Use zero clipped sums: test the normal shape and the variance, each at level 1e-6."""
@@ -417,7 +417,7 @@ def test_poisson_draws_do_not_depend_on_the_block(batches, monkeypatch):
     np.testing.assert_array_equal(rows[1], rows[16])
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("places", few([N // 3, N, 10 * N], [N // 3, 10 * N]))
 @pytest.mark.parametrize("name", BATCHES)
 def test_no_record_counts_twice_whatever_the_number_of_places(name, places):

@@ -390,6 +390,7 @@ def null_minimisers(query, loss, records, counts=None):
     return query.minimiser_of(risk)(jnp.zeros(1))[0]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("loss", "constants", "smoothing"), [SQUARED, KINKED], ids=["", "kink"])
 @pytest.mark.parametrize("relation", [REPLACE, ZERO])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -177,6 +177,7 @@ def test_no_hostile_record_moves_a_sum_of_sparse_gradients_further(name, dtype):
         assert null_l2 <= query.record_sensitivity + rounding
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("offset", [1.0, 1e2, 1e4, 1e6])
 def test_distances_far_from_the_origin_do_not_lose_a_record_in_the_rounding(offset):
     """Sums of the point must not grow: float32, 100,000 records near the point."""
@@ -284,6 +285,7 @@ def keys_of(seed, runs=RUNS):
     return tuple(jax.random.split(key, runs) for key in jax.random.split(jax.random.key(seed), 2))
 
 
+@pytest.mark.thorough  # sensitivities and noise are tested one by one
 def test_an_attack_on_all_that_steps_release(epsilon_lower_bound):
     """The worst pair: all others opposite. Two steps, all four sums, and the level, are known."""
     mechanism = reduced(n=4, steps=2, noise=1.5)

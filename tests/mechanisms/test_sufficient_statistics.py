@@ -69,6 +69,7 @@ def test_no_record_moves_the_moments_further_than_is_charged(dim, weight, featur
         assert 0.99 * query.sensitivity(relation) <= alone <= query.sensitivity(relation)
 
 
+@pytest.mark.thorough  # sensitivities and noise are tested one by one
 @pytest.mark.parametrize(
     ("dtype", "delta"), few([(np.float64, 0.0), (np.float32, 0.01)], [(np.float64, 0.0)])
 )

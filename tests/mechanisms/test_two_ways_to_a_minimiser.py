@@ -161,6 +161,7 @@ def test_half_the_distance_is_what_a_certificate_may_have(monkeypatch, fresh, sh
     assert (counted == []) is accepted
 
 
+@pytest.mark.thorough  # both ways are compared above
 def test_data_that_vary_are_taken_one_after_another():
     risks = [problem(seed).objective for seed in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *risks)

@@ -162,6 +162,7 @@ def test_many_measurements_are_none():
     assert less == sorted(less, reverse=True)
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda each: each.name)
 def test_ends(accountant):
     for noise, count in ((-1.0, 5), (math.nan, 5), (1.0, 0), (1.0, 2.5), (1.0, -1), (1.0, True)):

@@ -222,6 +222,7 @@ def divergence(first, second, eps, reach):
 EPSILONS = (0.0, 0.1, 0.5, 1.0)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("n", [0, 3, 10])
 @pytest.mark.parametrize(("regularisation", "sigma"), [(1.0, 3.0), (0.3, 2.0), (5.0, 1.0)])
 def test_one_record_removed_added_or_replaced(n, regularisation, sigma):
@@ -280,7 +281,7 @@ def logistic_plane(records, regularisation, sigma, grid):
     )
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("angle", [0.7, math.pi / 2, math.pi])
 @pytest.mark.parametrize(("regularisation", "sigma"), [(1.0, 2.0), (0.2, 4.0)])
 def test_one_record_replaced_in_the_plane(angle, regularisation, sigma):

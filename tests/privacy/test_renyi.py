@@ -85,7 +85,7 @@ BOUNDS = {
 }
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize(
     ("q", "z", "order"),

@@ -155,7 +155,7 @@ MISSING = {
 }
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", ["logistic", "squared"])
 @pytest.mark.parametrize("kind", MISSING)
 @pytest.mark.parametrize("wide", [True, False])

@@ -121,6 +121,7 @@ def test_stable_values_are_released_exactly_at_the_cost_of_the_test(epsilon):
     one_scale_passes(lambda r: stats.binomtest(passed, 200_000, 1e-3 * r).pvalue, 0.5, 2.0)
 
 
+@pytest.mark.thorough  # thresholds and noise are tested one by one
 def test_an_attack_on_stable_values(epsilon_lower_bound):
     """The neighbour is closer to instability by one, and both are below the threshold.
 

@@ -102,6 +102,7 @@ def test_no_mechanism_finds_a_hidden_point(z):
         assert delta > 0.0 or mean == pytest.approx(s, rel=1e-6)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("power", [1.0, 2.0])
 @pytest.mark.parametrize("z", [0.5, 2.0])
 def test_no_mechanism_is_near_a_hidden_point(z, power):
