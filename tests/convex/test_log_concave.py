@@ -94,7 +94,6 @@ def test_line_against_quadrature(numbers):
     assert np.all(np.abs(sample) <= 1.0)
 
 
-@pytest.mark.thorough  # laws on a line are tested above
 def test_a_normal_law_has_its_variance():
     """The radius is ten deviations. The sum of squares detects a twentieth more sharpness."""
     where = {"dim": 1, "radius": 1.0, "draws": 40_000}
