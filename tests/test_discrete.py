@@ -56,7 +56,6 @@ def test_a_release_stays_within_its_budget(kind, dim, spacing):
     assert not Guarantee(less.event(REPLACE), REPLACE).meets(KINDS[kind])
 
 
-@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e12])
 def test_rounding_stays_within_the_lattice_sensitivity(kind, size):

@@ -273,8 +273,11 @@ REFUSALS = (
 )
 
 
-@pytest.mark.cases(5)
-@pytest.mark.parametrize("name", ENTRANCES)
+# A problem, a step, two statistics and a table.
+DIFFERENT = ("linear", "Stepper.step", "BoundedMean", "Thresholdout", "numbers of a table")
+
+
+@pytest.mark.parametrize("name", few(ENTRANCES, DIFFERENT))
 def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name):
     for dtype in DTYPES:
         assert faults(name, ENTRANCES[name], dtype) == []

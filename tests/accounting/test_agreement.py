@@ -96,7 +96,6 @@ UNKNOWN = {
 MORE_AND_REPLACED = pytest.mark.parametrize("relation", [ADD, REPLACE])
 
 
-@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", EVENTS)
 @MORE_AND_REPLACED
 def test_no_epsilon_is_below_what_another_certifies(name, relation):

@@ -80,9 +80,8 @@ CASES = {
 
 # One case of each mechanism in TRUTHS, and of each sampler. The others repeat fields of these.
 MECHANISMS = (
-    *("dp_sgd", "dp_sgd, fixed size", "dp_ftrl", "output_perturbation, pure"),
-    *("linf_output_perturbation, pure", "objective_perturbation", "exponential_mechanism"),
-    *("projection_mechanism, pure", "l1_recovery, given", "sufficient_statistics"),
+    *("dp_sgd", "dp_ftrl", "output_perturbation, pure", "objective_perturbation"),
+    "projection_mechanism, pure",
 )
 
 
@@ -359,7 +358,6 @@ def spends_as_much_as_it_does(plan):
     return plan.guarantee.epsilon(delta).upper >= real * (1.0 - 1e-5)
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize("case", few(CASES, MECHANISMS))
 def test_a_changed_number_has_its_own_guarantee_and_rate_or_is_refused(case):
     plan = planned(case)

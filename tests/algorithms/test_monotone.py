@@ -100,7 +100,6 @@ def test_every_algorithm_has_its_cases():
     assert CASES.keys() | UNBOUNDED == {name for name in ALGORITHMS if "tuned" not in name}
 
 
-@pytest.mark.cases(8)
 @pytest.mark.parametrize("axis", ["epsilon", "n"])
 @pytest.mark.parametrize(("name", "kind"), few(PAIRS, FIRST))
 def test_no_bound_of_a_default_plan_rises(name, kind, axis):

@@ -82,7 +82,6 @@ def test_slope_bound_is_true_and_attained(name, label):
         assert found >= loss.slope_bound * (1.0 - 1e-6)
 
 
-@pytest.mark.cases(5)
 @every
 @signs
 def test_curvature_is_true_and_attained(name, label):

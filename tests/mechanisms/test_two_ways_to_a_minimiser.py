@@ -145,7 +145,6 @@ def test_what_is_not_certified_is_descended_to_and_nothing_else(monkeypatch, fre
         assert jnp.linalg.norm(point - exact) <= 2.0 * query.error
 
 
-@pytest.mark.cases(2)
 @pytest.mark.parametrize(("share", "accepted"), [(0.49, True), (0.51, False), (np.nan, False)])
 def test_half_the_distance_is_what_a_certificate_may_have(monkeypatch, fresh, share, accepted):
     where = problem()
