@@ -273,8 +273,15 @@ REFUSALS = (
 )
 
 
-# A problem, a step, two statistics and a table.
-DIFFERENT = ("linear", "Stepper.step", "BoundedMean", "Thresholdout", "numbers of a table")
+# Two problems, a step, two statistics and a table.
+DIFFERENT = (
+    "linear",
+    "labels",
+    "Stepper.step",
+    "BoundedMean",
+    "Thresholdout",
+    "numbers of a table",
+)
 
 
 @pytest.mark.parametrize("name", few(ENTRANCES, DIFFERENT))
