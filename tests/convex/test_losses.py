@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from privopt.convex import Distance, Hinge, Huber, Linear, Logistic, Quantile, Squared
+from privopt.convex import (
+    Distance,
+    GeneralisedLinear,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    Quantile,
+    Squared,
+)
 
 
 def rounded(size, width):
@@ -198,3 +207,12 @@ def test_distance_has_a_finite_gradient_at_the_kink_and_far_away(width, dtype):
         found = np.asarray(gradient(record + jnp.asarray([size, 0.0, 0.0], dtype), record))
         assert np.all(np.isfinite(found)), size
         assert np.linalg.norm(found) <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_integer_features_take_the_type_of_the_labels(dtype):
+    """Norms of integers overflow: the absolute value of the smallest one is negative."""
+    given = jnp.array([[-128, 2], [0, 3]], jnp.int8), jnp.array([1.0, -1.0], dtype)
+    features, labels = GeneralisedLinear(Squared()).prepare(given, dim=2, smoothness=None)
+    assert features.dtype == labels.dtype == dtype
+    np.testing.assert_array_equal(features, given[0])
