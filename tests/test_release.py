@@ -18,7 +18,7 @@ N, DIM = 12, 3  # few records are few steps of what runs through them once
 FACTS = privopt.ProblemClass(n=N, dim=DIM, lipschitz=1.0, radius=2.0, smoothness=0.25, sparsity=DIM)
 BUDGET = privopt.Budget(epsilon=1.0, delta=1e-5, relation="replace_one")
 KEY = jax.random.key(3)
-KINDS = ("dp_sgd", "dp_ftrl", "objective_perturbation", "projection_mechanism")
+KINDS = ("dp_sgd", "objective_perturbation")  # steps and a solver
 
 
 def problem(seed=0):

@@ -324,7 +324,7 @@ def test_modules_of_the_user_are_followed(tmp_path, monkeypatch):
     assert digest() != first
 
 
-@pytest.mark.thorough  # as workers of test_engines.py, which find each other's cells
+@pytest.mark.thorough  # as two processes in test_sharing.py
 def test_another_process_has_the_same_digest(tmp_path):
     """The digest does not depend on the order of sets or on addresses, so that work is resumed."""
     path = tmp_path / "mine.py"

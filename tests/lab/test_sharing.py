@@ -67,7 +67,6 @@ def events_of(experiment, results, when_waiting=lambda: None):
     return result, counts
 
 
-@pytest.mark.thorough  # as the workers of test_engines.py
 def test_two_runs_in_one_folder_run_every_cell_once(tmp_path, demonstration, tables):
     def go_on():
         assert len(list(results.glob("demo/cells/*.parquet"))) == CELLS - 1
