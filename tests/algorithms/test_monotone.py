@@ -151,6 +151,7 @@ EPSILONS = choose((0.5, 1.0, 2.0, 4.0, 8.0), (0.5, 2.0, 8.0))
 
 
 # A default plan has several times as many steps.
+@pytest.mark.thorough  # of one algorithm, whose plan has no bound
 @pytest.mark.parametrize("choices", few([{}, {"steps": 100}], [{"steps": 100}]), ids=str)
 @pytest.mark.parametrize("radius", few([1.0, 10.0], [1.0]))
 def test_the_risk_of_noisy_adam_falls_with_epsilon(radius, choices):

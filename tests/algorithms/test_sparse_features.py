@@ -130,6 +130,7 @@ def test_counts_populations_first_records_and_families():
         np.testing.assert_allclose(*released, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.thorough  # linear losses are tested above
 def test_a_general_loss_sees_one_sparse_row_at_a_time():
     """Test softmax regression and a user loss: per-example gradients and microbatches."""
     shape, point = (2, DIM), np.array([[0.3, -0.2, 0.1], [0.0, 0.4, -0.3]])

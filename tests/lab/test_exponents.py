@@ -97,6 +97,7 @@ def test_the_level_far_out_is_kept_too():
     assert max(low, high) <= most_allowed(1500, 0.0025)
 
 
+@pytest.mark.thorough  # levels are tested above
 def test_a_difference_of_pairs_misses_as_often_as_it_says():
     # 400 at alpha = 0.1 of sweeps that share their noise, 0.1 apart, the largest of two: each end
     # misses with probability 0.05, passed with 1 - 1e-6. Alone either is known to 0.3.

@@ -118,6 +118,7 @@ def ways(monkeypatch, candidate):
     return counted
 
 
+@pytest.mark.thorough  # steps are counted below
 def test_no_step_of_descent_where_all_are_certified(monkeypatch, fresh):
     counted, where = ways(monkeypatch, None), problem(radius=0.5)
     jax.block_until_ready(together(query_of(where), where.objective, tilts()))
