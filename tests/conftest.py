@@ -61,14 +61,22 @@ def pytest_configure(config):
     selection.ALL = config.getoption("--all")
 
 
+@pytest.hookimpl(trylast=True)  # so that -k selects from all cases
 def pytest_collection_modifyitems(config, items):
-    """Deselect the tests with the mark ``thorough``, except with ``--all``."""
+    """Deselect what the marks ``thorough`` and ``cases`` leave to ``--all``."""
     if selection.ALL:
         return
-    thorough = [item for item in items if item.get_closest_marker("thorough")]
-    if thorough:
-        config.hook.pytest_deselected(items=thorough)
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    functions = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    selected = set()
+    for cases in functions.values():
+        mark = cases[0].get_closest_marker("cases")
+        selected.update(selection.spaced(cases, mark.args[0]) if mark else cases)
+    selected = {item for item in selected if not item.get_closest_marker("thorough")}
+    if len(selected) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+        items[:] = [item for item in items if item in selected]
 
 
 def pytest_ignore_collect(collection_path, config):

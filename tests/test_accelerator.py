@@ -93,6 +93,7 @@ def traced(name, kind, choices=(), runs=1):
     return jax.jit(many).trace(KEYS)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("name", "kind", "choices"), few(CASES, SOME))
 def test_products_of_float32_keep_all_bits_of_their_factors(name, kind, choices):
     """Check the precision of products.
@@ -111,6 +112,7 @@ def test_products_of_float32_keep_all_bits_of_their_factors(name, kind, choices)
     assert products or privopt.ALGORITHMS[name].float64 or kind in ("sparse", "separable")
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("platform", few(["cuda", "tpu"], ["cuda"]))
 @pytest.mark.parametrize(("name", "kind", "choices"), few(CASES, SOME))
 def test_no_program_asks_the_host(name, kind, choices, platform):
@@ -125,6 +127,7 @@ def test_a_callback_is_not_even_lowered():
         asking.lower(lowering_platforms=("cuda",))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", few(PRIVATE, set(PRIVATE) - ALIKE))
 def test_replicates_together_run_no_branch_more(name):
     """Check that a branch per replicate does not become a selection among all branches."""

@@ -42,6 +42,7 @@ def plan_of(name):
     return ALGORITHMS[name].plan(facts, BUDGET, **CHOICES[name])
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_plan_cites_the_paper_of_its_algorithm_and_of_its_theorem(name):
     algorithm, plan = ALGORITHMS[name], plan_of(name)

@@ -75,6 +75,7 @@ def test_spread_has_two_parts_and_the_interval_is_over_data_sets(found):
     assert (point["sd_keys"], point["sd_data"]) == pytest.approx((keys**0.5, data**0.5))
 
 
+@pytest.mark.thorough  # as problems of a family, above
 def test_a_problem_with_fixed_data_is_compared():
     comparison = compared(own_problem(), n=40, dim=None, data_sets=None)
     assert {runs.shape for runs in comparison.runs.values()} == {(1, 6)}
@@ -108,6 +109,7 @@ def test_longer_plans_are_capped_and_named():
     assert compared(algorithms=["dp_gd"], max_seconds=None).limits == {}
 
 
+@pytest.mark.thorough  # winners of tables are tested below
 def test_the_best_of_a_grid_is_labelled_and_never_wins():
     comparison = compared(algorithms=QUICK, tune="oracle", replicates=4)
     tuned = comparison.points.query("tuned")["method"]

@@ -209,6 +209,7 @@ STOCHASTIC = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("name", "relation", "choices"), STOCHASTIC)
 def test_no_two_draws_have_one_key(name, relation, choices, monkeypatch):
     """Check all keys of a run and of two streams.
@@ -461,6 +462,7 @@ def test_float64_algorithms_compute_in_float64_whatever_the_setting():
         np.testing.assert_array_equal(left.released, np.asarray(right.released, np.float32))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("part", ["features", "labels"])
 def test_data_that_are_not_finite_count_as_null(bad, part):
@@ -478,6 +480,7 @@ def test_data_that_are_not_finite_count_as_null(bad, part):
     assert np.isfinite(solved.released).all()
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("name", sorted(privopt.ALGORITHMS))
 def test_a_plan_survives_the_trip_to_another_process(name):
     """Check that a copy is equal and works in one call with the original."""

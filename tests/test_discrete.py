@@ -79,6 +79,7 @@ def test_rounding_stays_within_the_lattice_sensitivity(kind, size):
     assert 0.5 * bound < furthest <= bound
 
 
+@pytest.mark.thorough  # sensitivity and noise are tested above
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worst_pair_is_told_apart_no_better_than_claimed(kind):
     """Attack 100,000 releases of neighbours that rounding separates; 0.4 of the noise is refuted.

@@ -88,6 +88,7 @@ def alone(folder):
     return tables(folder / "alone")
 
 
+@pytest.mark.thorough  # as two processes in lab/test_sharing.py
 @pytest.mark.parametrize("engine", few(["dask", "submitit"], ["dask"]))
 def test_workers_of_which_one_dies_fill_the_folder(folder, alone, monkeypatch, engine):
     monkeypatch.setenv("EVENTS", "died")
@@ -102,6 +103,7 @@ def test_workers_of_which_one_dies_fill_the_folder(folder, alone, monkeypatch, e
     assert not list((folder / "shared").rglob("*.lock"))
 
 
+@pytest.mark.thorough  # as two processes in lab/test_sharing.py
 def test_workers_that_die_stop_or_lack_space_lose_nothing(folder, alone, monkeypatch):
     """Stop a worker: it keeps the lock of its part, and finishes the part when it continues."""
     monkeypatch.setenv("EVENTS", "died,stopped,disk is full")

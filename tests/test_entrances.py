@@ -273,12 +273,24 @@ REFUSALS = (
 )
 
 
-@pytest.mark.parametrize("name", ENTRANCES)
+# Two problems, a step, two statistics and a table.
+DIFFERENT = (
+    "linear",
+    "labels",
+    "Stepper.step",
+    "BoundedMean",
+    "Thresholdout",
+    "numbers of a table",
+)
+
+
+@pytest.mark.parametrize("name", few(ENTRANCES, DIFFERENT))
 def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name):
     for dtype in DTYPES:
         assert faults(name, ENTRANCES[name], dtype) == []
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", ENTRANCES)
 def test_arrays_of_jax_are_read_as_those_of_numpy(name):
     for dtype in DTYPES:

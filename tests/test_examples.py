@@ -23,6 +23,8 @@ COSTLY = {
     f"privopt.{name}"
     for name in (
         *("testing", "comparison.result", "comparison.experiment", "factorisations.buffers"),
+        *("reading", "audit.distinguishing", "core.running", "statistics.certified_prediction"),
+        *("statistics.queries", "statistics.local_sensitivity", "convex.basis_pursuit"),
         *("estimators.classifiers", "estimators.regressors", "audit.replay", "convex.log_concave"),
     )
 }

@@ -152,6 +152,7 @@ test_groups_and_chunks_divide = refused(
 )
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("chunk", [1, 7, 64])
 @pytest.mark.parametrize(
     "make", [coined, lambda: DP_GD.plan(CLASS, BUDGET, steps=5, step_size=0.1)]

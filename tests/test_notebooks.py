@@ -70,6 +70,7 @@ def test_every_notebook_has_small_sizes():
     assert {path.name for path in FOLDER.glob("*.ipynb")} == set(SMALL)
 
 
+@pytest.mark.thorough  # as the README and the pages
 @pytest.mark.parametrize("name", few(sorted(SMALL), ["00_quickstart.ipynb"]))
 def test_runs(name, kernel):
     notebook = read(name)

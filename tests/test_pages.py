@@ -26,10 +26,10 @@ PAGES = sorted(
 THEORY = [page for page in PAGES if page.startswith("docs/theory/")]
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\$)\$([^$\n]+)\$(?!\$)", re.DOTALL)
 WITH_CODE = [page for page in PAGES if blocks(page)]
-# These compare all algorithms, or compute a table, for seconds each.
+# These compare or check algorithms, or compute a table, for seconds each.
 COSTLY = {
     *("docs/guide/which_algorithm.md", "docs/guide/comparing.md", "docs/theory/sparse_table.md"),
-    "docs/guide/clusters_and_devices.md",
+    *("docs/guide/clusters_and_devices.md", "docs/guide/own_algorithm.md"),
 }
 TREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 FIRST_TASKS = {

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from privopt.programs import programs_folder
 
 RUN = """
@@ -33,6 +35,7 @@ def run(argument, **environment):
     return Path(path), int(hits)
 
 
+@pytest.mark.thorough  # as the command, in test_cli.py
 def test_a_second_process_reads_the_programs_of_the_first(tmp_path):
     """Name the folder by an argument in the first, and by the environment in the second."""
     programs = tmp_path / "programs"

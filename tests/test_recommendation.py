@@ -141,6 +141,7 @@ def test_seconds_and_memory_follow_from_public_sizes():
     assert row.seconds == pytest.approx(steps * (2e-5 + (4000 * 20 + 20) / 1.5e9))
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("name", sorted({*ALGORITHMS} - {"gradient_descent"}))
 def test_every_plan_has_a_cost(name):
     if name in ("projection_mechanism", "l1_recovery", "linf_output_perturbation"):
@@ -340,6 +341,7 @@ def test_an_assumption_with_less_effect_is_left_out():
 # --- losses by name -------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_constants_of_known_losses_are_those_of_the_problems(loss):
     """A problem of extreme records of that loss passes the problem's own check."""

@@ -6,6 +6,7 @@ import warnings
 from decimal import Decimal
 from fractions import Fraction
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -59,6 +60,7 @@ DECLARED = {
 }
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("declared", DECLARED)
 @pytest.mark.parametrize("form", UNTYPED)
 def test_one_entry_of_an_untyped_column_decides_nothing_else(form, declared):
@@ -192,6 +194,17 @@ def test_refusals_of_types_name_the_column_and_no_entry():
 def test_an_object_may_be_a_decimal_or_beyond_all_floats():
     values = as_column([Decimal("2.5"), Fraction(1, 4), 10**400, -(10**400), Decimal("sNaN")], "x")
     np.testing.assert_array_equal(values, [2.5, 0.25, math.inf, -math.inf, math.nan])
+
+
+@pytest.mark.parametrize(("wide", "short"), [(np.int64, np.int32), (np.uint64, np.uint32)])
+def test_an_integer_beyond_the_type_of_the_device_is_the_nearest_in_its_range(wide, short):
+    """Wrapping would give a large integer an arbitrary value."""
+    ends = np.iinfo(short)
+    values = np.array([np.iinfo(wide).min, 7, ends.max + 5, np.iinfo(wide).max], wide)
+    with jax.enable_x64(False):
+        converted = records.on_device(values)
+    assert converted.dtype == short
+    assert converted.tolist() == [ends.min, 7, ends.max, ends.max]
 
 
 def test_masked_objects_are_missing():

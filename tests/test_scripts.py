@@ -92,6 +92,7 @@ def test_every_script_is_short_and_checked():
     assert max(lines.values()) <= MOST_LINES, lines
 
 
+@pytest.mark.thorough  # as the pages, in test_pages.py
 def test_the_skill_file_prints_the_shown_output():
     names: dict = {}
     assert len(blocks(SKILL)) == 3

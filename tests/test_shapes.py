@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def python(*arguments):
     """Return the output of a new interpreter."""
@@ -15,6 +17,7 @@ def python(*arguments):
     return done.stdout
 
 
+@pytest.mark.thorough  # of annotations, in a process with beartype
 def test_declared_shapes_hold():
     """See ``shapes.py``, which also plants a wrong shape."""
     output = python(Path(__file__).with_name("shapes.py"))

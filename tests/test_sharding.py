@@ -130,6 +130,7 @@ def test_on_eight_devices():
     assert " skipped" not in told.stdout
 
 
+@pytest.mark.thorough  # with the collectives of the test above
 def test_on_two_processes_each_of_which_has_half_of_the_records(free_port):
     names = choose([*ASKED], ["dp_sgd"])
     code = (

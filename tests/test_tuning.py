@@ -41,6 +41,7 @@ def problem():
     return privopt.problems.logistic(rows, np.sign(rows[:, 0]), problem_class=FACTS)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("name", "relation"), [*((name, "replace_one") for name in GRIDS), ("dp_gd", "zero_out")]
 )

@@ -7,6 +7,8 @@ import sys
 import pytest
 from pages import ROOT, blocks
 
+pytestmark = pytest.mark.thorough  # mypy takes long; the code of the pages runs in test_pages.py
+
 PAGES = (
     "README.md",
     "docs/guide/first_run.md",

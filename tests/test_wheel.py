@@ -90,6 +90,7 @@ def test_it_carries_experiments_and_one_small_table(wheel):
     assert wheel.stat().st_size < MOST_BYTES
 
 
+@pytest.mark.thorough  # installs the wheel; those of the checkout are in test_cli.py
 def test_commands_work(commands, monkeypatch):
     monkeypatch.chdir(ROOT)
     shipped, run, report, measured, epsilon, noise, new, own = commands(

@@ -110,6 +110,7 @@ def test_no_epsilon_is_below_what_another_certifies(name, relation):
         )
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("name", sorted(set(EVENTS) - {"fixed size", "Poisson"}))
 @MORE_AND_REPLACED
 def test_no_delta_is_below_what_another_certifies(name, relation):
@@ -142,6 +143,7 @@ def test_what_is_certified():
     assert len(BOTH) == 12
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("name", "relation"), CERTIFIED)
 def test_a_trade_off_lies_on_the_safe_side_of_what_is_certified(name, relation):
     """``delta(eps) = max_alpha 1 - f(alpha) - e^eps alpha``; a bound of ``f`` gives more."""
@@ -240,6 +242,7 @@ def test_replacing_is_never_cheaper_and_two_removals_pay_for_it(name):
         assert twice.lower <= 1e-5 * (1.0 + math.exp(min(once.upper, 700.0)))
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("name", [name for name in EVENTS if name != "tree"])
 def test_a_null_record_is_as_good_as_none(name):
     event = EVENTS[name]
@@ -406,6 +409,7 @@ RIGHT = [  # events that dp-accounting's accountants account for correctly, and 
 ]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("name", "relation"), RIGHT)
 def test_its_loss_distributions_agree(name, relation):
     guarantee = Guarantee(EVENTS[name], relation)

@@ -73,6 +73,7 @@ def test_golden_optima():
     assert optimal_delta(0.1, 0.0, 100, 1.0).contains(0.125688390241)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 0.0), (0.3, 1e-7), (2.0, 1e-3)])
 @pytest.mark.parametrize("k", [1, 7, 60])
 def test_the_optimum_holds_the_exact_sum(epsilon, delta, k):

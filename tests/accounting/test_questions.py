@@ -172,6 +172,7 @@ def test_delta_zero_and_almost_one(event, each):
         assert 0.0 <= answer.lower <= answer.upper <= upper * (1 + 1e-9)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("event", "each"), [*((event, None) for event, _ in STRANGE_TO), *ASKED])
 def test_a_trade_off_keeps_the_shape_and_is_one(event, each):
     if each is not None and event == STEPS and "composition" in each.name:

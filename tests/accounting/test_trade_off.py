@@ -185,6 +185,7 @@ def below(f, exact):
         assert Fraction(float(f(alpha))) <= max(0, 1 - power)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("mu", [0.01, 0.5, 2.0, 6.0])
 def test_the_polygon_of_a_curve_is_below_and_close(mu):
     for f, exact in (

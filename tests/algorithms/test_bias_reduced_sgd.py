@@ -71,6 +71,7 @@ def test_a_naive_twin_of_a_whole_run(problem, records):
     np.testing.assert_allclose(released, np.mean(iterates, axis=0), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.thorough  # as matrices, in test_l1_recovery.py
 @pytest.mark.parametrize("replicates", few(["together", "in_turn"], ["in_turn"]))
 def test_groups_share_levels_and_equal_single_runs(problem, replicates):
     """The first run of a group equals the single run of its key. The others share its levels."""

@@ -93,6 +93,7 @@ def textbook(planned, key, *, momentum, batch_size, epochs, restart, where):
     return np.mean(points, axis=0), point
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "choices",
     [
@@ -142,6 +143,7 @@ def test_the_default_equals_the_textbook_loop():
 # --- privacy --------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("noise", few(FACTORISATIONS, ["tree", "toeplitz", "buffered"]))
 def test_every_noise_keeps_the_contract(noise):
     """The release is finite, is in the set and has the dtype of the data.
@@ -210,6 +212,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("order", few(STREAMS, ["random"]))
 @pytest.mark.parametrize(
     "choices", [{}, {"noise": "independent"}, {"noise": "banded_inverse", "batch_size": 8}]
@@ -307,6 +310,7 @@ def risk(planned, size):
     return gains.risk(facts, noise_std=mechanism.scale, batch_size=batch_size).total
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_default_has_nearly_the_least_risk_on_quadratic_losses(epsilon):
     """Compare with other passes, batches, noises and steps; 32 passes are the most."""

@@ -55,6 +55,7 @@ def textbook(features, labels, mechanism, key, *, steps, step_size, radius):
     return (total + point) / (steps + 1)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("difference_clip", [0.01, None])
 @pytest.mark.parametrize("steps", [1, 8, 11])
 def test_equals_the_textbook_loop(steps, difference_clip):

@@ -165,6 +165,7 @@ def test_the_guarantee_is_of_the_noise(where):
         )
 
 
+@pytest.mark.thorough  # its steps are tested above
 def test_many_runs_and_single_steps_are_those_of_a_run(where):
     """Many runs and single steps equal one run. The risk is less than half of that of the start."""
     planned, keys = plan(FACTS, BUDGET), jax.random.split(jax.random.key(1), 8)

@@ -75,6 +75,7 @@ def check(name, dtype, numbers, golden):
     )
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("dtype", few(DTYPES, ["float64"]))  # both types run the same steps
 @pytest.mark.parametrize("name", privopt.ALGORITHMS)
 def test_released_numbers_belong_to_the_version_of_the_algorithm(name, dtype):

@@ -135,6 +135,7 @@ def test_excess_risk_stays_below_the_bound():
     assert any(broken)
 
 
+@pytest.mark.thorough  # as in theory
 def test_linear_losses_stay_below_the_bound_of_the_ball():
     """Blocks of identical records: the largest mean of 20 runs is 0.5 to 1 times the bound."""
     budget = dataclasses.replace(BUDGET, delta=gaussian_delta(1.0, mu=0.2).upper)
@@ -179,6 +180,7 @@ def test_what_is_assumed_is_said():
     assert "at most 60 records" in plan_of(BALL, added).guarantee.assumptions
 
 
+@pytest.mark.thorough  # text; the numbers are tested in theory/test_linf_output_perturbation.py
 def test_the_screen_says_where_sparsity_pays():
     wide = dataclasses.replace(BALL, dim=5000)
     assert "sparse: 2 L sqrt(s) E|z|_inf" in str(plan_of(wide, BUDGET))

@@ -111,6 +111,7 @@ def test_no_bound_of_a_default_plan_rises(name, kind, axis):
     assert uppers[-1] < uppers[0] or name == "gradient_descent"
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("dim", [1, 3, 12, 40])
 @pytest.mark.parametrize(("name", "kind"), PURE)
 def test_no_bound_rises_with_delta(name, kind, dim):
@@ -127,6 +128,7 @@ def test_no_bound_rises_with_delta(name, kind, dim):
         assert all(each.upper <= epsilon for each in spent)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("axis", ["epsilon", "n"])
 @pytest.mark.parametrize(
     ("facts", "choices", "fine"),
@@ -150,8 +152,9 @@ EPSILONS = choose((0.5, 1.0, 2.0, 4.0, 8.0), (0.5, 2.0, 8.0))
 
 
 # A default plan has several times as many steps.
+@pytest.mark.thorough  # of one algorithm, whose plan has no bound
 @pytest.mark.parametrize("choices", few([{}, {"steps": 100}], [{"steps": 100}]), ids=str)
-@pytest.mark.parametrize("radius", [1.0, 10.0])
+@pytest.mark.parametrize("radius", few([1.0, 10.0], [1.0]))
 def test_the_risk_of_noisy_adam_falls_with_epsilon(radius, choices):
     """Test a minimiser on the boundary, where projected steps of Adam stop elsewhere, and inside.
 

@@ -109,6 +109,7 @@ def small(study, records=12):
     )  # fmt: skip
 
 
+@pytest.mark.thorough  # sums are in mechanisms/test_pytree_gradients.py
 @pytest.mark.parametrize("microbatch", few([512, 4], [4]))
 def test_a_step_is_that_of_the_flattened_network(study, microbatch):
     """Compute the step one record at a time, with all parameters as one vector.

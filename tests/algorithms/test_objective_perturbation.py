@@ -136,6 +136,7 @@ def test_the_ledger_is_the_sum_of_its_parts():
     assert finish.scale < 1e-3 * mechanism.scale / query.regularisation
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("analysis", ["kifer", "iyengar"])
 @pytest.mark.parametrize("relation", list(privopt.Relation))
 def test_older_analyses_are_proved_by_ours_and_noisier(relation, analysis):

@@ -62,11 +62,13 @@ def test_what_is_excluded_exists():
     assert len(FACTORIES) > 40
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", few(sorted(FACTORIES.keys() - EXCLUDED.keys() - UNSIGNED), KINDS))
 def test_a_factory_descends(name):
     assert excess(update=FACTORIES[name], step_size=STEP_SIZE) < START
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", few(sorted(FACTORIES.keys() - EXCLUDED.keys()), KINDS))
 def test_a_made_optimiser_descends(name):
     assert excess(update=FACTORIES[name](learning_rate=STEP_SIZE)) < START
@@ -89,6 +91,7 @@ def test_compositions_that_contain_the_sign_are_used_as_they_are(made):
     assert excess(update=made) < START
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("made", [optax.trace(0.9), optax.scale_by_adam(), optax.identity()])
 def test_transformations_without_the_sign_take_the_step_sizes_of_the_run(made):
     plain = excess(step_size=STEP_SIZE, output="last")

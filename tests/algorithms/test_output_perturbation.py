@@ -71,6 +71,7 @@ def test_theory_sets_the_regularisation():
     assert planned.rate.upper == pytest.approx(3.0 * 2.0 * math.sqrt(2 * r), rel=3e-3)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("loss", ["absolute", "hinge", "logistic"])
 def test_undeclared_smoothness_is_met_by_smoothing(loss):
     features, labels = classification(50, 4)
@@ -159,6 +160,7 @@ def expected(name, modulus, scale, dim):
     return kink + 0.5 * modulus * np.mean(size**2)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("name", "strength", "choices", "exponents", "limit", "modulus"),
     ROWS,

@@ -148,6 +148,7 @@ def test_an_average_moves_by_its_sensitivity_at_most(longest):
     assert 0.02 * limit < largest <= limit
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("length", [1.0, 5.0])
 @pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("zero_out", 0.0)])
 def test_the_sensitivity_is_attained_but_for_the_first_iterate(relation, other, length):
@@ -218,6 +219,7 @@ def at(mu, relation="replace_one"):
     return privopt.Budget(epsilon=epsilon, delta=delta, relation=relation)
 
 
+@pytest.mark.thorough  # as in experiments
 def test_excess_population_risk_is_within_the_bound():
     """Test n = 4000, d = 10, mu = 1; five standard errors of the mean of 60 runs are allowed."""
     n, dim = 4000, 10

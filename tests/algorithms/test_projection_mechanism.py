@@ -27,6 +27,7 @@ def where(points, facts=CLASS):
     return problems.squared_distance(points, problem_class=facts)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("noise", "body"),
     [("gaussian", "l1_l2"), ("gaussian", "l1"), ("gaussian", "none"), ("laplace", "l1_l2")],

@@ -75,6 +75,7 @@ def minimisers(planned, objective, features, labels):
     return np.asarray(all_of((jnp.asarray(features), jnp.asarray(labels))))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("problem", "smoothness", "choices", "least"),
     [
@@ -122,6 +123,7 @@ def test_a_problem_that_is_denser_than_planned_is_refused():
 # --- whole programs -------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough  # as levels and noise, in mechanisms
 def test_the_number_of_steps_and_the_path_do_not_see_what_the_data_are():
     """Records of NaN count as zero records: every point of the path is equal."""
     facts = privopt.ProblemClass(n=32, dim=3, lipschitz=1.0, radius=1.0, sparsity=1)
@@ -149,6 +151,7 @@ GRID = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ["projection_mechanism", "linf_output_perturbation", "dp_gd"])
 def test_plans_of_odd_classes_have_bounds_in_order_and_can_be_read(name):
     for n, dim, sparsity, epsilon, delta in GRID:

@@ -50,6 +50,7 @@ POINT = np.array([0.3, -0.2, 0.1])
 KINDS = ("dp_sgd", "dp_ftrl", "objective_perturbation", "projection_mechanism")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "name", few([name for name in privopt.ALGORITHMS if name not in ALIKE], KINDS)
 )
@@ -110,6 +111,7 @@ def test_a_record_that_is_not_finite_is_a_null_record():
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.thorough  # each is tested with dense features
 def test_counts_populations_first_records_and_families():
     counts = np.arange(N) % 3
     facts = dataclasses.replace(CLASS, n=int(counts.sum()))
@@ -128,6 +130,7 @@ def test_counts_populations_first_records_and_families():
         np.testing.assert_allclose(*released, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.thorough  # linear losses are tested above
 def test_a_general_loss_sees_one_sparse_row_at_a_time():
     """Test softmax regression and a user loss: per-example gradients and microbatches."""
     shape, point = (2, DIM), np.array([[0.3, -0.2, 0.1], [0.0, 0.4, -0.3]])

@@ -60,6 +60,7 @@ def quadratic_over_ball(matrix, linear, radius):
     return vectors @ point(found)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("budget", [BUDGET, PURE, TINY], ids=["gaussian", "pure", "tiny"])
 @pytest.mark.parametrize("choices", [{}, {"floor": 0.0}, {"floor": -math.inf}, {"weight": 0.3}])
 @pytest.mark.parametrize("centre", [0.0, 0.25])
@@ -176,6 +177,7 @@ def test_any_set_but_a_ball_needs_a_convex_quadratic():
     assert np.all(np.abs(found) <= 1.0)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("choices", [{}, {"floor": -math.inf}])
 @pytest.mark.parametrize("strength", [0.5, 2.0, 8.0])
 def test_the_bound_is_of_the_size_of_its_hard_family(choices, strength):

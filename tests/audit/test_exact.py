@@ -118,6 +118,7 @@ def test_sampled_steps_that_share_no_row_are_charged_what_they_cost(
         assert 0.998 < truth / claimed <= 1.0 + 1e-6, truth / claimed
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("measurements", [1, 2, 5, 40])
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_recovery_is_charged_the_mixture_over_its_matrix(measurements, relation):

@@ -72,6 +72,7 @@ def test_bounds_are_those_of_the_loops_to_twelve_digits():
         assert abs(least_epsilon(m, r, v, delta, failure) - bisected(refuted)) <= 1e-12
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "right",
     few([500_900, 501_000, 600_000, 990_000, 999_999, 1_000_000], [500_900, 600_000, 1_000_000]),
@@ -159,6 +160,7 @@ def test_answers_by_coins_are_found_as_private_as_they_are(epsilon):
     assert least_epsilon(m, m, round(m / (1 + np.exp(-1.3 * epsilon))), 0.0, 0.05) > epsilon
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ["dp_gd", "dp_sgd", "output_perturbation"])
 def test_something_is_found_and_no_claim_is_refuted(name):
     """False alarm .01 an algorithm."""

@@ -45,6 +45,7 @@ def test_value_is_the_mean_over_records(scalar, counts):
     assert float(risk.value(POINT)) == pytest.approx(np.average(each, weights=weights), rel=1e-13)
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("counts", [None, COUNTS])
 @pytest.mark.parametrize("scalar", SCALARS, ids=repr)
 def test_gradient_is_the_derivative_of_the_value(scalar, counts):

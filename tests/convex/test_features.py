@@ -110,6 +110,7 @@ def test_a_place_beyond_all_integers_is_no_place(wide, kind):
         np.testing.assert_array_equal(features.block(0, 2), [[0, 0, 1], [2, 0, 0]])
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", few([1e-45, 1e-30, 1e-3, 1.0, 1e30, 1e38], [1e-45, 1.0, 1e38]))
 def test_norms_of_extreme_rows_are_those_of_the_array(size, dtype):

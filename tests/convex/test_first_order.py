@@ -207,6 +207,7 @@ def on_a_ball(gradient_mapping, factory=optax.adam, radius=2.0, steps=400, **opt
     return descend(run, oracle, L2Ball(radius), jnp.zeros(3), jax.random.key(0)).output
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "factory",
     [

@@ -37,6 +37,7 @@ def support(ball: L1L2Ball, g: np.ndarray) -> np.ndarray:
     return values.min(axis=1)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("ball", BALLS, ids=repr)
 def test_the_projection_has_its_certificate_and_all_cases_occur(ball):
     x = points()
@@ -53,6 +54,7 @@ def test_the_projection_has_its_certificate_and_all_cases_occur(ball):
     assert len(cases) >= 3
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("ball", BALLS, ids=repr)
 def test_support_and_extreme_points(ball):
     g = points(100)

@@ -108,6 +108,7 @@ def test_of_many_nearest_members_the_one_of_least_modulus_is_taken():
             np.testing.assert_allclose(member, shrunk(row, threshold), atol=1e-12)
 
 
+@pytest.mark.cases(2)
 @every
 def test_jit_vmap_dtypes_and_bad_values(name):
     constraint, x = SETS[name], jnp.asarray(points(20))

@@ -73,6 +73,7 @@ LINES = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("numbers", few(LINES, LINES[::3]))
 def test_line_against_quadrature(numbers):
     where = {"dim": 1, "radius": 1.0, "draws": 10_000}
@@ -215,6 +216,7 @@ def test_the_stated_shares_are_the_integrals(dim):
     assert SHARE[dim] <= density / envelope < SHARE[dim] + 0.01
 
 
+@pytest.mark.thorough  # of speed
 @pytest.mark.parametrize("dim", few([1, 2, 3], [2]))
 def test_no_fewer_are_accepted(dim):
     """Use a cone around a point inside the ball, so that ``K`` is a ball.

@@ -56,6 +56,7 @@ def iterates(steps=STEPS):
     return np.array(points)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("block", [1, 5, 23, 40])
 def test_draws_by_blocks_change_no_bit(block):
     """Blocks that divide the steps, that do not, and that are longer than the run."""
@@ -80,6 +81,7 @@ def test_the_oracle_says_how_many_steps_by_argument():
     assert len(traces) == 1
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("make", [plain, lambda **options: blocks(5, **options)])
 @pytest.mark.parametrize(
     ("output", "weights"),

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from privopt.convex import Distance, Hinge, Huber, Linear, Logistic, Quantile, Squared
+from privopt.convex import (
+    Distance,
+    GeneralisedLinear,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    Quantile,
+    Squared,
+)
 
 
 def rounded(size, width):
@@ -53,6 +62,7 @@ def envelope(function, point, width):
     return found.fun
 
 
+@pytest.mark.cases(5)
 @every
 @signs
 def test_values_are_the_closed_form(name, label):
@@ -101,6 +111,7 @@ def test_curvature_of_widths_by_record_is_the_largest():
     assert Squared(np.array([3.0, 1.0])).curvature == 0.5
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", ENVELOPED)
 @pytest.mark.parametrize("width", [0.05, 0.6, 2.0])
 @signs
@@ -141,6 +152,7 @@ def test_widths_are_leaves_so_a_new_width_is_no_new_program(loss):
     assert jax.tree.leaves(loss) == [0.3]
 
 
+@pytest.mark.cases(6)
 @every
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtype_is_followed_and_extremes_stay_finite(name, dtype):
@@ -195,3 +207,12 @@ def test_distance_has_a_finite_gradient_at_the_kink_and_far_away(width, dtype):
         found = np.asarray(gradient(record + jnp.asarray([size, 0.0, 0.0], dtype), record))
         assert np.all(np.isfinite(found)), size
         assert np.linalg.norm(found) <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_integer_features_take_the_type_of_the_labels(dtype):
+    """Norms of integers overflow: the absolute value of the smallest one is negative."""
+    given = jnp.array([[-128, 2], [0, 3]], jnp.int8), jnp.array([1.0, -1.0], dtype)
+    features, labels = GeneralisedLinear(Squared()).prepare(given, dim=2, smoothness=None)
+    assert features.dtype == labels.dtype == dtype
+    np.testing.assert_array_equal(features, given[0])

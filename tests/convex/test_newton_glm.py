@@ -65,6 +65,7 @@ def test_against_scipy(radius):
         assert value(point, term) <= best.fun + 1e-10
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("constraint", [L2Ball(0.5), Box(-0.2, 0.1), WholeSpace()])
 def test_residuals_are_never_below_the_distance(constraint):
     """Members at random, near and far; the interior, the boundary and its corners."""
@@ -136,6 +137,7 @@ def long_norm(loss, features, labels, regularisation, point, term=0.0):
     return float(np.linalg.norm(slopes @ x / len(y) + penalty * w + b))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("loss", "shape", "regularisation"),
     [(loss, (150, 6), 1e-4) for loss in (Logistic(), Huber(0.1), Huber(1e-3), Hinge(1e-3))]
@@ -173,6 +175,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", DEGENERATE)
 @pytest.mark.parametrize("regularisation", [1e-8, 1e-3, 1e6])
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(0.1)], ids=str)

@@ -49,6 +49,7 @@ def textbook(momentum, period, radius):
         yield point
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("radius", [0.7, 100.0])
 @pytest.mark.parametrize("period", [None, 1, 5])
 @pytest.mark.parametrize("momentum", [0.0, 0.8])

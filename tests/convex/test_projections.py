@@ -108,6 +108,7 @@ def test_loops_terminate_for_every_input(dtype):
     assert all(len(each) == len(rows) for each in found)
 
 
+@pytest.mark.thorough  # of the margin of a constant
 @pytest.mark.parametrize("threshold", few(THRESHOLDS, THRESHOLDS[:1]))
 def test_half_of_the_maximal_rounds_suffice(threshold, monkeypatch):
     """The proof requires the full number; hostile rows require at most half of it."""

@@ -26,6 +26,7 @@ def risk_of(data, counts=None):
     return EmpiricalRisk(Separable(Sine()), data, counts, WholeSpace())
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("data", [SPARSE, jnp.asarray(DENSE)], ids=["sparse", "dense"])
 @pytest.mark.parametrize("counts", [None, COUNTS], ids=["each once", "counted"])
 def test_value_and_gradient_are_those_of_the_formula(data, counts):
@@ -54,6 +55,7 @@ def clipped(table, weights, clip_norm, gamma, anchor):
     return total
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("clip_norm", "gamma"), [(0.4, None), (1.5, None), (np.inf, None), (0.4, 0.1)], ids=str
 )

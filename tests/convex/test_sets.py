@@ -139,6 +139,7 @@ def test_the_whole_space():
         space.extreme_point(x)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("constraint", EVERY, ids=lambda constraint: type(constraint).__name__)
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_dtype_and_leading_shape_are_kept(constraint, dtype):

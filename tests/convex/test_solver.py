@@ -158,6 +158,7 @@ def test_strong_convexity_certifies_on_the_whole_space():
     assert without.value <= best + 1e-12
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("constraint", POLYTOPES.values(), ids=POLYTOPES)
 @pytest.mark.parametrize("name", NONSMOOTH)
 @pytest.mark.parametrize("seed", few([4, 5], [4]))
@@ -179,6 +180,7 @@ def test_nonsmooth_losses_equal_the_linear_programme(name, constraint, seed):
         assert early.value == pytest.approx(value, rel=1e-14)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("steps", EARLY)
 def test_the_smooth_certificate_is_true_when_stopped_early(steps):
     features, _, labels = records(6)

@@ -50,6 +50,7 @@ def assert_close(found, expected, **tolerance):
         np.testing.assert_allclose(a, b, **tolerance)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", few(UPDATES, [*UPDATES][::3]))
 def test_replayed_offline_on_stored_gradients_it_is_the_same_run(name):
     """The run depends on the released gradients only."""

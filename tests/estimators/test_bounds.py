@@ -30,6 +30,7 @@ def test_bounds_hold_nearly_all_records_and_go_into_a_table():
     assert np.isfinite(Table(columns).features(frame)).all()
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
 @pytest.mark.parametrize("columns", [1, 3, 7])
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out", "add_or_remove_one"])
@@ -56,6 +57,7 @@ def test_few_records_are_no_error_and_too_few_to_be_told(records):
     assert columns["x"] == Number(edges[0], edges[-1])
 
 
+@pytest.mark.thorough  # as on histograms, in statistics
 @pytest.mark.parametrize("factor", [1.0, 0.25])
 def test_an_attack_on_the_bounds(factor, epsilon_lower_bound):
     """Attack two neighbours by 100,000 draws of the planned noise, and of a quarter as a control.

@@ -60,6 +60,7 @@ def objects(*entries):
     return array
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("dtype", few([np.float32, np.float64], [np.float32]))
 @pytest.mark.parametrize("name", MODELS)
 def test_two_records_change_neither_shape_nor_type_and_raises_nothing(name, dtype):
@@ -159,6 +160,7 @@ def test_the_key_is_printed_nowhere(name):
     assert "a secret key" in repr(model)
 
 
+@pytest.mark.thorough  # one default
 def test_by_default_a_support_vector_machine_promises_more_than_a_constant():
     """Test 20,000 records of five columns.
 
@@ -247,6 +249,7 @@ NULLABLE = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", few(["logistic", "linear"], ["logistic"]))  # they read rows alike
 @pytest.mark.parametrize("form", few(UNTYPED, ["objects", "nested", "frame"]))
 def test_one_entry_of_untyped_rows_decides_nothing(form, name):
@@ -318,6 +321,7 @@ def test_a_missing_value_that_turns_integers_into_floats_decides_nothing():
         assert one == two
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "form", [list, tuple, lambda y: objects(*y), lambda y: pd.Series(y, dtype=object)]
 )
@@ -347,6 +351,7 @@ PREDICTIONS = {
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("entry", [math.nan, math.inf, -math.inf, None, "text"])
 def test_a_prediction_of_a_row_that_is_not_finite_is_refused(name, entry):
@@ -401,6 +406,7 @@ def refusal(name, inputs, **parameters):
     return error[1]
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", PARAMETERS)
 @pytest.mark.parametrize("sentinel", SENTINELS, ids=lambda each: type(each).__name__)
 def test_a_column_at_the_place_of_a_parameter_is_not_printed(name, sentinel):

@@ -190,6 +190,7 @@ WRAPPED = {
 }
 
 
+@pytest.mark.cases(2)
 @ignored
 @pytest.mark.parametrize("name", few(WRAPPED, ["pipeline", "grid search", "outputs"]))
 def test_nothing_around_a_fitted_model_stores_a_key(name):
@@ -207,6 +208,7 @@ def test_nothing_around_a_fitted_model_stores_a_key(name):
         assert not contains_key(text.encode())
 
 
+@pytest.mark.cases(3)
 @ignored
 @pytest.mark.parametrize(
     "name", [each for each in WRAPPED if each not in ("pipeline", "grid search", "without refit")]

@@ -73,6 +73,7 @@ def least_of_toeplitz(found):
     return multipliers.sum() / svds(rows, k=1, return_singular_vectors=False, v0=start)[0]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("steps", "band"), [(50, 4), (1000, 16), (100_000, 2), (10_000, 32)])
 @pytest.mark.parametrize(
     ("name", "least"), [("banded", least_of_bands), ("banded_inverse", least_of_banded_inverses)]

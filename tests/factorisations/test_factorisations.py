@@ -82,6 +82,7 @@ def long_stream(name):
     return found, found.encoder()
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(("epochs", "gap"), [(2, 37), (3, 60), (5, 37), (7, 1), (200, 1)])
 @pytest.mark.parametrize("name", ["tree", "optimal", "odd"])
 def test_even_patterns_are_looked_at_one_by_one(name, epochs, gap):

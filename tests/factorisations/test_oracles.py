@@ -133,6 +133,7 @@ def test_errors_of_trees_are_those_of_blocks_that_a_prefix_is_cut_into(steps):
         np.testing.assert_allclose(named(name, steps).covariance(), decoder @ decoder.T, atol=1e-12)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("steps", [1, 7, 64, 100])
 @pytest.mark.parametrize("failure", [0.1, 0.01])
 def test_all_prefix_errors_of_a_tree_are_within_the_union_bound(steps, failure):
@@ -350,6 +351,7 @@ def two_apart(gram, gap):
     return math.sqrt(max(own.max(), pairs.max()))
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("steps", "gap"), [(340, 1), (600, 7), (340, 100)])
 @pytest.mark.parametrize("name", ["tree", "honaker", "toeplitz", *FREE])
 def test_long_streams_of_two_participations(name, steps, gap):

@@ -570,6 +570,7 @@ def test_ticks_of_narrow_panels_do_not_touch():
     assert shown == {1: [100, 200, 500, 1000, 2000, 5000, 10_000], 3: [100, 1000, 10_000]}
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("x", ["x", "y", "text", "never"])
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_figures_survive_numbers_that_no_scale_can_show(x, scale):

@@ -115,6 +115,7 @@ def with_other_docstrings(source):
     return comment + "".join(lines)
 
 
+@pytest.mark.thorough  # copies the package; remarks of an experiment are tested below
 def test_other_docstrings_in_privopt_and_in_the_experiment_change_no_key(tmp_path):
     """Compare with a copy of the package in which all docstrings and comments differ."""
     (tmp_path / "mine.py").write_text(EXPERIMENT)
@@ -323,6 +324,7 @@ def test_modules_of_the_user_are_followed(tmp_path, monkeypatch):
     assert digest() != first
 
 
+@pytest.mark.thorough  # as two processes in test_sharing.py
 def test_another_process_has_the_same_digest(tmp_path):
     """The digest does not depend on the order of sets or on addresses, so that work is resumed."""
     path = tmp_path / "mine.py"

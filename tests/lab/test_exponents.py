@@ -89,6 +89,7 @@ def test_an_interval_is_that_of_the_normal_limit():
     np.testing.assert_allclose(fitted.errors.std(axis=1), spread, rtol=0.05)
 
 
+@pytest.mark.thorough  # the level is tested above
 def test_the_level_far_out_is_kept_too():
     # As simultaneous intervals need it: of 1,500 intervals of risks as skewed as these, each end
     # misses with probability 0.0025; more than 17 do so with probability below 1e-6.
@@ -96,6 +97,7 @@ def test_the_level_far_out_is_kept_too():
     assert max(low, high) <= most_allowed(1500, 0.0025)
 
 
+@pytest.mark.thorough  # levels are tested above
 def test_a_difference_of_pairs_misses_as_often_as_it_says():
     # 400 at alpha = 0.1 of sweeps that share their noise, 0.1 apart, the largest of two: each end
     # misses with probability 0.05, passed with 1 - 1e-6. Alone either is known to 0.3.
@@ -130,6 +132,7 @@ def measured(trials, off, size, spread, alpha, ties=1):
     return passed, np.mean(told, axis=0)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("size", "spread", "ties", "about"),
     [(40, 0.1, 1, 1.0), (100, 0.25, 1, 0.93), (60, 0.22, 1, 0.85), (100, 0.25, 2, 0.89)],
@@ -144,6 +147,7 @@ def test_the_power_that_is_told_is_how_often_the_right_exponent_passes(size, spr
     assert frequency == pytest.approx(about, abs=0.08)  # no trivial chance is compared
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 @pytest.mark.parametrize("size", [12, 40])
 def test_an_exponent_wrong_by_the_margin_passes_at_most_as_often_as_the_level_says(sign, size):

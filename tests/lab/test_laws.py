@@ -154,7 +154,9 @@ def test_every_law_has_a_cell():
 
 
 @pytest.mark.parametrize(
-    "cell", few(CELLS, CELLS[1::3]), ids=lambda cell: f"{cell.algorithm}-{cell.family}"
+    "cell",
+    few(CELLS, [CELLS[i] for i in (1, 7, 10)]),
+    ids=lambda cell: f"{cell.algorithm}-{cell.family}",
 )
 def test_runs_follow_their_law(cell):
     """A run and a control run with half the noise follow their laws; without noise the risk is 0.

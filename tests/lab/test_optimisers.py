@@ -111,6 +111,7 @@ def finished(experiment: Experiment, results):
     return run(experiment, profile="quick", seed=0, results=results, progress=lambda event: None)
 
 
+@pytest.mark.thorough  # an edited optimiser is tested below
 def test_methods_that_differ_in_their_optimiser_are_swept_and_resumed(tmp_path):
     first = finished(declared(**METHODS), tmp_path)
     rows = read(first.folder).cells.to_pylist()
@@ -164,6 +165,7 @@ def test_an_edited_optimiser_is_run_again_and_no_other(tmp_path):
     assert reused == [0, result.cells, result.cells // 2]
 
 
+@pytest.mark.thorough  # as step sizes, in test_search.py
 def test_optimisers_may_be_searched_for(tmp_path):
     best = Method("best", "dp_gd", {**COMMON, "step_size": 0.1}, search={
         "update": (optax.sgd, Update.of(optax.adam, b1=0.5))

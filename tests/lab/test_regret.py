@@ -110,6 +110,7 @@ def test_all_records_in_every_step():
     assert QUANTITIES["regret"].rounds(plan) == 5.0
 
 
+@pytest.mark.thorough  # of the last digits
 def test_a_long_sum_in_float32_is_compensated():
     """Ten thousand losses of 0.1 at the start: 1e-6 of the sum is lost without compensation."""
     facts = ProblemClass(n=10_000, dim=1, lipschitz=1.0, radius=1.0)

@@ -89,6 +89,7 @@ def test_one_figure_for_a_method_with_slopes_and_one_for_the_others(results, con
         assert b"matplotlib" not in data
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "columns",
     [

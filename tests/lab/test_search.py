@@ -267,6 +267,7 @@ def test_a_ladder_has_ten_rungs_a_decade():
         ladder(1.0, 1.0)
 
 
+@pytest.mark.thorough  # as other numbers, above
 def test_step_sizes_that_decay_are_searched_by_their_scale(searched, tmp_path):
     decaying = tuple(StepSizes.linear_decay(scale) for scale in (0.3, 0.35))
     best = Method("best", "dp_gd", {"output": "last", "steps": 3}, search={"step_size": decaying})

@@ -64,6 +64,7 @@ def whole(tmp_path_factory, events_of, tables):
     return tables(events_of(tmp_path_factory.mktemp("whole") / "r")[0])
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("call", "files"),
     [("fsync", 0), ("replace", 1), ("fsync", 2), ("replace", CELLS), ("fsync", CELLS + 1),
@@ -109,6 +110,7 @@ def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole, events_
     assert tables(result) == whole
 
 
+@pytest.mark.thorough  # of speed
 def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing(
     tmp_path, monkeypatch, events_of, demo, tables
 ):

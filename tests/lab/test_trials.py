@@ -285,6 +285,7 @@ def test_a_block_holds_sixteen_groups_or_single_replicates(replicates, block):
     assert group == 1 or block // group >= 16
 
 
+@pytest.mark.thorough  # groups of runs are tested in test_execution.py
 def test_groups_are_run_recorded_and_resampled(tmp_path):
     declared = cells(COINS, "quick")
     assert {cell.method: cell.group for cell in declared} == {"bias_reduced_sgd": 3, "dp_gd": 1}

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from builders import most_allowed
+from selection import choose
 
 from privopt.lab import ResultsError, verdicts
 from privopt.lab.evaluation.cells import cell_results, cells_along, worst
@@ -57,7 +58,7 @@ def test_a_slope_that_its_controls_have_too_is_inherited(synthetic):
 def test_a_true_theorem_is_rarely_refuted(synthetic):
     # Each experiment refutes a true theorem with probability at most ALPHA; the count below is
     # passed with probability under 1e-6. Skewed risks, few replicates.
-    trials, refuted = 60, 0
+    trials, refuted = choose(60, 30), 0
     for seed in range(trials):
         table = synthetic(**ONE, axes=N_ONLY, replicates=12, spread=0.8, seed=seed)
         refuted += any(v.outcome is Outcome.REFUTED for v in verdicts(table))
@@ -65,7 +66,7 @@ def test_a_true_theorem_is_rarely_refuted(synthetic):
 
 
 def test_a_hair_below_the_bound_is_rarely_refuted(synthetic):
-    trials, outcomes = 60, []
+    trials, outcomes = choose(60, 30), []
     for seed in range(trials):
         table = synthetic(**ONE, axes=N_ONLY, replicates=30, bound=1.0, seed=seed)
         outcomes.append(bound(table).outcome)

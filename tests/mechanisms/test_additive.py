@@ -13,6 +13,7 @@ import pytest
 from builders import one_scale_passes
 from dp_accounting import LaplaceDpEvent, NoOpDpEvent
 from scipy import stats
+from selection import choose
 
 from privopt.mechanisms import (
     ClippedGradient,
@@ -185,7 +186,7 @@ LAWS = {  # a number of each draw, its law, and what wrong scales are told apart
 @pytest.mark.parametrize(
     ("kind", "dim", "runs"),
     [(GaussianMechanism, 400_000, 1), (LaplaceMechanism, 4, 50_000)]
-    + [(NormLaplaceMechanism, dim, 10_000) for dim in (1, 2, 10)],
+    + [(NormLaplaceMechanism, dim, 10_000) for dim in choose((1, 2, 10), (10,))],
 )
 def test_noise_has_its_law_at_the_stated_scale_and_at_no_other(kind, dim, runs, dtype):
     number, law, *wrong = LAWS[kind]

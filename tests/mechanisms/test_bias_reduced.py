@@ -132,6 +132,7 @@ def test_the_noise_at_every_level_has_the_scale_that_is_stated():
         assert (5e-7 < likely < 1.0 - 5e-7) == right
 
 
+@pytest.mark.thorough  # as in test_gradients.py
 def test_records_stored_with_multiplicities_are_as_many():
     """Equal numbers of records give equal sets and an equal answer."""
     rows, counts = records()[:4], np.array([6, 1, 4, 5])

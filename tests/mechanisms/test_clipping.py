@@ -81,6 +81,7 @@ def naive(slope, features, labels, counts, clip_norm, point):
     return result
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("path", "name"),
     [("linear", name) for name in SLOPES] + list(product(["sparse", "general"], SOME)),
@@ -97,6 +98,7 @@ def test_sums_equal_the_naive_loop(path, name, counted):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("rows", [1, 511, 512, 513, 1024, 1025])
 @pytest.mark.parametrize("counted", [False, True])
 def test_no_record_is_lost_where_chunks_meet(rows, counted):
@@ -137,6 +139,7 @@ def test_no_record_exceeds_the_clip(name, path, dtype):
 BAD = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0, 1e-30, 1e38]
 
 
+@pytest.mark.cases(8)
 @some
 @paths
 @dtypes

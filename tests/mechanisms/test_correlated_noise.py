@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from selection import few
 
 from privopt import random
 from privopt.factorisations import FACTORISATIONS, factorise
@@ -92,9 +93,10 @@ def map_of(noise, steps=STEPS):
 # --- what is added ----------------------------------------------------------------------------
 
 
-@named
-def test_prefix_sums_have_the_covariance_of_the_decoder(noise):
+@pytest.mark.parametrize("name", few(NOISES, CLASSES))
+def test_prefix_sums_have_the_covariance_of_the_decoder(name):
     """``B B^T``; Honaker's weights are rounded to float32 on the device alone."""
+    noise = NOISES[name]
     found = map_of(noise)
     assert not np.triu(found, 1).round(12).any()
     decoder = np.cumsum(found, axis=0)
@@ -103,7 +105,7 @@ def test_prefix_sums_have_the_covariance_of_the_decoder(noise):
     np.testing.assert_allclose(decoder @ decoder.T, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", [name for name in NOISES if "honaker" not in name])
+@pytest.mark.parametrize("name", few([each for each in NOISES if "honaker" not in each], CLASSES))
 def test_the_map_is_the_inverse_of_the_encoder(name):
     noise = NOISES[name]
     expected = np.linalg.inv(noise.factorisation(STEPS).encoder())
@@ -128,6 +130,7 @@ def test_the_tree_has_the_same_bits_however_much_it_remembers():
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.cases(3)
 @of_each_class
 def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
     """The state passes through NumPy in every step, and each step is a separate program."""
@@ -139,6 +142,7 @@ def test_a_stream_that_is_killed_goes_on_as_if_nothing_had_happened(noise):
         np.testing.assert_array_equal(found[0], expected)
 
 
+@pytest.mark.cases(2)
 @of_each_class
 def test_many_keys_at_once_are_one_after_another(noise):
     keys = jax.random.split(KEY, 2)
@@ -175,6 +179,7 @@ def test_keys_do_not_decide_how_many_blocks_are_drawn_again(remembered):
         assert "reduce_or" not in str(condition)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "noises",
     [
@@ -219,6 +224,7 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
 # --- restarts ---------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", RESTARTED)
 def test_nothing_of_an_epoch_remains_in_the_next(name):
     """The map is block diagonal, each block that of one epoch, the last one cut in its midst.
@@ -237,6 +243,7 @@ def test_nothing_of_an_epoch_remains_in_the_next(name):
         np.testing.assert_allclose(found, expected, atol=1e-11)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", RESTARTED)
 def test_a_new_epoch_does_not_read_the_state(name):
     noise, like = RESTARTED[name], jnp.zeros(DIM)

@@ -35,6 +35,7 @@ def keys(count):
     return jax.random.split(jax.random.key(0), count)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("records", [N, N - 5, N + 3])
 def test_blocks_take_turns(records):
     """A record is drawn in its own steps alone, as often as ``q`` says: six standard errors."""
@@ -136,6 +137,7 @@ def spent(epsilon_lower_bound):
     )
 
 
+@pytest.mark.thorough  # as in test_correlated_attack.py
 def test_the_likelihood_ratio_of_transcripts_proves_no_more_than_the_budget(spent):
     """False alarm 1e-4. With half of the noise it proves more, so it could."""
     assert 0.6 < spent() <= 1.0

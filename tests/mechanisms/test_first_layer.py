@@ -63,6 +63,7 @@ def assert_close(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("gamma", [None, 0.1])
 @pytest.mark.parametrize("sparse", [True, False])
 def test_sums_are_those_of_clipped_embeddings(sparse, gamma):
@@ -91,7 +92,7 @@ def rate(rest, both, rating):
     return 0.5 * (user[:-1] @ item[:-1] + levels + sum(jax.tree.leaves(rest)) - rating) ** 2
 
 
-@pytest.mark.parametrize("rest", [(), jnp.array(0.5)])
+@pytest.mark.parametrize("rest", choose([(), jnp.array(0.5)], [jnp.array(0.5)]))
 def test_two_layers_are_clipped_together(rest):
     who, what, ratings, tables = rated()
 
@@ -116,6 +117,7 @@ def test_two_layers_are_clipped_together(rest):
     assert_close(clipped_gradient_sum(given, CLIP, microbatch=5)(w), expected)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1e200, 1e-320])
 @pytest.mark.parametrize("layer", [0, 1])
 def test_one_strange_layer_of_two_is_bounded(layer, strange):
@@ -139,6 +141,7 @@ def test_a_layer_of_another_number_of_features_is_refused(shape):
         clipped_gradient_sum(risk(jnp.asarray(counts), labels), CLIP)((jnp.ones(shape), point()[1]))
 
 
+@pytest.mark.thorough  # sums are tested above
 def test_changes_since_an_anchor_are_those_of_the_dense_path():
     _, counts, labels = words()
     given, w, anchor = risk(jnp.asarray(counts), labels), point(), point(2)
@@ -179,6 +182,7 @@ def test_parts_in_which_nobody_is_are_left_out():
     assert max(seen) == 4.0
 
 
+@pytest.mark.thorough  # sums are tested above
 def test_a_private_run_is_that_of_the_dense_path():
     _, counts, labels = words()
     start = point()

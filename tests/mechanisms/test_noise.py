@@ -83,6 +83,7 @@ def test_the_loop_carries_the_state_of_the_noise():
         privopt.dp_sgd(FACTS, BUDGET, steps=STEPS, batch_size=4, noise=LaggedNoise(LAG))
 
 
+@pytest.mark.thorough  # the projected answers are in algorithms/test_bodies.py
 def test_a_projection_of_the_answer_costs_no_privacy():
     """Onto a ball that holds every mean of clipped gradients: closer to it, for the same event."""
     given, post = made(AllRecords(), steps=100), L2Ball(1.0)
@@ -116,6 +117,7 @@ class LargestBatch:
         return jnp.maximum(state, jnp.stack([size, jnp.linalg.norm(secret.gradient)]))
 
 
+@pytest.mark.thorough  # observers measure in lab/test_regret.py
 def test_an_observer_sees_batches_and_clipped_means():
     planned = privopt.dp_sgd(FACTS, BUDGET, steps=40, batch_size=6, step_size=0.5, capacity=N)
     watching = privopt.Execution(observer=LargestBatch())

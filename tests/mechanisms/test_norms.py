@@ -61,6 +61,7 @@ def mean_and_half(query, risk):
     return query.gradient_of(risk)(POINT), query.batch_sums_of(risk)(POINT, half, jnp.ones(N // 2))
 
 
+@pytest.mark.cases(2)
 @norms
 @pytest.mark.parametrize("gamma", [None, 0.2])
 def test_clipped_means_equal_the_naive_loop(norm, gamma):
@@ -82,6 +83,7 @@ def alone(query, risk, point, places):
     return jax.vmap(lambda place: query.batch_sums_of(risk)(point, place[None], one))(places)
 
 
+@pytest.mark.cases(2)
 @norms
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_record_moves_a_mean_further_than_is_charged_in_any_norm(norm, dtype):

@@ -29,6 +29,7 @@ def facts(**changes):
     return ProblemClass(**numbers)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("radius", [0.5, 1e6])
 @pytest.mark.parametrize(("regularisation", "relative_error"), [(0.002, 1e-3), (0.3, 1e-7)])
 def test_error_is_never_passed(radius, regularisation, relative_error):

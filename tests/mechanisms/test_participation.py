@@ -45,6 +45,7 @@ def test_no_record_participates_more_often_than_stated(batches, steps):
         assert not even or gaps.max() == gap
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("size", "epochs"), [(1, 1), (3, 5)])
 @pytest.mark.parametrize("noise", [TreeNoise(), HonakerNoise.of(20)], ids=["tree", "honaker"])
 def test_a_record_changes_the_sums_of_its_own_blocks_and_no_others(noise, size, epochs):

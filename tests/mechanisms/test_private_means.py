@@ -73,6 +73,7 @@ def test_the_best_attack_stays_below_the_claim_and_comes_close(noise, epsilon_lo
     assert epsilon_lower_bound(*scores, budget.delta) > budget.epsilon
 
 
+@pytest.mark.thorough  # the gain of a matrix and the noise are tested below
 @pytest.mark.parametrize("given", [False, True])
 def test_the_best_attack_on_measurements(given, epsilon_lower_bound):
     """The matrix is released: given it, measurements are normals that move by ``A v``."""

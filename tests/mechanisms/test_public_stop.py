@@ -109,6 +109,7 @@ def test_the_guarantee_is_of_the_very_rule():
         assert changed.event(relation) == NonPrivateDpEvent()
 
 
+@pytest.mark.thorough  # as in algorithms/test_contract.py
 def test_a_new_budget_is_a_new_table_and_no_new_program():
     traces, original = [], privopt.ALGORITHMS["bias_reduced_sgd"]
 

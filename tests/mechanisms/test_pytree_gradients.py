@@ -242,6 +242,7 @@ def correlated(vectors):
     )
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("batches", BATCHES, ids=repr)
 def test_noise_is_independent_across_leaves_steps_and_seeds(batches):
     """28 correlations of 10,000 normals: a false alarm has probability 6e-8."""

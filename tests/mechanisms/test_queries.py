@@ -261,6 +261,7 @@ def test_minimiser_sensitivity_is_the_closed_form(relation, regularisation, own)
         assert query.sensitivity(ADD) == math.inf
 
 
+@pytest.mark.cases(4)
 @settings
 @relations
 def test_no_neighbours_move_the_minimiser_further(name, relation):
@@ -308,6 +309,7 @@ def exact(setting, points):
     return minimize(objective, start, method="SLSQP", constraints=within, options=options).x
 
 
+@pytest.mark.cases(3)
 @settings
 def test_the_stated_error_is_true_on_random_data(name):
     """The error bound holds for any data, also for minimisers on the boundary of the set."""
@@ -388,6 +390,7 @@ def null_minimisers(query, loss, records, counts=None):
     return query.minimiser_of(risk)(jnp.zeros(1))[0]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("loss", "constants", "smoothing"), [SQUARED, KINKED], ids=["", "kink"])
 @pytest.mark.parametrize("relation", [REPLACE, ZERO])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

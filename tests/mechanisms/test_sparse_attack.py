@@ -148,6 +148,7 @@ def test_a_sum_much_longer_than_its_records_is_charged_for():
 LOSSES = {"separable": Separable(Sine()), "linear": GeneralisedLinear(Linear()), "distances": None}
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_hostile_record_moves_a_sum_of_sparse_gradients_further(name, dtype):
@@ -176,6 +177,7 @@ def test_no_hostile_record_moves_a_sum_of_sparse_gradients_further(name, dtype):
         assert null_l2 <= query.record_sensitivity + rounding
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("offset", [1.0, 1e2, 1e4, 1e6])
 def test_distances_far_from_the_origin_do_not_lose_a_record_in_the_rounding(offset):
     """Sums of the point must not grow: float32, 100,000 records near the point."""
@@ -283,6 +285,7 @@ def keys_of(seed, runs=RUNS):
     return tuple(jax.random.split(key, runs) for key in jax.random.split(jax.random.key(seed), 2))
 
 
+@pytest.mark.thorough  # sensitivities and noise are tested one by one
 def test_an_attack_on_all_that_steps_release(epsilon_lower_bound):
     """The worst pair: all others opposite. Two steps, all four sums, and the level, are known."""
     mechanism = reduced(n=4, steps=2, noise=1.5)
@@ -294,6 +297,7 @@ def test_an_attack_on_all_that_steps_release(epsilon_lower_bound):
     assert 0.6 * epsilon < epsilon_lower_bound(*scores, 0.01) <= epsilon
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
 def test_levels_and_noise_do_not_see_the_data(value):
     """Same keys, other data: same levels, same noise."""

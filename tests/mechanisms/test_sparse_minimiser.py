@@ -94,6 +94,7 @@ def ratios(records, sparsity, n):
     return euclidean, l1 / (math.sqrt(sparsity) * (1.0 + 0.5 * math.sqrt(smoothness)))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("sparsity", [1, 2, 4])
 @pytest.mark.parametrize("stiffness", [1.0, 100.0])
 def test_no_hill_that_is_climbed_is_higher(sparsity, stiffness):

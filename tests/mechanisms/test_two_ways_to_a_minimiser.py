@@ -75,6 +75,7 @@ CASES = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("case", CASES)
 def test_both_ways_end_at_the_same_point(case):
     """Solve all tilts together, and each tilt alone with a ball as the example of all sets."""
@@ -117,6 +118,7 @@ def ways(monkeypatch, candidate):
     return counted
 
 
+@pytest.mark.thorough  # steps are counted below
 def test_no_step_of_descent_where_all_are_certified(monkeypatch, fresh):
     counted, where = ways(monkeypatch, None), problem(radius=0.5)
     jax.block_until_ready(together(query_of(where), where.objective, tilts()))
@@ -159,6 +161,7 @@ def test_half_the_distance_is_what_a_certificate_may_have(monkeypatch, fresh, sh
     assert (counted == []) is accepted
 
 
+@pytest.mark.thorough  # both ways are compared above
 def test_data_that_vary_are_taken_one_after_another():
     risks = [problem(seed).objective for seed in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *risks)

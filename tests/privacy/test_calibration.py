@@ -102,6 +102,7 @@ def check(make_event, budget, noise, tolerance=1e-4):
     assert fine.epsilon(less, budget.relation, budget.delta).lower > budget.epsilon
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE])
 @pytest.mark.parametrize(
     ("epsilon", "delta", "rate", "steps"),
@@ -256,6 +257,7 @@ class Counting:
         return getattr(self.inner, name)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     "make_event",
     [

@@ -81,6 +81,7 @@ def tails(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.cases(16)
 @pytest.mark.parametrize("tilt", [0.0, 2.0, 40.0])
 @pytest.mark.parametrize(("needed", "limit"), [(40.0, 4096), (2.0, 4096), (40.0, 20)])
 @pytest.mark.parametrize("name", CASES)
@@ -123,6 +124,7 @@ def test_a_full_window_is_tight(name, tilt, tails):
     assert upper.size <= 512
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("count", [1, 7, 100, 2000])
 @pytest.mark.parametrize("tilt", [0.0, 1.0, 8.0])
 def test_rounding_stays_within_the_certificate_with_factors_to_spare(count, tilt, tails):

@@ -44,6 +44,7 @@ def tail(mu, m, c, sign):
         return mpmath.quad(integrand, mpmath.linspace(*ends, 24))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("mu", "m", "c"), [(0.24, 1, 1e-3), (0.24, 20, 5.0), (3.0, 5, 10.0), (0.1, 1000, 0.2)]
 )
@@ -161,6 +162,7 @@ def test_many_measurements_are_none():
     assert less == sorted(less, reverse=True)
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda each: each.name)
 def test_ends(accountant):
     for noise, count in ((-1.0, 5), (math.nan, 5), (1.0, 0), (1.0, 2.5), (1.0, -1), (1.0, True)):

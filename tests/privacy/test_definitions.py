@@ -42,6 +42,7 @@ def test_epsilon_of_one_over_n_hides_the_whole_data_set(n):
     assert errors[20.0 / n] < 0.01 * runs
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("noise", few([0.3, 1.0, 5.0], [1.0]))
 def test_the_tail_of_the_loss_bounds_delta(epsilon, noise):

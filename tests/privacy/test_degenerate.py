@@ -55,6 +55,7 @@ def test_everybody_is_asked_for_what_it_knows():
         assert sum(pair.values[0] is each for pair in PAIRS) == KNOWN[each.name]
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("accountant", "kind"), PAIRS)
 def test_no_noise_is_not_private_and_little_noise_is_not_none(accountant, kind):
     """Released once and several times; numbers between that overflow in their own ways."""

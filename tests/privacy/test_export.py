@@ -39,6 +39,7 @@ def readings(event, relation, delta):
             yield each.compose(event).get_epsilon(delta)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", EVENTS)
 def test_nobody_reads_less_than_is_certain(name, relation):

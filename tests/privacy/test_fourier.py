@@ -38,6 +38,7 @@ GOLDEN = [
 ]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("event", "relation", "delta", "low", "high"), GOLDEN)
 def test_golden_epsilon(event, relation, delta, low, high):
     coarse = FOURIER.epsilon(event, relation, delta)
@@ -149,6 +150,7 @@ EVENTS = [
 ]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("event", [*EVENTS, FIXED])
 @pytest.mark.parametrize("delta", [1e-4, 1e-30])
 def test_accuracies_agree(event, delta):

@@ -83,6 +83,7 @@ def test_the_oracle_knows_the_gaussian(epsilon):
     assert log_delta(law, 4, epsilon) == pytest.approx(exact, abs=REACH)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("noise", "rate", "steps", "delta", "relation"),
     [

@@ -34,6 +34,7 @@ def calls(ask):
     return found, pstats.Stats(profile).total_calls
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("event", "relation", "delta"),
     [
@@ -140,6 +141,7 @@ EXTREMES = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("event", few(EXTREMES, EXTREMES[::3]), ids=lambda event: str(event)[:60])
 def test_nothing_takes_more_than_its_share(event):
     questions = (

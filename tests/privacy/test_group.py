@@ -67,6 +67,7 @@ CASES = [(*pair, relation) for relation in Relation for pair in SAME]
 QUICK = [each for each in CASES if type(each[0]) is not BoundedRangeDpEvent]
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("event", "same", "relation"), few(CASES, QUICK))
 def test_a_group_of_four_is_one_record_of_four_times_the_size(event, same, relation):
     four, one = Guarantee(event, relation).group(4), Guarantee(same, relation)
@@ -77,6 +78,7 @@ def test_a_group_of_four_is_one_record_of_four_times_the_size(event, same, relat
     np.testing.assert_allclose(four.trade_off(alphas), one.trade_off(alphas), atol=1e-6)
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("relation", [ADD, OUT])
 @pytest.mark.parametrize(("rate", "noise", "k"), [(0.1, 1.0, 3), (0.3, 2.0, 5), (0.01, 0.7, 40)])
 def test_a_sample_of_a_group_is_the_binomial_mixture(relation, rate, noise, k):

@@ -23,6 +23,7 @@ def ramp(kind, count):
     return Together([steps[kind](i / count) for i in range(count)])
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", ["gaussian", "rates", "laplace", "fixed", "plain"])
 def test_few_groups_bracket_all_steps(kind, monkeypatch):
     relation = Relation.REPLACE_ONE if kind == "fixed" else Relation.ADD_OR_REMOVE_ONE
@@ -56,6 +57,7 @@ def test_what_is_malformed_stays_unsupported():
         privacy.epsilon(bad, 1e-5, relation="add_or_remove_one")
 
 
+@pytest.mark.thorough  # of speed
 def test_thousands_of_distinct_steps_are_as_much_work_as_two_hundred():
     event = ramp("gaussian", 2_000)
     for end in bounding_events(event):

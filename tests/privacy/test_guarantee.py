@@ -78,6 +78,7 @@ EXAMPLES = [
 EVERY_EXAMPLE = pytest.mark.parametrize("guarantee", EXAMPLES, ids=lambda g: repr(g.event)[:30])
 
 
+@pytest.mark.cases(2)
 @EVERY_EXAMPLE
 def test_answers_are_in_range_monotone_and_repeatable(guarantee):
     deltas = [0.0, 1e-300, 1e-15, 1e-5, 0.01, 0.5, 0.9, 1 - 2**-53]

@@ -79,6 +79,7 @@ MESHES = [
 ]
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("mesh", "points"), MESHES)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: str(pair)[:50])
 def test_above_dominates_and_below_is_dominated_at_every_order(pair, mesh, points):

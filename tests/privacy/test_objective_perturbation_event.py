@@ -49,6 +49,7 @@ def exact_delta(eps, s, c):
     return mp.quad(integrand, [start + k / (1 + start) for k in (0, 0.5, 1, 2, 4, 8, 16, 60)])
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("s", "c"), [(0.05, 0.0), (0.2, 0.2), (1.0, 0.5), (3.0, 0.0), (2.0, 2.0)])
 @pytest.mark.parametrize("eps", [0.0, 0.45, 3.0])
 def test_profile_is_the_hockey_stick_of_its_loss(eps, s, c):
@@ -221,6 +222,7 @@ def divergence(first, second, eps, reach):
 EPSILONS = (0.0, 0.1, 0.5, 1.0)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("n", [0, 3, 10])
 @pytest.mark.parametrize(("regularisation", "sigma"), [(1.0, 3.0), (0.3, 2.0), (5.0, 1.0)])
 def test_one_record_removed_added_or_replaced(n, regularisation, sigma):
@@ -279,6 +281,7 @@ def logistic_plane(records, regularisation, sigma, grid):
     )
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("angle", [0.7, math.pi / 2, math.pi])
 @pytest.mark.parametrize(("regularisation", "sigma"), [(1.0, 2.0), (0.2, 4.0)])
 def test_one_record_replaced_in_the_plane(angle, regularisation, sigma):

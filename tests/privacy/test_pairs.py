@@ -113,6 +113,7 @@ def check(pair, exact, spare, edges=None):
             assert least - slack <= claimed <= most + slack, (pair, i, claimed, error)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("pair", "exact"), CONTINUOUS, ids=NAMES)
 def test_masses_lie_within_an_eighth_of_their_claimed_errors(pair, exact):
     check(pair, exact, spare=8)

@@ -85,6 +85,7 @@ BOUNDS = {
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize(
     ("q", "z", "order"),
@@ -296,6 +297,7 @@ def attained(order, rho, epsilon):
     return max(-best.fun, values[i])
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("order", [1.01, 2.0, 8.0, 64.0])
 @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 10.0])
 def test_the_conversion_is_attained_by_two_coins(order, rho):

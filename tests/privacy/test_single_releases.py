@@ -124,9 +124,10 @@ def test_laplace(relation, log_b, fraction):
         assert interval.upper - interval.lower <= 1e-14 * (1 + loss)
 
 
+@pytest.mark.cases(2)
 @EVERY_RELATION
 @given(st.floats(1e-6, 1.0), st.integers(2, 50), st.floats(0.0, 1.1))
-@settings(max_examples=30)
+@settings(max_examples=choose(30, 12))
 def test_randomised_response(relation, p, k, fraction):
     curve = Guarantee(Response(p, k), relation)
     with mpmath.workdps(50):

@@ -41,6 +41,7 @@ def hockey_stick(p, q, epsilon):
     return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (GRID[1] - GRID[0]))
 
 
+@pytest.mark.cases(3)
 @EVERY_RELATION
 @pytest.mark.parametrize("capacity", [1, 2, 3])
 def test_dominates_every_batch_by_enumeration(relation, capacity):

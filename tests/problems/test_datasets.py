@@ -76,6 +76,7 @@ def example(**changes):
     return Dataset(**{"name": "example", "source": "here", "notes": "none", **fields, **changes})
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", few(LOADABLE, set(LOADABLE) - LARGE))
 def test_loadable_sets_have_the_declared_properties(name):
     data = load(name)
@@ -120,6 +121,7 @@ def test_texts_contain_the_largest_entries_of_every_document(name):
         np.testing.assert_allclose(data.features[[number]].toarray()[0], expected, atol=1e-15)
 
 
+@pytest.mark.thorough  # of one data set
 @pytest.mark.parametrize("name", few([name for name in REVIEWS if name in available()], ["imdb"]))
 def test_reviews_count_the_last_words_of_every_text(name):
     """Compare with the file, text by text."""
@@ -223,6 +225,7 @@ def test_breast_cancer_is_scaled_by_constants_and_malignant_is_positive():
     np.testing.assert_array_equal(data.labels == 1.0, raw.target_names[raw.target] == "malignant")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_read_as_written(folder, name):
     write(folder, name, lines_for(name))

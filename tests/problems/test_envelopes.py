@@ -32,6 +32,7 @@ def two_kinks(slope):
     return TwoKinks(slope), loss, 1e-7
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("case", [*map(regularised, (0.1, 1.0, 7.0)), two_kinks(0.3)])
 @pytest.mark.parametrize("width", [0.05, 3.0])
 def test_the_envelope_is_the_least_of_loss_and_square(case, width):

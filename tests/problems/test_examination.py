@@ -79,6 +79,7 @@ TRUE = {
 }  # fmt: skip
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", TRUE)
 def test_a_true_class_passes(name):
     TRUE[name]().check()

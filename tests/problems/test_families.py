@@ -38,6 +38,7 @@ def test_sphere_family_is_the_same_stream_of_records_at_every_size():
     assert large.excess_risk(np.zeros(7)) > 0.1
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", REAL)
 def test_real_families_keep_their_class_at_every_size(name):
     found = family(name)
@@ -62,6 +63,7 @@ def test_real_families_refuse_more_records_than_there_are_and_other_dimensions(n
         built(name, dim=found.dim + 1)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", REAL)
 def test_real_families_are_the_first_records_of_the_public_order(name):
     """The shape is the same for every size. Smaller problems are nested in larger ones."""

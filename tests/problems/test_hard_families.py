@@ -38,6 +38,7 @@ def test_distance_family_keeps_its_minimiser_at_the_kink():
     problem.check()
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("name", "strength"),
     [

@@ -87,6 +87,7 @@ def optimum(name, risk):
     return found.fun
 
 
+@pytest.mark.cases(2)
 @every
 def test_excess_risk_is_the_numpy_mean_for_any_leading_axes(name):
     problem, risk = made(name)

@@ -33,6 +33,7 @@ def records(problem):
     return np.repeat(table, counts, axis=0)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_records_are_sparse_and_of_norm_at_most_one(name):
     """Nonzero records have exactly ``s`` entries of one size, and norm 1 but for float32."""
@@ -46,6 +47,7 @@ def test_records_are_sparse_and_of_norm_at_most_one(name):
     assert (entries.max() == 0) == (name == "sparse_silence")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("name", "sparsity"),
     [*((name, 4) for name in NAMES), ("sparse_copies", 1), ("sparse_linear", 1)],
@@ -101,6 +103,7 @@ def test_signs_are_fair_and_differ_between_blocks():
     assert len({tuple(np.sign(row[row != 0.0])) for row in rows}) == 16
 
 
+@pytest.mark.thorough  # of one family
 def test_fingerprints_follow_means_of_their_own():
     """``E |zbar|^2`` is ``1/3 + 2/(3 n0)`` of that of copies; 1,000 coordinates, 4 deviations."""
     dim, sparsity, mu = 4000, 4, 0.1
@@ -173,6 +176,7 @@ def test_gradients_of_sines_are_those_of_the_card(name):
     assert float(value) == pytest.approx(values[0, 0])
 
 
+@pytest.mark.thorough  # of one family
 def test_documents_are_long_tailed_and_their_labels_can_be_learnt():
     """Zipf: the first word has probability ``1/H_d``; the planted weights beat a coin."""
     sizes = {"dim": 500, "noise_ratio": 0.1, "strength": 1.0, "sparsity": 12}

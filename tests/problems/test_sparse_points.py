@@ -40,6 +40,7 @@ def risk_of(points, weights, modulus=1.0):
     return np.vectorize(risk, signature="(d)->()")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("form", "counts"),
     [(SPARSE, None), (SparseFeatures.of(SPARSE), COUNTS), (DENSE, COUNTS)],
@@ -142,6 +143,7 @@ def clipped(points, weights, point, clip_norm, gamma=None, modulus=2.0):
     return total
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("clip_norm", "gamma"), [(0.3, None), (1.2, 0.1), (np.inf, None)], ids=str)
 def test_clipped_sums_are_those_of_the_naive_twin(clip_norm, gamma):
     """Whole and batch, with a record that is not finite and one that the point meets."""

@@ -29,6 +29,7 @@ def rows(problem):
     return np.asarray(features.to_dense() if hasattr(features, "to_dense") else features)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("kind", "knobs"), CASES)
 def test_what_is_declared_holds_for_every_record(kind, knobs):
     problem = built(kind, knobs=knobs)
@@ -41,6 +42,7 @@ def test_what_is_declared_holds_for_every_record(kind, knobs):
         assert problem.problem_class.sparsity == blocks * width
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_smaller_problem_has_the_first_records_and_another_number_has_others(kind):
     small, large, other = built(kind, n=100), built(kind), built(kind, strength=1.0)

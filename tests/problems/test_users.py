@@ -51,6 +51,7 @@ def test_risk_and_gradient_are_those_of_a_loop_over_users(mean):
     np.testing.assert_allclose(jax.grad(risk.value)(jnp.asarray(point)), slope, rtol=1e-10)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("name", "choices"),
     [

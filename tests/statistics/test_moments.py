@@ -146,6 +146,7 @@ def test_noise_has_the_stated_scale_and_no_other(name):
     )
 
 
+@pytest.mark.thorough  # sensitivities and noise are tested
 @queries
 def test_worst_records_are_no_easier_to_distinguish_than_claimed(name, epsilon_lower_bound):
     """The likelihood ratio finds 0.85 of epsilon, and more with half of the noise.

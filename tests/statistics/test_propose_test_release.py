@@ -34,6 +34,7 @@ def draw(mechanism, records, draws, seed=0):
     return released(mechanism, keys, jnp.asarray(records))
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.4])
 @pytest.mark.parametrize("bound", [0.1, 7.0])
@@ -98,6 +99,7 @@ def test_both_noises_are_drawn_whatever_the_test_says():
     )
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_stable_values_are_released_exactly_at_the_cost_of_the_test(epsilon):
     """Bound 0: two percent less noise or a lower threshold exceeds the budget."""
@@ -119,6 +121,7 @@ def test_stable_values_are_released_exactly_at_the_cost_of_the_test(epsilon):
     one_scale_passes(lambda r: stats.binomtest(passed, 200_000, 1e-3 * r).pvalue, 0.5, 2.0)
 
 
+@pytest.mark.thorough  # thresholds and noise are tested one by one
 def test_an_attack_on_stable_values(epsilon_lower_bound):
     """The neighbour is closer to instability by one, and both are below the threshold.
 

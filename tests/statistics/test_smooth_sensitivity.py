@@ -139,7 +139,7 @@ def test_other_relations_and_bad_budgets_fail_with_their_name(relation):
 
 def largest_log_ratio(scale, log_ratio):
     """Return the supremum of ``|ln p/q|`` of Cauchy laws a unit apart, on a fine grid."""
-    steps = np.geomspace(1e-6, 1e9, 200_001)
+    steps = np.geomspace(1e-6, 1e9, 20_001)
     x = np.concatenate([-steps[::-1], [0.0], steps])
     places = np.concatenate([x, x + 1.0])
     one = stats.cauchy(0.0, scale).logpdf(places)

@@ -20,6 +20,7 @@ from privopt.statistics import BoundedMean, BoundedSum, Count, SparseVector, Thr
 
 OUT = Relation.ZERO_OUT
 RUNS = choose(100_000, 50_000)  # bounds are exact for any number: 1e-4 is the false-alarm rate
+ATTACKS = choose(100_000, 20_000)
 
 
 def sparse(answers, epsilon=4.0):
@@ -121,10 +122,10 @@ def test_answers_have_the_law_of_the_scales_and_of_no_others():
     one_scale_passes(lambda ratio: p_value(ratio, "threshold_scale"), 0.9, 1.1)
 
 
-def attacked(mechanism, bound, runs=RUNS):
+def attacked(mechanism, bound, runs=ATTACKS):
     """The most that two lists of questions show: *no* first, then *yes*; one record moves all."""
     results, far = [], max(0.5, 2.0 * mechanism.question_scale)
-    for nos, yeses, threshold in ((10, 10, 0.5), (30, 2, far)):
+    for nos, yeses, threshold in ((10, 10, 0.5), (18, 2, far)):  # one program
         scores = []
         for seed, ends in enumerate(((0.0, 1.0), (1.0, 0.0))):
             values = jnp.asarray([ends[0]] * nos + [ends[1]] * yeses)
@@ -150,10 +151,10 @@ def test_the_attack_finds_no_more_than_is_claimed(answers, epsilon_lower_bound):
     assert 0.2 < attacked(sparse(answers), epsilon_lower_bound) <= 4.0
 
 
-@pytest.mark.parametrize("name", few(BROKEN, [*BROKEN][:2]))
+@pytest.mark.parametrize("name", few(BROKEN, [*BROKEN][1:3]))
 def test_the_attack_catches_every_broken_variant(name, epsilon_lower_bound):
     answers, broken = BROKEN[name]
-    assert attacked(broken(sparse(answers)), epsilon_lower_bound, 50_000) > 4.0
+    assert attacked(broken(sparse(answers)), epsilon_lower_bound) > 4.0
 
 
 BUDGET = Budget(epsilon=1.0, delta=0.0, relation=Relation.REPLACE_ONE)
@@ -165,7 +166,7 @@ def density_of(values, answer, *, fresh):
 
     Without fresh noise the answer has that of its comparison: Algorithm 3 of Lyu, Su and Li.
     """
-    scale, noise = HOLDOUT.answer_scale, np.linspace(-60.0, 60.0, 240_001)
+    scale, noise = HOLDOUT.answer_scale, np.linspace(-60.0, 60.0, 48_001)
     density = stats.laplace.pdf(noise, scale=HOLDOUT.comparison.threshold_scale)
     limit = HOLDOUT.threshold + noise
     for value in values[:-1]:

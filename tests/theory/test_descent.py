@@ -7,6 +7,7 @@ import pytest
 from builders import onto_ball
 from hypothesis import given
 from hypothesis import strategies as st
+from selection import choose
 
 from privopt.spec import ProblemClass
 from privopt.theory import (
@@ -95,12 +96,12 @@ def piecewise(rng, modulus, steepest=1.0):
 def test_no_piecewise_linear_risk_exceeds_it(output):
     """Search over risks on the line with up to four pieces, at step sizes of all orders.
 
-    The search is exact, because it has no randomness: 1,500 risks an output, each at its worst
-    subgradient at kinks.
+    The search is exact, because it has no randomness: 400 risks an output (1,500 with ``--all``),
+    each at its worst subgradient at kinks.
     """
     rng, worst = np.random.default_rng(7), 0.0
     modulus = 0.2 if output == "weighted_average" else 0.0
-    for _ in range(1500):
+    for _ in range(choose(1500, 400)):
         steps = int(rng.integers(1, 25))
         c = ProblemClass(n=10, dim=1, lipschitz=1.0, radius=1.0, strong_convexity=modulus)
         known = {"steps": steps, "noise_std": 0.0}

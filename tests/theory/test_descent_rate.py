@@ -125,6 +125,7 @@ def test_every_declared_exponent_is_the_measured_one(which, batch, steps_powers,
     assert {"smooth": "H R", "rough": "R G", "curved": "2 G^2"}[which] in ends[0].theorem
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("axis", ["n", "dim", "epsilon", "steps"])
 @pytest.mark.parametrize("steps_powers", [Exponents(), Exponents(1, -0.5, 1), GIVEN_STEPS])
 def test_exponents_of_smooth_and_strongly_convex_losses_are_local(steps_powers, axis):

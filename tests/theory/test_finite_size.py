@@ -38,6 +38,7 @@ def risks(loss, norms):
     return loss.slope * norms + 0.5 * loss.curvature * norms**2
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("dim", "scale"), [(1, 0.3), (1, 2.0), (5, 0.1), (5, 0.5), (40, 0.15)])
 def test_gaussian_noise_after_a_minimiser(loss, dim, scale):
@@ -47,6 +48,7 @@ def test_gaussian_noise_after_a_minimiser(loss, dim, scale):
     assert tells(law, risks(loss, scale * np.linalg.norm(noise, axis=1)))
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("dim", "scale"), [(1, 0.1), (1, 3.0), (5, 0.02), (5, 0.3)])
 def test_norm_laplace_noise_after_a_minimiser(loss, dim, scale):

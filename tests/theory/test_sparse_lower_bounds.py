@@ -62,6 +62,7 @@ def test_the_information_of_groups():
     assert RenyiAdvantage(0.3, Relation.REPLACE_ONE).information(copies).tolist() == [0.3, math.inf]
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 @pytest.mark.parametrize(("dim", "sparsity"), [(16, 16), (64, 1), (8192, 4), (2**18, 64)])

@@ -38,6 +38,7 @@ def means(rng, dim, sparsity, scale):
 GRID = list(itertools.product(NOISES, BODIES, (1, 4, 32), (2.0, 0.2, 0.02, 0.001)))
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("kind", "body", "sparsity", "scale"), GRID)
 def test_no_error_is_above_its_bound(kind, body, sparsity, scale):
     """Errors are below the bound at four standard errors.
