@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from selection import few
 
 import privopt
 from privopt import problems
@@ -29,6 +30,7 @@ CHOICES = {
     "noisy_adam": {"steps": 6, "batch_size": 12, "output": "random_iterate"},
     "phased_sgd": {},
 }
+KINDS = ("dp_gd", "dp_sgd", "dp_ftrl", "phased_sgd")  # the others take steps as these do
 READING = sorted(name for name in CHOICES if privopt.ALGORITHMS[name].rows)
 KEY = jax.random.key(3)
 LOSS = GeneralisedLinear(Logistic())
@@ -66,7 +68,7 @@ def test_every_algorithm_in_steps_is_here():
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", few(CHOICES, KINDS))
 def test_steps_end_in_the_release_of_the_run(name):
     """Save a state as bytes and load it between two steps; the result has the same bits."""
     planned, where = plan(name), problem()
@@ -88,7 +90,7 @@ def test_steps_end_in_the_release_of_the_run(name):
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", few(CHOICES, KINDS))
 def test_compiled_steps_agree_with_the_run(name):
     """Run steps in a loop of the caller, without float64."""
     planned, where = plan(name), problem()
@@ -209,7 +211,7 @@ def test_records_given_by_hand_enter_as_those_of_a_problem():
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize("name", few(READING, KINDS))
 def test_records_from_outside_end_in_the_release_of_the_run(name):
     """Check that one batch is read at a time, and only records of the sample."""
     planned, data, asked = plan(name), records(), []
