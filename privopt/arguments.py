@@ -53,6 +53,7 @@ __all__ = [
 
 _INT32_MAX = 2**31 - 1
 _ARGS, _KWARGS = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
+_POSITIONAL = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
 _WORDS = {
     float: "a real number",
     int: "an integer",
@@ -291,18 +292,20 @@ def checked(function: Function) -> Function:
     Traceback (most recent call last):
     privopt.arguments.WrongTypeError: size must be a real number, got an object of type list and...
     """
-    parameters = signature(function)
-    open_ended = any(each.kind is _KWARGS for each in parameters.parameters.values())
+    parameters, innermost = signature(function).parameters, unwrap(function)
+    open_ended = any(each.kind is _KWARGS for each in parameters.values())
+    named = {name for name, each in parameters.items() if each.kind not in (_ARGS, _KWARGS)}
+    in_order = [name for name in parameters if parameters[name].kind in _POSITIONAL]
+    named -= {"key", "keys"}  # ``as_key`` checks keys, with a more specific message
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not open_ended:
-            check_keywords(function.__name__, kwargs, parameters.parameters)
-        types = _annotations(unwrap(function))
-        for name, value in parameters.bind(*args, **kwargs).arguments.items():
-            if name in ("key", "keys"):  # ``as_key`` checks keys, with a more specific message
-                continue
-            if parameters.parameters[name].kind not in (_ARGS, _KWARGS):
+            check_keywords(function.__name__, kwargs, parameters)
+        types = _annotations(innermost)
+        # Python itself tells of missing and repeated arguments; binding them here is slow.
+        for name, value in (*zip(in_order, args, strict=False), *kwargs.items()):
+            if name in named:
                 check_type(name, value, types.get(name, Any))
         return function(*args, **kwargs)
 
