@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import process
 from line import Line
+
+from privopt.lab.plotting.style import METHOD_COLOURS
 
 TITLE = "Growth"
 PACKAGES = ("privopt", "jax", "jaxlib", "numpy")
@@ -67,7 +70,8 @@ def described(result: dict) -> list[str]:
         "one of these sizes varies, along n with d = 10 and along d with n = 1,000. DP-SGD has",
         "batches of 256, DP-FTRL one pass of batches of 100, so T = n/100. Plans differ in",
         "epsilon; the line of budgets is the time to make them. The exponent is fitted to the",
-        "last three sizes; dashed lines have the exponent of the number of operations. Memory is",
+        "last three sizes; dashed lines have the exponent of the number of operations. From",
+        "d = 10,000 on the data do not fit the cache, which raises the exponents of d. Memory is",
         "the allocation of the program besides the data, at the largest size.",
         "",
         "![Seconds of a run of each method against n, d, T, replicates, plans and budgets]"
@@ -75,37 +79,44 @@ def described(result: dict) -> list[str]:
     ]
 
 
-def draw(result: dict, folder: Path) -> None:
-    """Draw seconds against each size on two logarithmic axes, with dashed theoretical powers."""
-    import matplotlib.pyplot as plt
+LABELS = {
+    "n": "records n", "d": "dimension d", "T": "steps T", "replicates": "replicates in one call",
+    "plans": "plans in one call", "budgets": "plans made, without a run",
+}  # fmt: skip
+COLOURS = {**METHOD_COLOURS, "toeplitz": "#7f7f7f"}
+FITTED = 3  # last sizes
 
+
+def draw(result: dict, folder: Path) -> None:
+    """Draw seconds against each size; dashes continue the last one with the natural exponent."""
     axes = list(dict.fromkeys(each["axis"] for each in result["curves"]))
-    figure, grid = plt.subplots(2, 3, figsize=(10.2, 6.6), sharey=True)
-    panels = grid.ravel()
-    methods = list(dict.fromkeys(each["method"] for each in result["curves"]))
-    colours = dict(zip(methods, plt.get_cmap("tab10").colors, strict=False))
-    for panel, axis in zip(panels, axes, strict=True):
+    figure, grid = plt.subplots(2, 3, figsize=(9.0, 6.2), sharey=True)
+    for panel, axis in zip(grid.ravel(), axes, strict=True):
         for each in (each for each in result["curves"] if each["axis"] == axis):
             sizes = [point[axis] for point in each["curve"]]
             times = [point["seconds"] for point in each["curve"]]
-            slope = [times[-1] * (size / sizes[-1]) ** each["natural"] for size in sizes]
-            colour = colours[each["method"]]
+            ends = sizes[-FITTED:]
+            power = [times[-1] * (size / sizes[-1]) ** each["natural"] for size in ends]
+            colour = COLOURS[each["method"]]
             panel.loglog(sizes, times, "o-", color=colour, ms=3, label=each["method"])
-            panel.loglog(sizes, slope, "--", color=colour, lw=0.8)
-        panel.set_xlabel(axis)
+            panel.loglog(ends, power, "--", color=colour, lw=0.8)
+        panel.set_xlabel(LABELS[axis])
+        panel.grid(color="#e6e6e6", lw=0.6)
+    fastest = min(point["seconds"] for each in result["curves"] for point in each["curve"])
     for panel in grid[:, 0]:
         panel.set_ylabel("processor seconds")
-    handles = {line.get_label(): line for panel in panels for line in panel.lines[::2]}
-    figure.legend(handles.values(), handles, loc="lower center", ncols=len(handles), frameon=False)
-    figure.tight_layout(rect=(0.0, 0.06, 1.0, 1.0))
-    figure.savefig(folder / "growth.png", dpi=150)
+        panel.set_ylim(bottom=0.5 * fastest)
+    handles = {line.get_label(): line for panel in grid.ravel() for line in panel.lines[::2]}
+    figure.legend(handles.values(), handles, loc="lower center", ncols=4, frameon=False)
+    figure.tight_layout(rect=(0.0, 0.09, 1.0, 1.0))
+    figure.savefig(folder / "growth.png", dpi=120)
     plt.close(figure)
 
 
 def exponent(curve: list[dict], axis: str, what: str) -> float:
     """Return the exponent that is fitted to the last three sizes, by least squares."""
     sizes, values = (
-        [math.log(max(point[name], 1.0 if name == "bytes" else 0.0)) for point in curve[-3:]]
+        [math.log(max(point[name], 1.0 if name == "bytes" else 0.0)) for point in curve[-FITTED:]]
         for name in (axis, what)
     )
     return float(np.polyfit(sizes, values, 1)[0])
