@@ -294,9 +294,9 @@ def checked(function: Function) -> Function:
     """
     parameters, innermost = signature(function).parameters, unwrap(function)
     open_ended = any(each.kind is _KWARGS for each in parameters.values())
-    named = {name for name, each in parameters.items() if each.kind not in (_ARGS, _KWARGS)}
+    names = {name for name, each in parameters.items() if each.kind not in (_ARGS, _KWARGS)}
     in_order = [name for name in parameters if parameters[name].kind in _POSITIONAL]
-    named -= {"key", "keys"}  # ``as_key`` checks keys, with a more specific message
+    names -= {"key", "keys"}  # ``as_key`` checks keys, with a more specific message
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -305,7 +305,7 @@ def checked(function: Function) -> Function:
         types = _annotations(innermost)
         # Python itself tells of missing and repeated arguments; binding them here is slow.
         for name, value in (*zip(in_order, args, strict=False), *kwargs.items()):
-            if name in named:
+            if name in names:
                 check_type(name, value, types.get(name, Any))
         return function(*args, **kwargs)
 
