@@ -79,5 +79,5 @@ def lines(rows: list[dict[str, Any]]) -> Iterator[Line]:
             run = 1e6 * row["seconds"] / count
             stepwise = "steps" in row
             each = f"{run / row['steps']:.3f} us a step" if stepwise else f"{run:,.1f} us"
-            sort = f"{name}, {row['steps']:,} steps" if stepwise else name
-            yield Line(f"{sort}, {runs}", shown, f"{each} and run", "-", True)
+            label = f"{name}, {row['steps']:,} steps" if stepwise else name
+            yield Line(f"{label}, {runs}", shown, f"{each} and run", "-", True)

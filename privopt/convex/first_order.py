@@ -87,7 +87,7 @@ class Oracle:
             return None
         return jax.tree.map(lambda leaf: leaf[t % self.block], self.draw(t // self.block))
 
-    def draw_ahead(self, first: Int[Array, ""], steps: int, point: Pytree) -> Pytree:
+    def sample_ahead(self, first: Int[Array, ""], steps: int, point: Pytree) -> Pytree:
         """Return the batches of ``steps`` steps from ``first`` on, along a leading axis, or None.
 
         For an accelerator, where ``first`` is a multiple of ``steps``, which is ``block`` unless
@@ -357,7 +357,7 @@ class Iteration:
             return (state.t % block == 0) & (state.t + block <= last)
 
         def whole(state: State) -> State:
-            ahead = self.oracle.draw_ahead(state.t, block, state.point)
+            ahead = self.oracle.sample_ahead(state.t, block, state.point)
 
             def step(_: Array, state: State) -> State:
                 return self.step(state, jax.tree.map(lambda leaf: leaf[state.t % block], ahead))

@@ -28,10 +28,10 @@ from privopt.spec import Budget, Relation
 
 _Batch: TypeAlias = tuple[Array, Array]
 
-_AHEAD = 2**22  # normal numbers that are sampled ahead, at most
+_MAX_SAMPLES = 2**22  # normal numbers of a block that are sampled ahead
 
 
-class Ahead(NamedTuple):
+class StepSample(NamedTuple):
     """Random numbers that are sampled before a step: its batch, if any, and its noise."""
 
     batch: _Batch | None
@@ -221,13 +221,13 @@ class PrivateAnswers(Oracle):
         assert self.batches is not None
         return self.batches(k)
 
-    def draw_ahead(self, first: Int[Array, ""], steps: int, point: Pytree) -> Pytree:
+    def sample_ahead(self, first: Int[Array, ""], steps: int, point: Pytree) -> Pytree:
         """Return the batches of a block and, if it is independent and not too large, its noise."""
-        batches = super().draw_ahead(first, steps, point)
-        if type(self.mechanism.noise) is not IndependentNoise or steps * _size(point) > _AHEAD:
+        batches, noise = super().sample_ahead(first, steps, point), self.mechanism.noise
+        if type(noise) is not IndependentNoise or steps * _size(point) > _MAX_SAMPLES:
             return batches
-        noise = jax.vmap(partial(self.mechanism.noise.sample, key=self.noise_key, like=point))
-        return Ahead(batches, noise(first + jnp.arange(steps, dtype=first.dtype)))
+        sample = jax.vmap(partial(noise.sample, key=self.noise_key, like=point))
+        return StepSample(batches, sample(first + jnp.arange(steps, dtype=first.dtype)))
 
     def batch(self, t: Array) -> _Batch | None:
         return super().batch(t) if self.single is None else self.single(t)
@@ -237,7 +237,7 @@ class PrivateAnswers(Oracle):
         state: Pytree,
         t: Array,
         point: Pytree,
-        batch: _Batch | Ahead | None = None,
+        batch: _Batch | StepSample | None = None,
         anchor: Pytree = None,
     ) -> tuple[Pytree, Pytree]:
         """Return ``post(mean clip_C(g_i(w)) + sigma z_t)``, or that of differences to ``anchor``.
@@ -246,7 +246,7 @@ class PrivateAnswers(Oracle):
         needs neither noise nor ``post``.
         """
         noise, scale, post = self.mechanism.noise, self.mechanism.scale, self.mechanism.post
-        batch, z = batch if isinstance(batch, Ahead) else (batch, None)
+        batch, z = batch if isinstance(batch, StepSample) else (batch, None)
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         answer = self.mean(point, None if batch is None else release("batch", batch), anchor)
         if noise is not None:
@@ -268,10 +268,10 @@ class PrivateAnswers(Oracle):
         return jax.tree.map(lambda leaf: leaf / jnp.asarray(divisor, leaf.dtype), total)
 
     def secret(
-        self, state: Pytree, t: Array, point: Pytree, batch: _Batch | Ahead | None = None
+        self, state: Pytree, t: Array, point: Pytree, batch: _Batch | StepSample | None = None
     ) -> BatchMean:
         del state
-        batch = batch.batch if isinstance(batch, Ahead) else batch
+        batch = batch.batch if isinstance(batch, StepSample) else batch
         batch = self.batch(jnp.asarray(t)) if batch is None else batch
         return BatchMean(self.losses, self.mean(point, batch), batch)
 

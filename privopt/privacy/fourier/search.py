@@ -440,9 +440,8 @@ class _Search:
     def _first_accuracy(self) -> float:
         """Return the accuracy of the first mesh: the requested one if its transform is small."""
         points = self._width() * len(self.parts) / self.spacing(self.accuracy)
-        if len(self.parts) >= _MANY or points <= _SMALL_POINTS:
-            return self.accuracy
-        return min(_ROUGH, 100.0 * self.accuracy)
+        small = len(self.parts) >= _MANY or points <= _SMALL_POINTS
+        return self.accuracy if small else min(_ROUGH, 100.0 * self.accuracy)
 
     def first_spacing(self, accuracy: float) -> float:
         """Return a coarse mesh for a small transform, or the final one if the location is known."""
