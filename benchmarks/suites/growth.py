@@ -11,7 +11,7 @@ import numpy as np
 import process
 from line import Line
 
-from privopt.lab.plotting.style import METHOD_COLOURS
+from privopt.lab import plotting
 
 TITLE = "Growth"
 PACKAGES = ("privopt", "jax", "jaxlib", "numpy")
@@ -83,7 +83,7 @@ LABELS = {
     "n": "records n", "d": "dimension d", "T": "steps T", "replicates": "replicates in one call",
     "plans": "plans in one call", "budgets": "plans made, without a run",
 }  # fmt: skip
-COLOURS = {**METHOD_COLOURS, "toeplitz": "#7f7f7f"}
+COLOURS = {**plotting.METHOD_COLOURS, "toeplitz": "#7f7f7f"}
 FITTED = 3  # last sizes
 
 
