@@ -2,6 +2,7 @@
 
 import gc
 import os
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ import numpy as np
 import pytest
 import selection
 from hypothesis import settings
+from jax._src.interpreters import mlir
 from scipy.special import betaincinv
 from skips import summary
 
@@ -42,6 +44,23 @@ settings.register_profile(
 )
 settings.load_profile("privopt")
 
+
+_fresh_context, _contexts = mlir.make_ir_context, threading.local()
+
+
+def _shared_context():
+    """Return a context of MLIR for the next program.
+
+    Loading the dialects of a context takes longer than lowering a program of one operation, so a
+    context serves a hundred programs. Types and attributes stay in memory as long as their context.
+    """
+    _contexts.uses = getattr(_contexts, "uses", 0) + 1
+    if _contexts.uses % 100 == 1:
+        _contexts.current = _fresh_context()
+    return _contexts.current
+
+
+mlir.make_ir_context = _shared_context
 
 # Tracing makes many objects and few cycles. With the default, collection takes 13 % of the time.
 gc.set_threshold(50_000, 20, 50)

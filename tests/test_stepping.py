@@ -67,7 +67,6 @@ def test_every_algorithm_in_steps_is_here():
     assert set(CHOICES) - set(READING) == {"dp_svrg", "bias_reduced_sgd"}
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize("name", few(CHOICES, KINDS))
 def test_steps_end_in_the_release_of_the_run(name):
     """Save a state as bytes and load it between two steps; the result has the same bits."""
@@ -89,7 +88,6 @@ def test_steps_end_in_the_release_of_the_run(name):
         s.step(state)
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize("name", few(CHOICES, KINDS))
 def test_compiled_steps_agree_with_the_run(name):
     """Run steps in a loop of the caller, without float64."""
@@ -210,7 +208,6 @@ def test_records_given_by_hand_enter_as_those_of_a_problem():
         s.step(state, (features[rows].astype(np.float64), labels[rows].astype(np.float64)))
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize("name", few(READING, KINDS))
 def test_records_from_outside_end_in_the_release_of_the_run(name):
     """Check that one batch is read at a time, and only records of the sample."""
@@ -234,7 +231,6 @@ def test_records_from_outside_end_in_the_release_of_the_run(name):
     close(s.released(state), whole.released)
 
 
-@pytest.mark.optimised
 def test_an_interrupted_stream_goes_on_where_it_was():
     planned, data = plan("dp_sgd"), records()
 
@@ -259,7 +255,6 @@ def test_an_interrupted_stream_goes_on_where_it_was():
         privopt.run_stream(planned, LOSS, read, jax.random.key(4), state=kept[0])
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1e38, 1e-45])
 def test_hostile_records_are_what_they_are_to_a_run(value):
     """Test a tenth of hostile records, so that every batch contains some."""

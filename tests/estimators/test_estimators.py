@@ -92,7 +92,6 @@ def by_hand(name):
     return coefficients, half * (point[..., 3] / np.sqrt(2.0)) + centre, plan
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_a_run_by_hand(name):
     model, (coefficients, intercept, plan) = fitted(name), by_hand(name)

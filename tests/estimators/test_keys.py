@@ -68,7 +68,6 @@ def contains_key(blob):
 
 
 @ignored
-@pytest.mark.optimised
 def test_each_fit_takes_the_next_key_and_the_first_takes_the_given_one():
     """Compute every fit with ``run``: fit ``k + 1`` uses stream 1 of the key of fit ``k``."""
     model, key = linear(), KEY
