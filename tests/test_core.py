@@ -441,7 +441,6 @@ def test_a_plan_cannot_enter_a_compiled_run():
         plan.params = None
 
 
-@pytest.mark.optimised
 def test_float64_algorithms_compute_in_float64_whatever_the_setting():
     """Test float32 data without x64: the result is the float64 result, cast to float32."""
     plan = OUTPUT.plan(CLASS, BUDGET)

@@ -33,7 +33,7 @@ PROBLEMS = {
     "absolute": synthetic("absolute"),
 }
 METHODS = ("dp_gd", "accelerated_dp_gd")
-RUNS = {"hinge": 6, "hinge, Student norms": 24, "absolute": 6}
+RUNS = {"hinge": 12, "hinge, Student norms": 30, "absolute": 12}
 ERRORS = 4.0  # half width of an interval, in standard errors
 CROSSING = 280.0  # n mu/sqrt(d) at which the bounds are equal
 LARGE = 3000.0  # n mu/sqrt(d) of the claim on measured risks
@@ -100,7 +100,7 @@ def part(*losses, least=0.0, most=math.inf):
 
 
 def risks_figure(frames):
-    """Excess risk against n for the default plans, mean of 6 runs; 24 for Student norms.
+    """Excess risk against n for the default plans, mean of 12 runs; 30 for Student norms.
 
     Bands are 4 standard errors. For rows of Student norms DP-GD without noise (dotted, down to the
     accuracy of the optimum) is not converged after 10,000 steps, and accelerated DP-GD has the

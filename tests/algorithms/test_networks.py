@@ -157,7 +157,6 @@ def test_a_step_is_that_of_the_flattened_network(study, microbatch):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.optimised
 @pytest.mark.parametrize("microbatch", few([512, 4], [4]))
 def test_a_network_whose_records_are_read_ends_in_the_same_bits(study, microbatch):
     where, key = small(study), jax.random.key(2)
