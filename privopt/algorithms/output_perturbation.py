@@ -13,12 +13,10 @@ from privopt.algorithms.shared import (
     MinimiserSecret,
     NoiseKind,
     OneShotParams,
-    Static,
     envelope_width,
     least_bound,
     minimiser_of,
     noise_kinds,
-    planned,
     require_convex_lipschitz,
 )
 from privopt.arguments import member, positive_number
@@ -39,14 +37,25 @@ from privopt.theory import (
     no_rate,
     output_perturbation_rate,
     perturbed_minimiser_regularisation,
+    unprojected_perturbation_rate,
+    unprojected_perturbation_regularisation,
 )
+
+CONSTRAINTS = ("ball", "any", "none")
 
 
 class OutputDeclaration(NamedTuple):
-    """Declarations about the constraint set, which decide between bounds."""
+    """Declarations about minimisers and the constraint set, which decide between bounds."""
 
     stationary: bool
-    ball: bool = False
+    constraint: str = "any"
+
+
+class OutputStatic(NamedTuple):
+    """Shape of a run, and whether the noisy minimiser is projected."""
+
+    dim: int
+    projected: bool
 
 
 @planner
@@ -82,11 +91,13 @@ def output_perturbation(
     stationary : bool
         Declares that for every data set the gradient vanishes at the minimiser. This improves the
         rate for smooth losses. It holds on a ball if ``L <= 2 m R``, and for interior minimisers.
-    constraint : {"ball", "any"}, optional
+    constraint : {"ball", "any", "none"}, optional
         ``"ball"`` uses the bound for smooth losses on the Euclidean ball of the problem class; a
         problem with another set is then refused. ``"any"`` uses the bound for every convex set.
-        Default: the smaller bound; ``"any"`` for given ``regularisation``, declared stationary
-        minimisers and strongly convex losses.
+        ``"none"`` releases the noisy minimiser without projection, so it may lie outside of the
+        set. For smooth losses of one linear prediction, other problems are refused, the bound then
+        does not depend on ``d``. Default: ``"ball"`` or ``"any"``, by the smaller bound; ``"any"``
+        for given ``regularisation``, declared stationary minimisers and strongly convex losses.
 
     Formal guarantee
     ----------------
@@ -100,6 +111,8 @@ def output_perturbation(
     - Convex, default ``lambda``: ``sqrt(2) L R (sqrt(d)/(n mu))^{1/2}``.
     - Smooth, on a ball, default ``lambda``: of order ``(sqrt(d)/(n mu))^{2/3}``, for large ``n``
       of order ``(n mu)^{-1/2}``.
+    - Smooth, of linear predictions, not projected, default ``lambda``: of order
+      ``(n mu)^{-2/3}`` in every dimension.
     - Strongly convex: ``L E|z|``, of order ``L^2 sqrt(d)/(m n mu)``; for a given ``lambda`` the
       same expression in ``lambda``, plus ``lambda R^2/4``.
     - Smooth with a stationary minimiser: ``((H + lambda)/2) E|z|^2`` replaces ``L E|z|`` if
@@ -107,7 +120,8 @@ def output_perturbation(
     - Pure DP: ``d/(n epsilon)`` replaces ``sqrt(d)/(n mu)``.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1 and Theorem 6; on a ball
-    :func:`privopt.theory.ball_perturbation_rate`.
+    :func:`privopt.theory.ball_perturbation_rate`; without projection
+    :func:`privopt.theory.unprojected_perturbation_rate`.
 
     Examples
     --------
@@ -121,31 +135,36 @@ def output_perturbation(
     if stationary and problem_class.smoothness is None:
         raise ValueError("smoothness must be declared where stationary is True, got None")
     return least_bound(
-        _plan(problem_class, budget, kind, regularisation, OutputDeclaration(stationary, ball))
+        _plan(problem_class, budget, kind, regularisation, OutputDeclaration(stationary, name))
         for kind in noise_kinds(noise, budget)
-        for ball in _balls(constraint, problem_class, stationary, regularisation)
+        for name in _constraints(constraint, problem_class, stationary, regularisation)
     )
 
 
-def _balls(
+def _constraints(
     constraint: str | None,
     problem_class: ProblemClass,
     stationary: bool,
     regularisation: float | None,
-) -> list[bool]:
-    """Return whether to use the bound on a ball: yes, no or both."""
-    possible = problem_class.smoothness is not None and math.isfinite(problem_class.radius)
+) -> tuple[str, ...]:
+    """Return the constraints whose bounds are compared."""
+    smooth, finite = problem_class.smoothness is not None, math.isfinite(problem_class.radius)
     if constraint is not None:
-        member("constraint", constraint, ("ball", "any"))
-        if constraint == "ball" and (stationary or not possible):
+        member("constraint", constraint, CONSTRAINTS)
+        if constraint == "ball" and (stationary or not smooth or not finite):
             raise ValueError(
                 "constraint must be 'any' for losses without declared smoothness, an infinite "
                 "radius, or stationary=True, got 'ball'"
             )
-        return [constraint == "ball"]
+        if constraint == "none" and (stationary or not problem_class.smoothness):
+            raise ValueError(
+                "constraint must be 'ball' or 'any' for losses without declared positive "
+                "smoothness, or stationary=True, got 'none'"
+            )
+        return (constraint,)
     convex = problem_class.strong_convexity == 0.0
-    both = possible and convex and not stationary and regularisation is None
-    return [False, True] if both else [False]
+    both = smooth and finite and convex and not stationary and regularisation is None
+    return ("any", "ball") if both else ("any",)
 
 
 def _plan(
@@ -162,7 +181,7 @@ def _plan(
     if regularisation is None and convexity == 0.0:
         if math.isinf(radius):
             raise ValueError("regularisation must be given where radius is infinite, got None")
-        regularisation = _balanced(problem_class, budget, kind, declared.ball)
+        regularisation = _balanced(problem_class, budget, kind, declared.constraint)
     elif regularisation is None:
         regularisation = 0.0
     elif not (convexity > 0.0 and regularisation == 0.0):
@@ -174,7 +193,9 @@ def _plan(
         problem_class, budget.relation, regularisation=regularisation, smoothing=smoothing
     )
     mechanism = kind.calibrated(query, budget)
-    return planned(OUTPUT_PERTURBATION, problem_class, budget, mechanism, declared)
+    static = OutputStatic(problem_class.dim, projected=declared.constraint != "none")
+    params = OneShotParams(mechanism)
+    return Plan(OUTPUT_PERTURBATION, problem_class, budget, params, static, declared)
 
 
 def rate(plan: Plan) -> Rate:
@@ -186,7 +207,7 @@ def rate(plan: Plan) -> Rate:
     if query.gradient.changes(facts):
         return no_rate("gradients are clipped or divided")
     balanced = query.strong_convexity == 0.0 and math.isfinite(facts.radius)
-    best = _balanced(facts, plan.budget, kind, declared.ball) if balanced else None
+    best = _balanced(facts, plan.budget, kind, declared.constraint) if balanced else None
     numbers: dict[str, Any] = {
         "regularisation": query.regularisation,
         "noise_norm": mechanism.noise_norm(facts.dim),
@@ -195,7 +216,9 @@ def rate(plan: Plan) -> Rate:
         "gaussian": kind is GaussianMechanism,
         "balanced": query.regularisation == best,
     }
-    if declared.ball:
+    if declared.constraint == "none":
+        return unprojected_perturbation_rate(facts, **numbers)
+    if declared.constraint == "ball":
         return ball_perturbation_rate(facts, **numbers)
     return output_perturbation_rate(
         facts,
@@ -210,13 +233,17 @@ def _unit_noise(problem_class: ProblemClass, budget: Budget, kind: NoiseKind) ->
     return kind.calibrated(ClippedGradient.of(problem_class), budget)
 
 
-def _balanced(problem_class: ProblemClass, budget: Budget, kind: NoiseKind, ball: bool) -> float:
+def _balanced(
+    problem_class: ProblemClass, budget: Budget, kind: NoiseKind, constraint: str
+) -> float:
     noise, dim = _unit_noise(problem_class, budget, kind), problem_class.dim
-    norm = float(noise.noise_norm(dim))
-    if not ball:
+    norm, square = float(noise.noise_norm(dim)), float(noise.noise_square(dim))
+    if constraint == "any":
         return perturbed_minimiser_regularisation(problem_class, unit_noise_norm=norm)
+    if constraint == "none":
+        return unprojected_perturbation_regularisation(problem_class, unit_noise_square=square)
     return ball_perturbation_regularisation(
-        problem_class, unit_noise_norm=norm, unit_noise_square=float(noise.noise_square(dim))
+        problem_class, unit_noise_norm=norm, unit_noise_square=square
     )
 
 
@@ -232,19 +259,20 @@ def _smoothing(
 
 
 def run(
-    static: Static,
+    static: OutputStatic,
     params: OneShotParams,
     objective: EmpiricalRisk,
     key: Key[Array, ""],
     execution: Execution,
 ) -> Run:
-    """Solve, add noise, project."""
+    """Solve, add noise and, unless the plan says otherwise, project."""
     del execution
     mechanism = params.mechanism
     centre = objective.constraint.centre_point(static.dim, objective.dtype)
     minimiser = minimiser_of(mechanism.query, objective, centre)
     noisy = mechanism.add_noise(stream(key, "noise"), minimiser)
-    return Run(objective.constraint.project(noisy), MinimiserSecret(minimiser))
+    released = objective.constraint.project(noisy) if static.projected else noisy
+    return Run(released, MinimiserSecret(minimiser))
 
 
 OUTPUT_PERTURBATION = Algorithm(
@@ -256,5 +284,5 @@ OUTPUT_PERTURBATION = Algorithm(
     rate=rate,
     declares=OutputDeclaration,
     float64=True,
-    cites=("chaudhuri2011", "zhang2017"),
+    cites=("chaudhuri2011", "zhang2017", "arora2022"),
 )

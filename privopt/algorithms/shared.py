@@ -42,11 +42,10 @@ def planned(
     problem_class: ProblemClass,
     budget: Budget,
     mechanism: Any,
-    declared: object = None,
 ) -> Plan:
     """Return the plan of a one-shot method."""
     params, static = OneShotParams(mechanism), Static(problem_class.dim)
-    return Plan(algorithm, problem_class, budget, params, static, declared)
+    return Plan(algorithm, problem_class, budget, params, static)
 
 
 def least_bound(plans: Iterable[Plan]) -> Plan:

@@ -44,7 +44,8 @@ from privopt.theory.one_shot import (
 )  # fmt: skip
 from privopt.theory.output_perturbation import (
     ball_perturbation_rate, ball_perturbation_regularisation, output_perturbation_rate,
-    perturbed_minimiser_regularisation,
+    perturbed_minimiser_regularisation, unprojected_perturbation_rate,
+    unprojected_perturbation_regularisation,
 )  # fmt: skip
 from privopt.theory.passes import (
     Gains, PrefixVariance, QuadraticRisk, passes_rate, quadratic_gains,
@@ -143,6 +144,8 @@ __all__ = [
     "smoothing_width",
     "sufficient_statistics_rate",
     "sufficient_statistics_weight",
+    "unprojected_perturbation_rate",
+    "unprojected_perturbation_regularisation",
     "variance_reduced_period",
     "variance_reduced_rate",
     "variance_reduced_step_size",

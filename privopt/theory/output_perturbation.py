@@ -1,4 +1,4 @@
-"""Rates of output perturbation, on any convex set and on a Euclidean ball.
+"""Rates of output perturbation: on any convex set, on a Euclidean ball, and without projection.
 
 Theorems and proofs are in :doc:`/theory/perturbation`.
 """
@@ -14,6 +14,12 @@ from privopt.spec import ProblemClass
 from privopt.theory.rate import FIXED, Exponents, Quantity, Rate, Term, largest_excess
 
 
+def _smoothness(problem_class: ProblemClass) -> float:
+    if problem_class.smoothness is None:
+        raise ValueError("smoothness must be declared for this bound, got None")
+    return problem_class.smoothness
+
+
 def _stationary(
     problem_class: ProblemClass, regularisation: float, noise_square: float, solver_error: float
 ) -> tuple[float, float, float]:
@@ -27,10 +33,9 @@ def _stationary(
     with ``q = sqrt(E|z|^2) + tau``. Proof and the cases in which the gradient vanishes:
     :ref:`Perturbation, Theorem 2 <theory-perturbation-2>`.
     """
-    if problem_class.smoothness is None:
-        raise ValueError("smoothness must be declared for this bound, got None")
+    smoothness = _smoothness(problem_class)
     far = math.sqrt(noise_square) + solver_error
-    rise = 0.5 * (problem_class.smoothness + regularisation) * far**2
+    rise = 0.5 * (smoothness + regularisation) * far**2
     bias = regulariser_bias(problem_class, regularisation)
     share = min(1.0, 2.0 * far / problem_class.radius)
     return rise, share and bias * share, bias
@@ -51,14 +56,13 @@ def _on_ball(
     problem_class: ProblemClass, noise_norm: float, noise_square: float
 ) -> tuple[float, float]:
     """Return the terms of first and of second order in ``z`` of :func:`ball_perturbation_rate`."""
-    if problem_class.smoothness is None:
-        raise ValueError("smoothness must be declared for this bound, got None")
+    smoothness = _smoothness(problem_class)
     dim, half = problem_class.dim, 0.5 * problem_class.dim
     # E|u_1| for u uniform on the sphere; half of it is moved inwards
     coordinate = math.exp(math.lgamma(half) - math.lgamma(half + 0.5)) / math.sqrt(math.pi)
     first = 0.5 * problem_class.lipschitz * noise_norm * coordinate
     bend = problem_class.lipschitz * (1.0 - 1.0 / dim) / problem_class.radius
-    return first, 0.5 * (problem_class.smoothness + bend) * noise_square
+    return first, 0.5 * (smoothness + bend) * noise_square
 
 
 @checked
@@ -146,6 +150,82 @@ def ball_perturbation_rate(
         cap=largest_excess(problem_class),
         regime="the first term leads, on a Euclidean ball",
         requires=frozenset({"ball"}),
+    )
+
+
+@checked
+def unprojected_perturbation_regularisation(
+    problem_class: ProblemClass, *, unit_noise_square: float
+) -> float:
+    """Return the ``lambda`` that minimises the bound of :func:`unprojected_perturbation_rate`.
+
+    The noise is ``1/lambda`` times one with ``E|z|^2 = unit_noise_square``, so with
+    ``v = unit_noise_square/d`` the bound is ``lambda R^2/4 + H v/(2 lambda^2)``. It is smallest at
+    ``(4 H v/R^2)^{1/3}``, with the value ``3 lambda R^2/8``.
+    """
+    variance = unit_noise_square / problem_class.dim
+    return float(np.cbrt(4.0 * _smoothness(problem_class) * variance / problem_class.radius**2))
+
+
+@checked
+def unprojected_perturbation_rate(
+    problem_class: ProblemClass,
+    *,
+    regularisation: float,
+    noise_norm: float,
+    noise_square: float,
+    solver_error: float = 0.0,
+    gaussian: bool,
+    balanced: bool,
+) -> Rate:
+    """Return the excess risk of a noisy minimiser that is not projected, for linear predictions.
+
+    For convex, ``L``-Lipschitz losses ``phi_i(<x_i, w>)`` with ``phi_i'' |x_i|^2 <= H`` on the
+    whole space, any convex set ``W``, and noise ``z`` whose law is invariant under rotations::
+
+        E F(w) - F* <= lambda R^2/4 + (H/2) E z_1^2 + L tau
+
+    with ``w = argmin_W F_lambda + z`` and ``F*`` the minimum over ``W``. The noise has mean zero,
+    so it costs only curvature, and each loss is curved in one direction. With the ``lambda`` that
+    minimises it, the bound is of order ``(n mu)^{-2/3}``, without ``d``. The point may lie outside
+    of ``W``, where a risk may be below ``F*``; its mean is not, by Jensen's inequality. Lower
+    bounds for points in ``W`` do not apply.
+
+    Proof: :ref:`Perturbation, Theorem 11 <theory-perturbation-11>`. Source: Arora, Bassily, Guzman,
+    Menart and Ullah 2022 (arXiv:2205.03014) for the order; the constants are derived here.
+
+    Arguments are those of :func:`output_perturbation_rate`; ``balanced`` refers to
+    :func:`unprojected_perturbation_regularisation`.
+
+    Examples
+    --------
+    >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=1.0)
+    >>> rate = unprojected_perturbation_rate(facts, regularisation=0.2, noise_norm=0.1,
+    ...                                      noise_square=0.01, gaussian=True, balanced=True)
+    >>> round(rate.upper, 9)
+    0.05125
+    """
+    del noise_norm
+    per_coordinate = Exponents(n=-1.0, dim=0.0 if gaussian else 0.5, epsilon=-1.0)
+    of_lambda, order = FIXED, "lambda fixed"
+    if balanced:
+        noise = "1/(n mu)" if gaussian else "sqrt(d)/(n epsilon)"
+        of_lambda, order = (2.0 / 3.0) * per_coordinate, f"order ({noise})^(2/3)"
+    curved = 0.5 * _smoothness(problem_class) * noise_square / problem_class.dim
+    error = problem_class.lipschitz * solver_error
+    bias = regulariser_bias(problem_class, regularisation)
+    return Rate(
+        quantity=Quantity.EMPIRICAL_RISK,
+        theorem=f"E F(w) - F* <= lambda R^2/4 + (H/2) E z_1^2 ({order})",
+        source="Arora, Bassily, Guzman, Menart and Ullah 2022 (arXiv:2205.03014), for the order",
+        terms=(
+            Term("noise", curved, 2.0 * per_coordinate + -2.0 * of_lambda),
+            Term("regulariser", bias, of_lambda),
+            Term("solver", error, Exponents(n=-1.0) + -1.0 * of_lambda),
+        ),
+        regime="lambda at the minimum of the bound" if balanced else "the first term leads",
+        whole_class=False,
+        requires=frozenset({"linear_model"}),
     )
 
 

@@ -250,3 +250,59 @@ def test_another_set_needs_the_bound_for_any_set():
         plan_of(facts, BUDGET, constraint="any"), where, jax.random.key(0)
     ).released
     assert np.abs(released).sum() <= 1.0 + 1e-6
+
+
+def steep(n, regularisation, dim):
+    """Return features of norm 1 and labels of squares with minimiser ``(1, 0, .., 0)``.
+
+    The share ``regularisation`` of the features is the first unit vector. So half of the curvature
+    along the minimiser is the regulariser, and the curvatures add up to 1.
+    """
+    place = np.full(n, 0)
+    rest = n - round(regularisation * n)
+    place[:rest] = 1 + np.arange(rest) % (dim - 1)
+    features = np.eye(dim, dtype=np.float32)[place]
+    return features, features[:, 0]
+
+
+def test_without_projection_the_mean_is_two_thirds_of_the_bound():
+    """Compare with the exact mean; double noise exceeds the bound. False alarms: 6e-5."""
+    facts = privopt.ProblemClass(n=4000, dim=40, lipschitz=2.0, radius=1.0, smoothness=1.0)
+    planned = plan_of(facts, BUDGET, constraint="none")
+    regularisation = planned.params.mechanism.query.regularisation
+    noise = planned.params.mechanism.scale
+    assert regularisation == pytest.approx((4.0 * (noise * regularisation) ** 2) ** (1 / 3), 0.01)
+    features, labels = steep(4000, regularisation, 40)
+    where = problems.squared(features, labels, problem_class=facts)
+    where.check()
+    keys = jax.random.split(jax.random.key(0), 400)
+    point = 1.0 / (1.0 + regularisation / features[:, 0].mean())
+    bias = 0.5 * features[:, 0].mean() * (1.0 - point) ** 2
+    upper, exact = planned.rate.upper, {}
+    for factor in (1.0, 2.0):
+        run = planned if factor == 1.0 else planned.with_noise(factor)
+        released = np.asarray(privopt.run_many([run], where, keys).released[0], np.float64)
+        risks = 0.5 * ((released - np.eye(40)[0]) ** 2) @ np.mean(features**2, axis=0)
+        exact[factor] = bias + 0.5 * (factor * noise) ** 2
+        assert abs(risks.mean() - exact[factor]) <= 4.0 * risks.std() / math.sqrt(risks.size)
+    assert 0.65 * upper < exact[1.0] < 0.67 * upper < upper < exact[2.0]
+    assert np.linalg.norm(released, axis=1).max() > 1.0  # outside of the ball
+
+
+def test_without_projection_only_smooth_linear_predictions_are_accepted():
+    facts = privopt.ProblemClass(n=50, dim=4, lipschitz=1.0, radius=5.0, smoothness=0.25)
+    planned = plan_of(facts, BUDGET, constraint="none")
+    features, labels = classification(50, 4)
+    where, key = problems.logistic(features, labels, problem_class=facts), jax.random.key(1)
+    run = privopt.run(planned, where, key)
+    noise = planned.params.mechanism.scale * random.normal(stream(key, "noise"), (4,), jnp.float64)
+    np.testing.assert_allclose(run.released, run.secret.minimiser + noise, rtol=1e-6)
+    assert planned.rate.lower == ()  # those of the class are for points of the ball
+    with pytest.raises(ValueError, match="problem must provide linear_model"):
+        privopt.run(planned, problems.squared_distance(features / 4.0, problem_class=facts), key)
+    for flat in ({"smoothness": None}, {"smoothness": 0.0}):
+        kinked = privopt.ProblemClass(n=50, dim=4, lipschitz=1.0, radius=5.0, **flat)
+        with pytest.raises(ValueError, match="constraint must be 'ball' or 'any'"):
+            plan_of(kinked, BUDGET, constraint="none")
+    with pytest.raises(ValueError, match="constraint must be 'ball' or 'any'"):
+        plan_of(facts, BUDGET, constraint="none", stationary=True)

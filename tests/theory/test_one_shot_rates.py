@@ -19,6 +19,8 @@ from privopt.theory import (
     output_perturbation_rate,
     perturbed_minimiser_regularisation,
     perturbed_objective_regularisation,
+    unprojected_perturbation_rate,
+    unprojected_perturbation_regularisation,
 )
 
 positive = st.floats(1e-3, 1e3)
@@ -353,3 +355,47 @@ def test_the_regularisation_on_a_ball_minimises_its_bound(n, dim, radius, smooth
     assert all(
         total(bound(factor * best)) >= least * (1.0 - 1e-9) for factor in (0.5, 0.98, 1.02, 2)
     )
+
+
+def unprojected(facts, regularisation, sigma):
+    """Return the rate for Gaussian noise of standard deviation ``sigma/lambda``."""
+    square = facts.dim * (sigma / regularisation) ** 2
+    return unprojected_perturbation_rate(
+        facts, regularisation=regularisation, noise_norm=math.sqrt(square), noise_square=square,
+        gaussian=True, balanced=True,
+    )  # fmt: skip
+
+
+@given(dim=st.integers(1, 10**4), radius=positive, smoothness=positive, sigma=positive)
+def test_without_projection_the_regularisation_minimises_the_bound(dim, radius, smoothness, sigma):
+    facts = ProblemClass(n=10, dim=dim, lipschitz=2.0, radius=radius, smoothness=smoothness)
+    best = unprojected_perturbation_regularisation(facts, unit_noise_square=dim * sigma**2)
+    least = unprojected(facts, best, sigma).upper
+    assert least == pytest.approx(0.375 * best * radius**2, rel=1e-9)
+    for factor in (0.5, 0.98, 1.02, 2.0):
+        assert unprojected(facts, factor * best, sigma).upper > least
+    assert unprojected(facts, best, sigma).exponents["dim"] == 0.0
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.5])
+def test_the_bound_without_projection_holds_for_linear_predictions(sigma):
+    """Random logistic and squared losses in many dimensions; a bound in ``H/4`` is refuted."""
+    rng, dim, regularisation, largest = np.random.default_rng(2), 60, 0.1, 0.0
+    facts = ProblemClass(n=30, dim=dim, lipschitz=1.0, radius=1.0, smoothness=1.0)
+    limit = unprojected(facts, regularisation, sigma * regularisation)
+    noise_term = limit.terms[0].value
+    for logistic in (True, False):
+        features = rng.normal(size=(30, dim))
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+
+        def risk(w, features=features, logistic=logistic):
+            values = w @ features.T
+            return (4.0 * np.logaddexp(0.0, values) if logistic else 0.5 * values**2).mean(axis=-1)
+
+        point = onto_ball(rng.normal(size=dim))
+        noise = sigma * rng.standard_normal((20_000, dim))
+        rises = risk(point + noise) - risk(point)
+        error = 4.0 * rises.std() / math.sqrt(rises.size)
+        assert -error <= rises.mean() <= noise_term + error
+        largest = max(largest, (rises.mean() - error) / noise_term)
+    assert largest > 0.9
