@@ -51,3 +51,23 @@ pure_output_perturbation = replace(
     epsilon_over_mu=None,
     replicates={"full": 1000},
 )
+
+# r = 1/(n mu) is from 0.00004 to 0.02 along every axis; the best lambda is about 4 r^(2/3).
+unprojected_output_perturbation = replace(
+    output_perturbation,
+    name="unprojected_output_perturbation",
+    title="Output perturbation without projection on squares: excess risk against n, d and epsilon",
+    description=(
+        "Least squares with features of norm 1, of which a swept share points along the minimiser. "
+        "The noisy minimiser is not projected. Its noise has mean zero and costs only curvature, "
+        "which is that of one direction for each record: the risk does not depend on d. With a "
+        "projection the bound is of order (sqrt(d)/(n mu))^(2/3). Epsilon over the Gaussian "
+        "parameter mu is 5."
+    ),
+    algorithms=Method(
+        "output_perturbation", "output_perturbation", {"noise": "gaussian", "constraint": "none"}
+    ).twice(regularisation=ladder(0.003, 0.9)),
+    families=("steep_squares",),
+    axes=(*output_perturbation.axes[:2], Axis("epsilon", (0.0625, 0.25, 1.0, 4.0))),
+    replicates={"full": 1000},
+)

@@ -162,6 +162,28 @@ def _isotropic_squares(*, n: int, dim: int, noise_ratio: float, strength: float)
     )
 
 
+def _steep_squares(*, n: int, dim: int, noise_ratio: float, strength: float) -> Problem:
+    """Build ``(<x, w - e_1>)^2/2`` with ``x = e_1`` for a fraction ``s`` of the records.
+
+    The other records have the other basis vectors in equal numbers, so the curvatures add up to 1,
+    which is the cost of noise without projection. The curvature along the minimiser ``e_1`` is
+    ``s = min(1, strength * (noise_ratio/sqrt(d))^{2/3})``. At ``s = lambda`` the bias is
+    ``lambda/8``.
+    """
+    share = max(1, round(n * min(1.0, strength * (noise_ratio / math.sqrt(dim)) ** (2.0 / 3.0))))
+    rest = n - share
+    others = rest // (dim - 1) + (np.arange(dim - 1) < rest % (dim - 1))
+    features = np.eye(dim)
+    return squared(
+        features,
+        features[:, 0],
+        problem_class=_unit_ball(n=n, dim=dim, lipschitz=2.0, smoothness=1.0),
+        counts=np.append(share, others),
+        minimiser=np.eye(dim)[0],
+        name="steep_squares",
+    )
+
+
 def _coordinates(dim: int, height: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the features ``e_j`` with label ``height``, then those with its negative."""
     return np.tile(np.eye(dim), (2, 1)), np.repeat([height, -height], dim)
@@ -280,6 +302,12 @@ HARD_FAMILIES = (
         "least squares of swept curvature: tight for sufficient statistics",
         _isotropic_squares,
         strengths=(1.0, 1.4, 2.0, 2.8, 4.0, 5.6),
+    ),
+    Family(
+        "steep_squares",
+        "least squares, steep beside the minimiser: tight for output perturbation, not projected",
+        _steep_squares,
+        strengths=(2.0, 4.0, 8.0),
     ),
 )
 STREAMS = (  # for regret, which depends on the order of the records

@@ -207,9 +207,9 @@ def unprojected_perturbation_rate(
     """
     del noise_norm
     per_coordinate = Exponents(n=-1.0, dim=0.0 if gaussian else 0.5, epsilon=-1.0)
+    noise = "1/(n mu)" if gaussian else "sqrt(d)/(n epsilon)"
     of_lambda, order = FIXED, "lambda fixed"
     if balanced:
-        noise = "1/(n mu)" if gaussian else "sqrt(d)/(n epsilon)"
         of_lambda, order = (2.0 / 3.0) * per_coordinate, f"order ({noise})^(2/3)"
     curved = 0.5 * _smoothness(problem_class) * noise_square / problem_class.dim
     error = problem_class.lipschitz * solver_error
@@ -223,7 +223,8 @@ def unprojected_perturbation_rate(
             Term("regulariser", bias, of_lambda),
             Term("solver", error, Exponents(n=-1.0) + -1.0 * of_lambda),
         ),
-        regime="lambda at the minimum of the bound" if balanced else "the first term leads",
+        regime=f"{noise} <= 1" if balanced else "the first term leads",
+        tight_on="steep_squares" if balanced else None,
         whole_class=False,
         requires=frozenset({"linear_model"}),
     )
