@@ -418,3 +418,17 @@ def test_bad_arguments_are_refused_by_name(arguments, message):
         recommend(FACTS, 1.0)
     with pytest.raises(ValueError, match="target must be positive and finite"):
         reach(ALGORITHMS["dp_gd"].plan(FACTS, BUDGET), -1.0)
+
+
+def test_a_bound_without_projection_is_a_remark():
+    budget = privopt.Budget(epsilon=1.0, delta=1e-9, relation="replace_one")
+    remarks = {}
+    for loss in ("logistic", "squared_distance"):
+        facts = problem_class_of(loss, n=30_000, dim=1000, radius=10.0)
+        table = recommend(facts, budget, loss=loss, algorithms=["output_perturbation"])
+        remarks[loss] = [each for each in table["remarks"][0] if "constraint='none'" in each]
+    bound = privopt.output_perturbation(
+        problem_class_of("logistic", n=30_000, dim=1000, radius=10.0), budget, constraint="none"
+    ).rate.upper
+    expected = f"{bound:.2g} with constraint='none', whose point may leave the ball"
+    assert remarks == {"logistic": [expected], "squared_distance": []}

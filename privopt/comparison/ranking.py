@@ -15,9 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privopt.algorithms import ALGORITHMS
+from privopt.algorithms import ALGORITHMS, output_perturbation
 from privopt.arguments import checked, instance, positive_number
-from privopt.comparison.plans import Algorithms, plans, private_algorithms, problem_class_of
+from privopt.comparison.plans import (
+    Algorithms,
+    plans,
+    private_algorithms,
+    problem_class_of,
+    provided,
+)
 from privopt.core import Plan
 from privopt.shipped import shipped
 from privopt.spec import Budget, ProblemClass, Relation
@@ -133,6 +139,8 @@ def _remarks(
 ) -> tuple[str, ...]:
     needs = [_NEEDS[each] for each in sorted(plan.requires & _NEEDS.keys()) if loss is None]
     remarks = [f"only for {' and '.join(needs)}"] if needs else []
+    if (bound := _unprojected(plan, loss)) < plan.rate.upper:
+        remarks.append(f"{bound:.2g} with constraint='none', whose point may leave the ball")
     if vacuous:
         remarks.append("vacuous: the bound is no smaller than that of the default output")
     if nearest and nearest["start_ratio"] >= 1.0:
@@ -141,6 +149,15 @@ def _remarks(
         ratio = f"{nearest['tuned_ratio']:.2g}"
         remarks.append(f"{ratio} times the oracle-tuned risk in its nearest experiment")
     return tuple(remarks)
+
+
+def _unprojected(plan: Plan, loss: str | None) -> float:
+    """Return the bound of output perturbation without projection; infinite if it does not apply."""
+    facts = plan.problem_class
+    applies = plan.algorithm is ALGORITHMS["output_perturbation"] and bool(facts.smoothness)
+    if not applies or loss is None or "linear_model" not in provided(loss, facts):
+        return math.inf
+    return output_perturbation(facts, plan.budget, constraint="none").rate.upper
 
 
 def representative(ranking: pd.DataFrame) -> pd.Series[Any] | None:
