@@ -161,10 +161,14 @@ def oracle_tuned(name):
 
 
 def summary(quantity, values):
-    """Return the mean with its 95 % interval by Student's t distribution, as columns."""
+    """Return the mean with its 95 % interval by Student's t distribution, as columns.
+
+    A point outside of the ball may have a negative excess risk. Its mean and interval end at 0.
+    """
     mean, count = float(np.mean(values)), len(values)
     half = student.ppf(0.975, count - 1) * float(np.std(values, ddof=1)) / math.sqrt(count)
-    return {quantity: mean, f"{quantity}_within": privopt.Interval(mean - half, mean + half)}
+    lower, mean, upper = (max(0.0, value) for value in (mean - half, mean, mean + half))
+    return {quantity: mean, f"{quantity}_within": privopt.Interval(lower, upper)}
 
 
 def released(name, method, epsilon, delta=DELTA, runs=None, role="noise"):
@@ -373,7 +377,8 @@ logistic = analysis(
     name="real_accuracy",
     title="Private logistic regression on real data: accuracy and excess risk against ε",
     description=COMMON
-    + "Output perturbation does not project its point, as its bound for linear predictions allows. "
+    + "Output perturbation does not project its point, as its bound for linear predictions allows; "
+    "an excess risk below that of the optimum on the ball counts as 0. "
     "Logistic regression over the ball of radius 10: 10 runs on breast_cancer and a9a, 5 on the "
     "other data sets; kddcup99 has 20,000 training records. Privacy costs much accuracy on "
     "breast_cancer, which has few records, and little on the others. diffprivlib is pure ε-DP by "
