@@ -48,7 +48,7 @@ def test_no_guarantee_is_refuted_and_both_defects_are_seen(name):
     assert result.verdict == "kept"
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "name", few(MECHANISMS, ["gaussian_mean", "selection", "smooth_median", "sparse_vector"])
 )
