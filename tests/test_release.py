@@ -172,7 +172,6 @@ def test_every_one_shot_mechanism_passes():
 
 def test_every_random_value_of_a_mechanism_is_recorded(monkeypatch):
     """Compare the number of recorded and of actual draws in every private algorithm with noise."""
-    jax.clear_caches()  # a program that is kept would draw without a call
     others = {"gradient_descent", "exponential_mechanism"}  # no noise, and a law
     noisy = sorted(algorithms.BUILT_IN - others)
     for name in few(noisy, KINDS):
