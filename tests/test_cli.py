@@ -65,7 +65,12 @@ def judged(monkeypatch):
     outcomes = ["holds", "holds"]
 
     def verdicts(recorded, experiments):
-        facts = {"experiment": "demo", "method": "dp_gd", "family": "squared_distance", "check": "slope"}
+        facts = {
+            "experiment": "demo",
+            "method": "dp_gd",
+            "family": "squared_distance",
+            "check": "slope",
+        }
         facts |= {"axis": "n", "estimate": -1.01, "lower": -1.1, "upper": -0.9, "target": -1.0}
         facts |= {"margin": 0.05}
         return [lab.Verdict(outcome=each, detail="[why]", **facts) for each in outcomes]
@@ -392,7 +397,12 @@ def test_list_shows_what_there_is_and_what_is_missing(folder, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     (folder / "experiments" / "broken.py").write_text("x = ")
     printed = re.sub(r"\s+", " ", privopt("list"))
-    for words in ("dp_gd", "squared_distance", "A [small] demonstration", "broken.py, line 1: SyntaxError"):
+    for words in (
+        "dp_gd",
+        "squared_distance",
+        "A [small] demonstration",
+        "broken.py, line 1: SyntaxError",
+    ):
         assert words in printed
     assert f"a9a needs the environment variable {VARIABLE}" in printed
     monkeypatch.chdir(folder / "experiments")
@@ -428,7 +438,10 @@ def test_run_ends_with_verdicts_report_and_status(folder, judged):
     printed = privopt("run")
     assert f"demo: {CELLS}/{CELLS} cells" in printed
     assert f"{CELLS} cells, 0 of them from other runs" in printed
-    assert "demo: dp_gd on squared_distance, slope in n: -1.01 [-1.1, -0.9], theorem -1: holds" in printed
+    assert (
+        "demo: dp_gd on squared_distance, slope in n: -1.01 [-1.1, -0.9], theorem -1: holds"
+        in printed
+    )
     assert "2 of 2 exponents hold." in printed
     assert printed.rstrip().endswith("Report: build/results/index.html")
     assert (folder / "build" / "results" / "demo" / "cells.parquet").exists()

@@ -79,6 +79,7 @@ def test_other_relations(name, relation):
     assert result.verdict == "kept"
 
 
+@pytest.mark.thorough  # as half of the noise in test_testing.py, and 5/6 of it below
 def test_noise_that_is_a_third_too_small_refutes():
     """Attack a run with less noise than its plan claims."""
     pair = worst_pair("dp_gd", BUDGET)

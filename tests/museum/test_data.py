@@ -244,7 +244,7 @@ def of_mean_losses(copies):
     query = RegularisedMinimiser.of(facts, REPLACE, regularisation=0.1, relative_error=1e-6)
     data = jnp.asarray(np.tile(X, copies)[:, None]), jnp.asarray(np.tile(Y, copies))
     risk = EmpiricalRisk(GeneralisedLinear(Logistic()), data, None, WholeSpace())
-    return float(query.minimiser_of(risk)(jnp.zeros(1))[0])
+    return float(jax.jit(query.minimiser_of(risk))(jnp.zeros(1))[0])
 
 
 def of_summed_losses(copies):
