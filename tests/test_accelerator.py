@@ -225,8 +225,7 @@ def test_an_accelerator_takes_the_same_steps(name, request):
     assert f'known_trip_count":{{"n":"{block // math.gcd(block, UNROLLED)}"}}' in text
 
 
-@pytest.mark.parametrize("steps", [0, 5, 16, 37])
-def test_an_accelerator_descends_the_same(steps, request):
+def test_an_accelerator_descends_the_same(request):
     scales, ball = jnp.array([1.0, 4.0]), L2Ball(2.0)
 
     def result(steps):
@@ -234,10 +233,11 @@ def test_an_accelerator_descends_the_same(steps, request):
         facts = {"smoothness": 4.0, "strong_convexity": 1.0, "steps": steps}
         return accelerated_descent(gradient, ball.project, jnp.zeros(2), **facts)
 
-    expected = jax.jit(result)(steps)
+    numbers = (0, 5, 16, 37)
+    expected = [jax.jit(result)(steps) for steps in numbers]
     request.getfixturevalue("at_once")
-    compiled = jax.jit(lambda steps: result(steps)).lower(steps).compile()
-    np.testing.assert_allclose(compiled(steps), expected, rtol=1e-12)
+    compiled = jax.jit(lambda steps: result(steps)).lower(5).compile()
+    np.testing.assert_allclose([compiled(steps) for steps in numbers], expected, rtol=1e-12)
     assert f'known_trip_count":{{"n":"{BLOCK}"}}' in compiled.as_text()
 
 

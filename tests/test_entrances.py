@@ -290,7 +290,7 @@ def test_no_record_of_any_type_moves_an_answer_further_than_is_charged(name):
         assert faults(name, ENTRANCES[name], dtype) == []
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ENTRANCES)
 def test_arrays_of_jax_are_read_as_those_of_numpy(name):
     for dtype in DTYPES:

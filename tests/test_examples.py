@@ -26,6 +26,7 @@ COSTLY = {
         *("reading", "audit.distinguishing", "core.running", "statistics.certified_prediction"),
         *("statistics.queries", "statistics.local_sensitivity", "convex.basis_pursuit"),
         *("estimators.classifiers", "estimators.regressors", "audit.replay", "convex.log_concave"),
+        *("comparison.ranking", "convex.solver", "core.stepping", "mechanisms.batches.poisson"),
     )
 }
 

@@ -171,8 +171,8 @@ def test_chunks_change_no_bit(make, chunk):
 
 
 def test_chunks_of_groups():
-    whole = privopt.run_many([coined()], WHERE, keys(12), group=2)
-    parts = privopt.run_many([coined()], WHERE, keys(12), group=2, execution=Execution(chunk=8))
+    whole = privopt.run_many([coined()], WHERE, keys(8), group=4)
+    parts = privopt.run_many([coined()], WHERE, keys(8), group=4, execution=Execution(chunk=4))
     np.testing.assert_array_equal(whole.released, parts.released)
     np.testing.assert_array_equal(whole.secret, parts.secret)
 

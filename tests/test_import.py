@@ -24,7 +24,7 @@ sys.meta_path.insert(0, Missing())
 """
 WITHOUT_JAX = WITHOUT.format(packages=("jax", "jaxlib", "optax", "flax"))
 EXTRAS = ("flax", "matplotlib", "pyarrow", "rich", "sklearn", "typer")
-WITHOUT_EXTRAS = WITHOUT.format(packages=EXTRAS)
+WITHOUT_EXTRAS = WITHOUT.format(packages=(*EXTRAS, "beartype"))
 
 
 def python(code: str) -> str:

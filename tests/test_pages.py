@@ -26,8 +26,9 @@ PAGES = sorted(
 THEORY = [page for page in PAGES if page.startswith("docs/theory/")]
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\$)\$([^$\n]+)\$(?!\$)", re.DOTALL)
 WITH_CODE = [page for page in PAGES if blocks(page)]
-# These compare or check algorithms, or compute a table, for seconds each.
+# These compare or check algorithms, run a sweep or compute a table, for seconds each.
 COSTLY = {
+    "docs/guide/sweeps.md",
     *("docs/guide/which_algorithm.md", "docs/guide/comparing.md", "docs/theory/sparse_table.md"),
     *("docs/guide/clusters_and_devices.md", "docs/guide/own_algorithm.md"),
 }

@@ -212,7 +212,7 @@ def test_draws_need_no_wide_integers():
 def test_words_of_children_are_those_of_a_split():
     """Compare with ``jax.random.split`` bit by bit, alone and for several keys at once."""
     keys = jax.random.split(jax.random.key(11), 3)
-    for count in (1, 2, 7, 1248):
+    for count in (1, 7, 1248):
         expected = [
             np.asarray(jax.random.key_data(jax.random.split(key, count))).ravel()[:count]
             for key in keys

@@ -34,6 +34,7 @@ def test_the_example_prints_the_shown_output():
     assert len(code_lines(example)) <= 15
 
 
+@pytest.mark.thorough  # as pages that compare; numbers and tables are tested one by one
 def test_the_command_prints_the_table(tmp_path, monkeypatch):
     """The README omits lines after the sentence that names the winner."""
     monkeypatch.chdir(tmp_path)

@@ -70,8 +70,8 @@ CHECKS = {
 }
 
 
-# One starts workers, as test_engines.py does; the other one checks what a page of the guide does.
-COSTLY = {"cluster", "own_algorithm"}
+# One starts workers, as test_engines.py does; the others do what a page of the guide does.
+COSTLY = {"cluster", "own_algorithm", "own_loss"}
 
 
 @pytest.mark.parametrize("name", few(CHECKS, CHECKS.keys() - COSTLY))

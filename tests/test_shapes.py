@@ -22,8 +22,3 @@ def test_declared_shapes_hold():
     """See ``shapes.py``, which also plants a wrong shape."""
     output = python(Path(__file__).with_name("shapes.py"))
     assert int(re.fullmatch(r"(\d+) functions with checked shapes\n", output)[1]) > 200
-
-
-def test_the_package_does_not_import_beartype():
-    output = python("-c", "import sys, privopt.algorithms; print('beartype' in sys.modules)")
-    assert output == "False\n"

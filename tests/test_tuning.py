@@ -66,6 +66,7 @@ def test_all_candidates_and_the_choice_are_paid_for_and_no_more(name, relation):
             dataclasses.replace(planned, params=planned.params._replace(mechanism=quieter))
 
 
+@pytest.mark.cases(1)  # candidates are run alike
 @pytest.mark.parametrize("name", ["dp_gd", "objective_perturbation"])
 def test_a_run_is_its_candidates_by_hand_and_one_of_them(name, problem):
     """Compare with runs of the algorithms under child keys, and with risks clipped by NumPy.

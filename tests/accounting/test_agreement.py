@@ -15,6 +15,7 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import choose
 
 from privopt.accounting import ACCOUNTANTS, ESTIMATORS, Approximation
 from privopt.privacy import (
@@ -252,6 +253,7 @@ def test_a_null_record_is_as_good_as_none(name):
 
 
 @given(st.floats(0.3, 30.0), st.integers(1, 200), st.floats(-12.0, -0.5), st.sampled_from(Relation))
+@settings(max_examples=choose(30, 12))
 def test_the_exact_gaussian_is_inside_every_interval(z, count, log10_delta, relation):
     target = 10.0**log10_delta
     event = Times(Gaussian(z), count)

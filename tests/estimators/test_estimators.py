@@ -401,7 +401,7 @@ def checks():
             seen.add(name)
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("estimator", "check"), list(checks()), ids=name_of)
 def test_scikit_learns_own_checks(estimator, check):
     with warnings.catch_warnings():

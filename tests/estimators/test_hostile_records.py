@@ -66,11 +66,12 @@ def objects(*entries):
 def test_two_records_change_neither_shape_nor_type_and_raises_nothing(name, dtype):
     """Fit extreme records; every warning is an error in this test."""
     y, forms = ANSWERS.get(name, X[:, 0]).astype(float), set()
+    sizes = few(SIZES, (1e-45, 1e38, 1e308, math.nan, -math.inf))
     with np.errstate(over="ignore", under="ignore"):
-        tables = [np.array(X, dtype) for _ in SIZES]
-        for table, size in zip(tables, SIZES, strict=True):
+        tables = [np.array(X, dtype) for _ in sizes]
+        for table, size in zip(tables, sizes, strict=True):
             table[3] = size
-    for table, size in zip(tables, SIZES, strict=True):
+    for table, size in zip(tables, sizes, strict=True):
         model = fresh(name).fit(table, np.r_[y[:5], size, y[6:]])
         forms.add((model.coef_.dtype, model.coef_.shape, np.shape(model.intercept_)))
         assert np.isfinite(model.coef_).all()
@@ -117,14 +118,14 @@ def test_bounds_whose_distance_overflows_are_refused(name, bounds):
         fresh(name, bounds_y=bounds).fit(X, X[:, 0])
 
 
-@pytest.mark.parametrize("strange", ["text", (1, [2]), b"1", {}, 7, None, 1 + 2j, pd.NA])
-def test_one_strange_label_is_a_null_record(strange):
+def test_one_strange_label_is_a_null_record():
     """Test labels of all types, also without a hash."""
     null = X.copy()
     null[4] = np.nan
     expected = fresh("logistic").fit(null, BINARY)
-    model = fresh("logistic").fit(X, objects(*BINARY[:4], strange, *BINARY[5:]))
-    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
+    for strange in ("text", (1, [2]), b"1", {}, 7, None, 1 + 2j, pd.NA):
+        model = fresh("logistic").fit(X, objects(*BINARY[:4], strange, *BINARY[5:]))
+        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -262,10 +263,11 @@ def test_one_entry_of_untyped_rows_decides_nothing(form, name):
     for entry in ENTRIES:
         table = X.astype(object)
         table[4, 1] = entry
-        call = lambda table=table: fresh(name).fit(UNTYPED[form](table), y)  # noqa: E731
+        model = fresh(name)
+        call = partial(lambda model, table: model.fit(UNTYPED[form](table), y), model, table)
         assert outcome(call) == usual, entry
         if not any(entry is usable for usable in USABLE):
-            np.testing.assert_allclose(call().coef_, expected.coef_, rtol=1e-9)
+            np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
 
 
 @pytest.mark.parametrize("form", NULLABLE)
@@ -351,7 +353,7 @@ PREDICTIONS = {
 }
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("entry", [math.nan, math.inf, -math.inf, None, "text"])
 def test_a_prediction_of_a_row_that_is_not_finite_is_refused(name, entry):

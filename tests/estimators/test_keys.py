@@ -356,6 +356,7 @@ def test_a_seed_is_refused_by_name(key):
     assert "31337" not in str(refusal.value)
 
 
+@pytest.mark.thorough  # as unpickled copies, above
 def test_a_worker_process_has_its_own_noise():
     """Run two processes of joblib: their noise differs, and no key is returned."""
     pairs = np.column_stack([TARGET] * 2)

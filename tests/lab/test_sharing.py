@@ -67,7 +67,13 @@ def events_of(experiment, results, when_waiting=lambda: None):
     return result, counts
 
 
-def test_two_runs_in_one_folder_run_every_cell_once(tmp_path, demonstration, tables):
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, demonstration):
+    """Return the outcome of a run without others."""
+    return events_of(demonstration.experiment, tmp_path_factory.mktemp("alone"))[0]
+
+
+def test_two_runs_in_one_folder_run_every_cell_once(tmp_path, demonstration, tables, alone):
     def go_on():
         assert len(list(results.glob("demo/cells/*.parquet"))) == CELLS - 1
         process.stdin.write("\n")
@@ -80,30 +86,27 @@ def test_two_runs_in_one_folder_run_every_cell_once(tmp_path, demonstration, tab
     assert counts == [CELLS - 1, 1]
     assert printed == f"[1, {CELLS - 1}]\n"
     assert result.reused == 1
-    alone, _ = events_of(demonstration.experiment, tmp_path / "alone")
     assert tables(result) == tables(alone)
     assert not list(results.rglob("*.lock"))
 
 
 @pytest.mark.thorough  # as by workers that die, in test_engines.py
-def test_the_cell_of_a_killed_run_is_run_by_another(tmp_path, demonstration, tables):
-    whole, _ = events_of(demonstration.experiment, tmp_path / "alone")
-    cell = sorted((tmp_path / "alone" / "demo" / "cells").glob("*.parquet"))[3]
+def test_the_cell_of_a_killed_run_is_run_by_another(tmp_path, demonstration, tables, alone):
+    cell = sorted((alone.folder / "cells").glob("*.parquet"))[3]
     results = tmp_path / "results"
     held = results / "demo" / "cells" / cell.name
     held.parent.mkdir(parents=True)
-    (results / ".privopt").write_bytes((tmp_path / "alone" / ".privopt").read_bytes())
+    (results / ".privopt").write_bytes((alone.folder.parent / ".privopt").read_bytes())
     with other(HANGING, held) as process:
         result, counts = events_of(demonstration.experiment, results, process.kill)
     assert counts == [CELLS, 0]
-    assert tables(result) == tables(whole)
+    assert tables(result) == tables(alone)
     assert not list(results.rglob("*.lock"))
 
 
-def test_one_worker_of_many_does_not_wait(tmp_path, demonstration, tables):
+def test_one_worker_of_many_does_not_wait(tmp_path, demonstration, tables, alone):
     asked = {"profile": "quick", "seed": 0, "results": tmp_path / "results"}
-    whole, _ = events_of(demonstration.experiment, tmp_path / "alone")
-    held = sorted((tmp_path / "alone" / "demo" / "cells").glob("*.parquet"))[3].name
+    held = sorted((alone.folder / "cells").glob("*.parquet"))[3].name
     with lock(tmp_path / "results" / "demo" / "cells" / held):
         (tmp_path / "results" / ".privopt").write_bytes(b'{"format": 1}')
         assert lab.work(demonstration.experiment, **asked) == CELLS - 1
@@ -111,10 +114,10 @@ def test_one_worker_of_many_does_not_wait(tmp_path, demonstration, tables):
     assert not (tmp_path / "results" / "demo" / "cells.parquet").exists()
     result, counts = events_of(demonstration.experiment, tmp_path / "results")
     assert counts == [1, 0]
-    assert tables(result) == tables(whole)
+    assert tables(result) == tables(alone)
 
 
-def test_shares_in_separate_folders_are_merged_by_copying(tmp_path, demonstration, tables):
+def test_shares_in_separate_folders_are_merged_by_copying(tmp_path, demonstration, tables, alone):
     def work(number, share):
         asked = {"profile": "quick", "seed": 0, "results": tmp_path / str(number)}
         return lab.work(demonstration.experiment, share=share, **asked)
@@ -126,7 +129,6 @@ def test_shares_in_separate_folders_are_merged_by_copying(tmp_path, demonstratio
     result, counts = events_of(demonstration.experiment, tmp_path / "1")
     assert counts == [0, 0]
     assert result.reused == CELLS
-    alone, _ = events_of(demonstration.experiment, tmp_path / "alone")
     assert tables(result) == tables(alone)
     with pytest.raises(ValueError, match="share must be I/K with 1 <= I <= K, got 4/3"):
         work(1, (4, 3))

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
 import tomllib
 from dataclasses import replace
@@ -59,9 +60,21 @@ def notes(events):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, events_of, tables):
+def alone(tmp_path_factory, events_of):
+    """Return the outcome of a sweep without interruption."""
+    return events_of(tmp_path_factory.mktemp("whole") / "r")[0]
+
+
+@pytest.fixture(scope="module")
+def whole(alone, tables):
     """Return the tables of a sweep without interruption."""
-    return tables(events_of(tmp_path_factory.mktemp("whole") / "r")[0])
+    return tables(alone)
+
+
+@pytest.fixture
+def results(alone, tmp_path):
+    """Return a copy of the folder of that sweep."""
+    return shutil.copytree(alone.folder.parent, tmp_path / "results")
 
 
 @pytest.mark.cases(2)
@@ -90,20 +103,18 @@ def test_killed_in_any_write_it_continues_to_the_same_bits(
     assert tables(result) == whole
 
 
-def test_a_finished_sweep_runs_nothing(tmp_path, monkeypatch, whole, events_of, demo, tables):
-    first, _ = events_of(tmp_path)
+def test_a_finished_sweep_runs_nothing(results, monkeypatch, alone, whole, events_of, tables):
     monkeypatch.setattr(RUN, "measure", pytest.fail)
-    again, events = events_of(tmp_path)
+    again, events = events_of(results)
     assert events == [Started("demo", total=CELLS, reused=CELLS)]
-    assert replace(again, reused=0) == first
+    assert replace(again, reused=0, folder=alone.folder) == alone
     assert tables(again) == whole
 
 
-def test_a_damaged_cell_is_said_set_aside_and_run_again(tmp_path, whole, events_of, demo, tables):
-    events_of(tmp_path)
-    cell = sorted((tmp_path / "demo" / "cells").glob("*.parquet"))[0]
+def test_a_damaged_cell_is_said_set_aside_and_run_again(results, whole, events_of, tables):
+    cell = sorted((results / "demo" / "cells").glob("*.parquet"))[0]
     cell.write_bytes(cell.read_bytes()[:100])
-    result, events = events_of(tmp_path)
+    result, events = events_of(results)
     (text,) = notes(events)
     assert text.startswith(f"damaged cell moved to {cell.name}.corrupt, and run again")
     assert result.reused == CELLS - 1
@@ -136,24 +147,23 @@ def test_two_programs_are_worked_on_at_once_and_an_error_in_either_loses_nothing
     assert tables(result) == tables(alone)
 
 
-def test_cells_of_other_code_seed_or_jax_are_left_alone(tmp_path, monkeypatch, events_of, demo):
-    events_of(tmp_path)
-    before = {path: path.read_bytes() for path in (tmp_path / "demo" / "cells").iterdir()}
-    result, events = events_of(tmp_path, seed=1)
+def test_cells_of_other_code_seed_or_jax_are_left_alone(results, monkeypatch, events_of):
+    before = {path: path.read_bytes() for path in (results / "demo" / "cells").iterdir()}
+    result, events = events_of(results, seed=1)
     assert result.reused == 0
     assert notes(events) == [
-        f"{CELLS} cells in {tmp_path / 'demo' / 'cells'} come from other code or settings: "
+        f"{CELLS} cells in {results / 'demo' / 'cells'} come from other code or settings: "
         "left alone, not used"
     ]
     code = read_provenance(result.folder)["code"]
     monkeypatch.setattr(RUN, "user_code", lambda *functions: "other code")
-    result, events = events_of(tmp_path)
+    result, events = events_of(results)
     assert result.reused == 0
     assert notes(events)[0].startswith(f"{2 * CELLS} cells")
     assert read_provenance(result.folder)["code"] != code
     assert set(read(result.folder).cells["root_seed"].to_pylist()) == {0}
     monkeypatch.setattr(jax, "__version__", "another")
-    assert events_of(tmp_path)[0].reused == 0
+    assert events_of(results)[0].reused == 0
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
@@ -173,20 +183,19 @@ def test_changed_data_are_another_cell(tmp_path, monkeypatch, events_of):
     assert result.reused == 2  # the strength inf, whose data are the same
 
 
-def test_a_wider_axis_adds_cells_and_changes_none(tmp_path, events_of, demo):
+def test_a_wider_axis_adds_cells_and_changes_none(results, alone, events_of, demo):
     def runs(result):
         rows = read(result.folder).table().drop_columns("cell").to_pylist()
         return [row for row in rows if (row["n"], row["epsilon"]) in ((500, 1.0), (1000, 1.0))]
 
-    narrow = runs(events_of(tmp_path)[0])
     wider = replace(demo, axes=(Axis("n", (500, 1000, 2000)), Axis("epsilon", (0.5,))))
-    result, _ = events_of(tmp_path, wider)
+    result, _ = events_of(results, wider)
     assert (result.cells, result.reused) == (4 * 5, CELLS)
-    assert runs(result) == narrow
+    assert runs(result) == runs(alone)
 
 
-def test_a_row_is_what_a_single_run_gives(tmp_path, events_of, demo):
-    table = read(events_of(tmp_path)[0].folder).table()
+def test_a_row_is_what_a_single_run_gives(alone, demo):
+    table = read(alone.folder).table()
     row = next(
         row
         for row in table.to_pylist()

@@ -166,9 +166,12 @@ def test_other_trials_have_a_quarter_of_the_replicates(sloped):
 
 
 def test_the_second_key_is_what_the_next_root_seed_measures(sloped, rows, tmp_path):
-    alone = replace(sloped, checks=("bound",), grids=(), replicates={"quick": 10, "full": 10})
+    alone = replace(sloped, checks=("bound",), axes=sloped.axes[1:], grids=())
+    alone = replace(alone, replicates={"quick": 10, "full": 10})
     table = read(run(alone, tmp_path, seed=1).folder).table().to_pylist()
     for point, (row, values) in rows[Trial.SECOND_KEY].items():
+        if point[0] != 1000:
+            continue
         named = {"n": point[0], "epsilon": point[1], "strength": 2.0}
         expected = [each["value"] for each in table if named.items() <= each.items()]
         np.testing.assert_allclose(values, expected, rtol=1e-12)

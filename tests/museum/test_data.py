@@ -38,11 +38,15 @@ def oracle(batches, rows, counts=None):
 # --- divisors -------------------------------------------------------------------------------------
 
 
+def mean_of(rows):
+    return oracle(PoissonBatches(0.25, 4.0, 8, 16), rows).mean
+
+
 def public_mean(rows, members):
     """Return the mean of a batch with expected size 4 of 16 records and ``members`` records."""
-    found = oracle(PoissonBatches(0.25, 4.0, 8, 16), rows)
-    batch = jnp.arange(8), jnp.arange(8) < members
-    return float(-found.mean(jnp.zeros(1), batch)[0])
+    batch = np.arange(8), np.arange(8) < members
+    mean = jax.jit(lambda rows, batch: mean_of(rows)(jnp.zeros(1), batch))
+    return float(-mean(rows, batch)[0])
 
 
 def of_those_present(rows, members):
@@ -240,7 +244,7 @@ def of_mean_losses(copies):
     query = RegularisedMinimiser.of(facts, REPLACE, regularisation=0.1, relative_error=1e-6)
     data = jnp.asarray(np.tile(X, copies)[:, None]), jnp.asarray(np.tile(Y, copies))
     risk = EmpiricalRisk(GeneralisedLinear(Logistic()), data, None, WholeSpace())
-    return float(query.minimiser_of(risk)(jnp.zeros(1))[0])
+    return float(jax.jit(query.minimiser_of(risk))(jnp.zeros(1))[0])
 
 
 def of_summed_losses(copies):

@@ -86,6 +86,7 @@ BATCHES = OrderedBatches.of(10, 100)
 NOISE = 2.0  # over one record's share
 
 
+@jax.jit
 def answered(key):
     mechanism = PrivateGradient(
         query=ClippedGradient.of(FACTS), batches=BATCHES, scale=1.0, steps=10
@@ -172,9 +173,9 @@ RESTARTED = RestartedNoise(TreeNoise(), 4)
 
 def streamed():
     like, found = jnp.zeros(2000), []
-    state = RESTARTED.init(like)
+    state, update = RESTARTED.init(like), jax.jit(RESTARTED.update)
     for t in range(8):
-        z, state = RESTARTED.update(state, t, KEY, like)
+        z, state = update(state, t, KEY, like)
         found.append(np.asarray(z))
     return found
 

@@ -1,6 +1,7 @@
 """Defects of sensitivity: a record changes an answer or a scale by more than is charged."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -28,12 +29,20 @@ from privopt.statistics import BoundedMean, BoundedSum, Median
 CLIP = 1.5
 
 
+def product(point, record):
+    return -(record[0] @ point)
+
+
+@partial(jax.jit, static_argnums=0)
+def clipped_sum(loss, data, point):
+    return clipped_gradient_sum(EmpiricalRisk(loss, data, None, WholeSpace()), CLIP)(point)
+
+
 def clipped_sums(rows):
     """Return clipped gradient sums of linear losses at 0, by slopes and by autodiff."""
-    data = jnp.asarray(rows), jnp.ones(len(rows))
-    for loss in (GeneralisedLinear(Linear()), lambda point, record: -(record[0] @ point)):
-        risk = EmpiricalRisk(loss, data, None, WholeSpace())
-        yield clipped_gradient_sum(risk, CLIP)(jnp.zeros(data[0].shape[1]))
+    data = np.asarray(rows), np.ones(len(rows))
+    for loss in (GeneralisedLinear(Linear()), product):
+        yield clipped_sum(loss, data, np.zeros(data[0].shape[1]))
 
 
 def scaled_sums(rows):
@@ -84,14 +93,13 @@ def layers(point, record):
 RECORD = jnp.array([[3.0, 4.0]])
 PATHS = {  # one record far longer than the clip norm, along each path through the sums
     "slopes": (GeneralisedLinear(Linear()), (RECORD, jnp.ones(1)), jnp.zeros(2)),
-    "distances": (SquaredDistance(jnp.float64(1.0)), RECORD, jnp.zeros(2)),
+    "distances": (SquaredDistance(np.float64(1.0)), RECORD, jnp.zeros(2)),
     "layers": (layers, RECORD, {"weight": jnp.zeros(2), "bias": jnp.float64(0.0)}),
 }
 
 
 def clipped(path):
-    loss, data, point = PATHS[path]
-    return clipped_gradient_sum(EmpiricalRisk(loss, data, None, WholeSpace()), CLIP)(point)
+    return clipped_sum(*PATHS[path])
 
 
 def raw(path):

@@ -96,7 +96,7 @@ def test_no_mechanism_finds_a_hidden_point(z):
     assert found.leak[at] == pytest.approx(leak, rel=0.05)
     cost = -np.cos(angles[:, None] - angles)
     pairs = [(x, y) for x, y in itertools.product(range(size), repeat=2) if x != y]
-    for delta in (0.0, 0.01, 0.1):
+    for delta in choose((0.0, 0.01, 0.1), (0.0, 0.1)):
         mean = -best_mechanism(cost, pairs, z, delta)
         assert mean <= s + leak * delta + 1e-9
         assert delta > 0.0 or mean == pytest.approx(s, rel=1e-6)
@@ -119,7 +119,7 @@ def test_no_mechanism_is_near_a_hidden_point(z, power):
     assert found.leak[at] == pytest.approx(leak, rel=0.25)
     cost = np.abs(x[:, None] - x) ** power
     pairs = [(i, j) for i, j in itertools.product(range(13), repeat=2) if i != j]
-    for delta in (0.0, 0.02, 0.1):
+    for delta in choose((0.0, 0.02, 0.1), (0.0, 0.1)):
         best = best_mechanism(cost, pairs, z, delta)
         assert c - leak * delta <= best + 1e-9
         assert best <= 1.5 * c  # the points at the ends have fewer neighbours
@@ -131,6 +131,7 @@ def points(sparsity, choices):
     return np.array([np.concatenate(each) for each in itertools.product(block, repeat=sparsity)])
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("sparsity", "choices"), [(1, 2), (1, 4), (2, 2)])
 @pytest.mark.parametrize("epsilon", [0.7, 2.5])
 def test_no_mechanism_finds_hidden_positions(sparsity, choices, epsilon):
