@@ -27,7 +27,7 @@ from privopt.mechanisms.noise.noise import weighted
 
 STEPS = 23  # no power of two, and three epochs of 7 with two steps left
 PERIOD = 7
-DIM = 2000
+DIM = 400
 KEY = jax.random.key(3)
 QUOTIENT = SeriesNoise(np.array([1.0, 0.5, 0.2]), np.array([1.0, -0.3, 0.1, 0.4]))
 KINDS = {

@@ -20,7 +20,7 @@ from privopt.statistics import BoundedMean, BoundedSum, Count, SparseVector, Thr
 
 OUT = Relation.ZERO_OUT
 RUNS = choose(100_000, 50_000)  # bounds are exact for any number: 1e-4 is the false-alarm rate
-ATTACKS = choose(100_000, 20_000)
+ATTACKS, HOLDOUTS = choose((100_000, 100_000), (20_000, 40_000))
 
 
 def sparse(answers, epsilon=4.0):
@@ -39,7 +39,7 @@ def asked(mechanism, keys, values, threshold):
 
         return jax.lax.scan(step, mechanism.init(key), values)[1]
 
-    return jax.lax.map(one, keys, batch_size=20_000)
+    return jax.lax.map(one, keys, batch_size=10_000)
 
 
 def keys(runs, seed):
@@ -202,7 +202,7 @@ def reused(mechanism, keys, values):
 
         return jax.lax.scan(step, mechanism.init(key), values)[1]
 
-    return jax.lax.map(one, keys, batch_size=20_000)
+    return jax.lax.map(one, keys, batch_size=10_000)
 
 
 def holdout_attacked(mechanism, bound):
@@ -210,7 +210,7 @@ def holdout_attacked(mechanism, bound):
     scores = []
     for seed, (no, yes) in enumerate(((0.0, 1.0), (1.0, 0.0))):
         values = jnp.asarray([no] * 5 + [yes])
-        results = np.asarray(reused(mechanism, keys(100_000, 40 + seed), values))
+        results = np.asarray(reused(mechanism, keys(HOLDOUTS, 40 + seed), values))
         noes, last = (results[:, :-1] == 0.0).all(axis=1), results[:, -1]
         scores.append(np.where(noes & (last != 0.0), last, -99.0))
     return bound(*scores)
@@ -228,16 +228,22 @@ def test_the_answers_are_those_of_the_noise_on_the_tape():
     budget = Budget(epsilon=200.0, delta=0.0, relation="replace_one")
     mechanism = Thresholdout.calibrated(BoundedMean.of(0.0, 2.0, 4), 0.3, budget, answers=2)
     rng = np.random.default_rng(0)
-    for dtype in (np.float32, np.float64):
-        training, holdout = rng.uniform(0.0, 2.0, (2, 3, 4)).astype(dtype)
-        with Tape() as tape:
+
+    @jax.jit
+    def run(training, holdout):
+        with Tape(traced=True) as tape:
             state, replies = mechanism.init(jax.random.key(3)), []
             for visible, hidden in zip(training[:, :3], holdout, strict=True):
-                answer, state = mechanism.update(state, jnp.asarray(visible), jnp.asarray(hidden))
-                replies.append(answer)
-                if state.remaining == 0:
-                    break
-        limit, *noises = (float(each) for each in tape["noise"])
+                answer, state = mechanism.update(state, visible, hidden)
+                replies.append((answer, state.remaining))
+        return replies, tape["noise"]
+
+    for dtype in (np.float32, np.float64):
+        training, holdout = rng.uniform(0.0, 2.0, (2, 3, 4)).astype(dtype)
+        replies, noise = run(training, holdout)
+        used = sum(int(remaining) > 0 for _, remaining in replies[:-1]) + 1
+        replies = [answer for answer, _ in replies[:used]]
+        limit, *noises = (float(each) for each in noise[: 1 + 2 * used])
         scales = (mechanism.comparison.question_scale, mechanism.answer_scale) * len(replies)
         units = np.abs([limit, *np.divide(noises, scales)])
         assert np.unique(units.round(4)).size == units.size
