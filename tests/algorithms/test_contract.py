@@ -152,7 +152,9 @@ def short(name):
 
     It has two steps, and batches of the sampler with the fewest operations.
     """
-    few_operations = {"sampler": "without_replacement", "capacity": None} if name == "dp_sgd" else {}
+    few_operations = (
+        {"sampler": "without_replacement", "capacity": None} if name == "dp_sgd" else {}
+    )
     return plan(name, **({"steps": 2} if name in ITERATIVE else {}), **few_operations)
 
 

@@ -52,7 +52,9 @@ def test_value_is_the_mean_over_records(scalar, counts):
 def test_gradient_is_the_derivative_of_the_value(scalar, counts):
     risk = linear_risk(scalar, counts)
     value, gradient = jax.jit(EmpiricalRisk.value_and_gradient)(risk, POINT)
-    expected, slope = jax.jit(lambda risk, point: jax.value_and_grad(risk.value)(point))(risk, POINT)
+    expected, slope = jax.jit(lambda risk, point: jax.value_and_grad(risk.value)(point))(
+        risk, POINT
+    )
     assert float(value) == pytest.approx(float(expected), rel=1e-14)
     np.testing.assert_allclose(gradient, slope, rtol=1e-12, atol=1e-15)
 

@@ -47,9 +47,7 @@ def twin(w, tokens, labels, weights, gamma=None):
         gradient = jax.tree.map(np.asarray, slope(w, text, label))
         size = norm(gradient)
         factor = min(1.0, CLIP / size) if gamma is None else CLIP / (size + gamma)
-        total = jax.tree.map(
-            lambda sum_, g, f=weight * factor: sum_ + f * g, total, gradient
-        )
+        total = jax.tree.map(lambda sum_, g, f=weight * factor: sum_ + f * g, total, gradient)
     return total
 
 
