@@ -218,7 +218,7 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
     assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {np.dtype(dtype)}
     short = jnp.zeros(3, jnp.bfloat16)
     with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got bfloat16"):
-        noise.update(noise.init(short), 0, key, short)
+        jax.eval_shape(lambda key: noise.update(noise.init(short), 0, key, short), key)
 
 
 # --- restarts ---------------------------------------------------------------------------------

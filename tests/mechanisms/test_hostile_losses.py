@@ -181,19 +181,20 @@ def test_is_the_integral_of_the_clipped_gradient_and_convex(loss):
 
     @jax.jit
     def along(chord, clip_norm):
-        return jax.vmap(total_of(loss, features, labels, clip_norm, counts))(chord)
+        gradient = clipped_gradient_sum(risk(loss, features, labels, counts), clip_norm)(chord[0])
+        return *jax.vmap(total_of(loss, features, labels, clip_norm, counts))(chord), gradient
 
     for clip_norm in (0.05, 0.7, 0.7):
         start, end = rng.uniform(-1.4, 1.4, size=(2, 2))
         way = end - start
-        values, gradients = map(np.asarray, along(start + share[:, None] * way, clip_norm))
+        found = along(start + share[:, None] * way, clip_norm)
+        values, gradients, gradient = map(np.asarray, found)
         whole = clip_norm * float(counts.sum())
         rise, slopes = values[-1] - values[0], gradients @ way
         assert rise == pytest.approx(slopes[1:-1].mean(), abs=4e-3 * whole)
         assert rise >= slopes[0] - 1e-9
         assert abs(rise) <= whole * np.linalg.norm(way) * (1.0 + 1e-12)
-        gradient_sum = clipped_gradient_sum(risk(loss, features, labels, counts), clip_norm)
-        np.testing.assert_allclose(gradients[0], gradient_sum(start), atol=1e-12)
+        np.testing.assert_allclose(gradients[0], gradient, atol=1e-12)
 
 
 def test_any_loss_counts_from_the_centre_and_without_records_that_are_not_finite():

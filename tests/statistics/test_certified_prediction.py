@@ -189,7 +189,8 @@ def test_no_certificate_is_an_abstention_and_no_error():
     sure = certificate(10_000, 0)
     assert sure.at(0.0) == sure.at(0.99 * sure.radius) == 0
     assert sure.at(sure.radius) is sure.at(math.inf) is None
-    nothing = noisy_votes(lambda x: jnp.full(3, jnp.nan), PLANE, 1.0, KEY, samples=20)
+    votes = jax.jit(partial(noisy_votes, lambda x: jnp.full(3, jnp.nan), samples=20))
+    nothing = votes(PLANE, 1.0, KEY)
     assert Certificate.of(nothing).predicted is None
 
 

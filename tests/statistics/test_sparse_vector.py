@@ -39,7 +39,7 @@ def asked(mechanism, keys, values, threshold):
 
         return jax.lax.scan(step, mechanism.init(key), values)[1]
 
-    return jax.lax.map(one, keys, batch_size=10_000)
+    return jax.lax.map(one, keys, batch_size=20_000)
 
 
 def keys(runs, seed):
@@ -202,7 +202,7 @@ def reused(mechanism, keys, values):
 
         return jax.lax.scan(step, mechanism.init(key), values)[1]
 
-    return jax.lax.map(one, keys, batch_size=10_000)
+    return jax.lax.map(one, keys, batch_size=20_000)
 
 
 def holdout_attacked(mechanism, bound):
