@@ -43,7 +43,7 @@ def test_the_coin_after_a_run_has_the_odds_accounted_for():
     assert mechanism.odds == 2**28
     assert mechanism.repetitions == Repetitions.geometric(4.0)
     keys = jax.random.split(jax.random.key(0), 50_000)
-    ended = int(jax.vmap(mechanism.is_last)(keys).sum())
+    ended = int(jax.jit(jax.vmap(mechanism.is_last))(keys).sum())
     assert stats.binomtest(ended, 50_000, 0.25).pvalue > 1e-6
 
 
@@ -146,11 +146,12 @@ def test_scores_move_by_their_sensitivity_at_most(problem):
     other[0] = -100.0 * features[0]
     rough = dataclasses.replace(FACTS, smoothness=None)  # or the record would be shortened
     long = problems.logistic(other, labels, problem_class=rough)
-    point = jnp.asarray(features[0]) / np.linalg.norm(features[0])
+    point = features[0] / np.linalg.norm(features[0])
     for radius in (None, 1.0):
         score = PointScore(gradient, radius)
         most = score.sensitivity(Relation.REPLACE_ONE)
-        parts = [score.score_of(each.objective)(point) for each in (problem, there, broken, long)]
+        scores = jax.jit(lambda risk, score=score: score.score_of(risk)(point))
+        parts = [scores(each.objective) for each in (problem, there, broken, long)]
         values = [float(own) for own, _ in parts]
         assert all(known == 0.0 for _, known in parts)
         assert np.isfinite(values).all()

@@ -51,12 +51,13 @@ def noisy_gradients(planned, key, points):
     mechanism = planned.params.mechanism
     features, labels = classification(N, DIM)
     batches = mechanism.batches
-    sample = poisson_sampler(jnp.asarray(batches.rate), batches.capacity, batches.most)
+    of_rate = (jnp.asarray(batches.rate), batches.capacity, batches.most)
+    sample = jax.jit(lambda key: poisson_sampler(*of_rate)(key, N))
     for t in range(STEPS):
         batch_key, noise_key = (
             jax.random.fold_in(stream(key, name), t) for name in ("batches", "noise")
         )
-        rows, taken = sample(batch_key, N)
+        rows, taken = sample(batch_key)
         point, total = points[-1], np.zeros(DIM)
         for row in np.asarray(rows)[np.asarray(taken)]:
             total += logistic_slope(features[row], labels[row], point, mechanism.query.clip_norm)

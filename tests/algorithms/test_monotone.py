@@ -80,7 +80,7 @@ def bounds(name, facts, axis, values, **choices):
 
 
 def ladder(axis, fine):
-    factor = choose(2.0**0.5, 2.0) if fine else choose(2.0, 4.0)
+    factor = choose(2.0**0.5, 3.0) if fine else choose(2.0, 4.0)
     if axis == "epsilon":
         return geometric(0.1, 20.0, factor)
     coarse = geometric(250, 30_000, factor)

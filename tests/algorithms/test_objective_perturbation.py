@@ -78,9 +78,9 @@ def test_the_constraint_takes_part_in_the_minimisation():
     runs = privopt.run_many([planned], where, jax.random.split(jax.random.key(3), 20)).secret
     query = planned.params.mechanism.tilt.query
     bound = 0
-    for w, tilt in zip(runs.minimiser[0], runs.tilt[0], strict=True):
-        left = gradient(features, labels, np.asarray(w)) + query.regularisation * w + tilt
-        size = float(jnp.linalg.norm(w))
+    for w, tilt in zip(*map(np.asarray, (runs.minimiser[0], runs.tilt[0])), strict=True):
+        left = gradient(features, labels, w) + query.regularisation * w + tilt
+        size = np.linalg.norm(w)
         assert size <= 0.4 * (1 + 1e-12)
         if size > 0.4 * (1 - 1e-9):
             inward = float(-left @ w) / size

@@ -72,7 +72,7 @@ def test_places_that_no_record_has_move_nothing():
     features, labels = classification(N, DIM)
     objective = problems.logistic(features, labels, problem_class=FACTS).objective
     one_pass = pass_of(OnePass.of(FACTS, 0.5), objective, jnp.array([3, N, N + 5, -1]))
-    start = jnp.full(DIM, 0.1)
+    start, one_pass = np.full(DIM, 0.1), jax.jit(one_pass)
     two, four = (one_pass(start, 0, steps) for steps in (2, 4))  # averages, the last point included
     assert not np.array_equal(two, start)
     np.testing.assert_allclose(5.0 * four, 2.0 * (3.0 * two - start) + start, rtol=1e-12)

@@ -128,7 +128,7 @@ def test_half_of_the_maximal_rounds_suffice(threshold, monkeypatch):
 
 def test_sequential_and_batched_rows_agree_and_radii_sweep(monkeypatch):
     rng = np.random.default_rng(1)
-    x, radii = jnp.asarray(rng.normal(size=(4, 5000))), (0.5, 3.0, 1e9)
+    x, radii = jnp.asarray(rng.normal(size=(2, 2000))), (0.5, 3.0, 1e9)
 
     def projected(radius, x):
         return L1L2Ball(radius, 0.3).project(x)
@@ -136,7 +136,7 @@ def test_sequential_and_batched_rows_agree_and_radii_sweep(monkeypatch):
     both = jax.vmap(jax.vmap(projected, (None, 0)), (0, None))
     alone, one = jax.jit(both)(jnp.asarray(radii), x), jax.jit(projected)
     for radius, rows in zip(radii, alone, strict=True):
-        expected = jnp.stack([one(jnp.asarray(radius), row) for row in x])
+        expected = np.stack([one(radius, row) for row in x])
         np.testing.assert_allclose(rows, expected, atol=1e-12)
     monkeypatch.setattr(projections, "MIN_LONG", 10**9)
     jax.clear_caches()

@@ -120,8 +120,9 @@ def assert_consistent(solution: Solution, constraint, tolerance: float) -> None:
 def test_logistic_on_a_ball_equals_slsqp(radius):
     features, _, labels = records(1)
     rows = on_device(features, labels)
+    value_and_slope = jax.jit(logistic)
     found = optimize.minimize(
-        lambda w: tuple(map(np.asarray, logistic(jnp.asarray(w), *rows))),
+        lambda w: tuple(map(np.asarray, value_and_slope(w, *rows))),
         np.zeros(7),
         jac=True,
         method="SLSQP",

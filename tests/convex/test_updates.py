@@ -72,11 +72,15 @@ def test_replayed_offline_on_stored_gradients_it_is_the_same_run(name):
             **update.numbers,
             **dict(update.options),
         )
+
+        @jax.jit
+        def step(gradient, state, point):
+            moved, state = offline.update(gradient, state, point)
+            return state, optax.apply_updates(point, moved)
+
         point, state = START, offline.init(START)
         for t in range(STEPS):
-            gradient = jax.tree.map(jnp.asarray, stored[t])
-            moved, state = offline.update(gradient, state, point)
-            point = optax.apply_updates(point, moved)
+            state, point = step(stored[t], state, point)
     assert_close(found, point, rtol=1e-12)
 
 

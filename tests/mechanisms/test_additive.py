@@ -182,6 +182,7 @@ LAWS = {  # a number of each draw, its law, and what wrong scales are told apart
 }
 
 
+@pytest.mark.cases(3)  # each kind, and both types
 @dtypes
 @pytest.mark.parametrize(
     ("kind", "dim", "runs"),

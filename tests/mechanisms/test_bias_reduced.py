@@ -1,6 +1,7 @@
 """Gradients of reduced bias: levels, sets, the telescope, one branch, the event."""
 
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -47,32 +48,35 @@ def levels_of(law, coins):
     return jax.vmap(lambda t: law.draw(jax.random.fold_in(coins, t)))(jnp.arange(100))
 
 
-def by_level(mechanism, runs=RUNS):
+@jax.jit
+def answers(mechanism, coins, keys, t):
+    def one(key):
+        oracle = mechanism.oracle(risk(records()), key, coins)
+        return oracle.update((), t, jnp.zeros(DIM))[0]
+
+    return jax.vmap(one)(keys)
+
+
+@functools.cache
+def by_level(**choices):
     """Answers at every level, shape ``(levels, runs, DIM)``: many runs at a step of that level."""
-    coins, keys = jax.random.key(7), jax.random.split(jax.random.key(1), runs)
-    objective = risk(records())
-
-    @jax.jit
-    def answers(t):
-        def one(key):
-            return mechanism.oracle(objective, key, coins).update((), t, jnp.zeros(DIM))[0]
-
-        return jax.vmap(one)(keys)
-
+    mechanism = gradient(**choices)
+    coins, keys = jax.random.key(7), jax.random.split(jax.random.key(1), RUNS)
     levels = np.asarray(levels_of(mechanism.law, coins)).tolist()
-    return np.stack([answers(levels.index(k)) for k in range(mechanism.law.highest + 1)])
+    steps = [levels.index(k) for k in range(mechanism.law.highest + 1)]
+    return np.stack([answers(mechanism, coins, keys, t) for t in steps])
 
 
 @pytest.fixture(scope="module")
 def found():
     """Return the answers by level of the mechanism with noise and convex set."""
-    return by_level(gradient())
+    return by_level()
 
 
 def statistic(mechanism, found):
     """Chi-square of ``sum_k p_k E[G | k]`` against the mechanism at all records, 8 degrees."""
     noise = NOISE / N * np.random.default_rng(2).normal(size=(100_000, DIM))
-    target = np.asarray(mechanism.post.project(jnp.asarray(records().mean(0)[None] + noise)))
+    target = np.asarray(jax.jit(mechanism.post.project)(records().mean(0)[None] + noise))
     law = np.asarray(mechanism.law.probabilities)
     mean = law @ found.mean(axis=1)
     spread = law**2 @ found.var(axis=1) / found.shape[1] + target.var(axis=0) / len(target)
@@ -86,7 +90,7 @@ def test_the_law_of_levels():
     assert math.fsum(law.probabilities) == pytest.approx(1.0, abs=1e-15)
     assert 0.5 < law.probabilities[0] <= 1.0
     keys = jax.random.split(jax.random.key(0), 50_000)
-    drawn = np.bincount(jax.vmap(law.draw)(keys), minlength=5)
+    drawn = np.bincount(jax.jit(jax.vmap(law.draw))(keys), minlength=5)
     assert stats.chisquare(drawn, 50_000 * np.array(law.probabilities)).pvalue > 1e-6
     halving = 50_000 * np.array([0.5, 0.25, 0.125, 0.0625, 0.0625])
     assert stats.chisquare(drawn, halving).pvalue < 1e-9
@@ -98,7 +102,7 @@ def test_the_law_of_levels():
 def test_every_ordered_subset_is_as_likely(size, n):
     """Test rejection and permutation: chi-square at level 1e-6 on 30,000 draws."""
     keys = jax.random.split(jax.random.key(3), 30_000)
-    drawn = np.asarray(jax.vmap(lambda key: ordered_subset(key, size, n))(keys))
+    drawn = np.asarray(jax.jit(jax.vmap(lambda key: ordered_subset(key, size, n)))(keys))
     assert all(len(set(row)) == size for row in drawn.tolist())
     lists = list(itertools.permutations(range(n), size))
     counts = np.bincount([lists.index(tuple(row)) for row in drawn.tolist()], minlength=len(lists))
@@ -112,7 +116,7 @@ def test_the_levels_add_up_to_the_mechanism_on_all_records(found):
 
 def test_without_noise_and_body_it_is_the_mean_of_the_single_set():
     """Increments cancel, to the last digits: the mean is the gradient itself."""
-    found = by_level(gradient(post=None, scale=0.0, base=2), runs=50)
+    found = by_level(post=None, scale=0.0, base=2)
     rows = records()
     means = {tuple(np.round(0.5 * (a + b), 9)) for a, b in itertools.combinations(rows, 2)}
     assert {tuple(np.round(row, 9) + 0.0) for row in found.reshape(-1, DIM)} <= means
@@ -121,7 +125,7 @@ def test_without_noise_and_body_it_is_the_mean_of_the_single_set():
 def test_the_noise_at_every_level_has_the_scale_that_is_stated():
     """A scale of 0 removes only the noise; a scale of 0.98 is rejected. False alarm 1e-6."""
     base, law = 2, gradient(base=2).law
-    noisy, silent = (by_level(gradient(post=None, scale=s, base=base)) for s in (NOISE, 0.0))
+    noisy, silent = (by_level(post=None, scale=s, base=base) for s in (NOISE, 0.0))
     square = 0.0
     for level, noise in enumerate(noisy - silent):
         half, weight = base << level, 1.0 / law.probabilities[level]

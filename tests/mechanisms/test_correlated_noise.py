@@ -27,7 +27,7 @@ from privopt.mechanisms.noise.noise import weighted
 
 STEPS = 23  # no power of two, and three epochs of 7 with two steps left
 PERIOD = 7
-DIM = 2000
+DIM = 400
 KEY = jax.random.key(3)
 QUOTIENT = SeriesNoise(np.array([1.0, 0.5, 0.2]), np.array([1.0, -0.3, 0.1, 0.4]))
 KINDS = {
@@ -218,7 +218,7 @@ def test_networks_get_noise_of_their_own_shapes_and_types(name, dtype):
     assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {np.dtype(dtype)}
     short = jnp.zeros(3, jnp.bfloat16)
     with pytest.raises(ValueError, match="dtype of noise must be float32 or float64, got bfloat16"):
-        noise.update(noise.init(short), 0, key, short)
+        jax.eval_shape(lambda key: noise.update(noise.init(short), 0, key, short), key)
 
 
 # --- restarts ---------------------------------------------------------------------------------

@@ -158,10 +158,15 @@ def risk(loss, features, labels, counts):
 @names
 def test_equals_the_plain_sum_where_nothing_is_clipped(loss):
     features, labels = data()
-    total = jax.jit(total_of(loss, features, labels, 1e3))
-    for point in np.random.default_rng(1).uniform(-1, 1, size=(5, 2)):
+
+    @jax.jit
+    def both(point):
         plain = loss.value(features @ point, labels) - loss.value(features @ CENTRE, labels)
-        assert float(total(jnp.asarray(point))[0]) == pytest.approx(float(plain.sum()), rel=1e-12)
+        return total_of(loss, features, labels, 1e3)(point)[0], plain.sum()
+
+    for point in np.random.default_rng(1).uniform(-1, 1, size=(5, 2)):
+        found, plain = map(float, both(point))
+        assert found == pytest.approx(plain, rel=1e-12)
 
 
 @pytest.mark.cases(3)
@@ -176,32 +181,33 @@ def test_is_the_integral_of_the_clipped_gradient_and_convex(loss):
 
     @jax.jit
     def along(chord, clip_norm):
-        return jax.vmap(total_of(loss, features, labels, clip_norm, counts))(chord)
+        gradient = clipped_gradient_sum(risk(loss, features, labels, counts), clip_norm)(chord[0])
+        return *jax.vmap(total_of(loss, features, labels, clip_norm, counts))(chord), gradient
 
     for clip_norm in (0.05, 0.7, 0.7):
         start, end = rng.uniform(-1.4, 1.4, size=(2, 2))
         way = end - start
-        values, gradients = map(np.asarray, along(start + share[:, None] * way, clip_norm))
+        found = along(start + share[:, None] * way, clip_norm)
+        values, gradients, gradient = map(np.asarray, found)
         whole = clip_norm * float(counts.sum())
         rise, slopes = values[-1] - values[0], gradients @ way
         assert rise == pytest.approx(slopes[1:-1].mean(), abs=4e-3 * whole)
         assert rise >= slopes[0] - 1e-9
         assert abs(rise) <= whole * np.linalg.norm(way) * (1.0 + 1e-12)
-        gradient_sum = clipped_gradient_sum(risk(loss, features, labels, counts), clip_norm)
-        np.testing.assert_allclose(gradients[0], gradient_sum(start), atol=1e-12)
+        np.testing.assert_allclose(gradients[0], gradient, atol=1e-12)
 
 
 def test_any_loss_counts_from_the_centre_and_without_records_that_are_not_finite():
     """A record too large for an exact distance counts with its slope."""
     points = np.random.default_rng(0).normal(size=(6, 2))
-    point = jnp.array([-0.4, 0.9])
+    point = np.array([-0.4, 0.9])
     points[2] = np.nan
     points[4] = 1e100
     risk = EmpiricalRisk(Distance(), jnp.asarray(points), None, WholeSpace())
-    total = loss_difference_sum(risk, 1.0, CENTRE, WIDE, FINE)
+    total = jax.jit(lambda point: loss_difference_sum(risk, 1.0, CENTRE, WIDE, FINE)(point))
     value, gradient = total(point)
     used = np.delete(points, [2, 4], axis=0)
-    point, centre, diagonal = np.asarray(point), np.asarray(CENTRE), -np.full(2, 0.5**0.5)
+    centre, diagonal = np.asarray(CENTRE), -np.full(2, 0.5**0.5)
     far = np.linalg.norm(point - used, axis=1)
     expected = (far - np.linalg.norm(centre - used, axis=1)).sum() + diagonal @ (point - centre)
     assert float(value) == pytest.approx(expected, rel=1e-12)

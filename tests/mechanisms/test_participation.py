@@ -112,8 +112,13 @@ def test_multiplicities_have_no_numbers(batches, accepted):
     public = ProblemClass(n=8, dim=1, lipschitz=1.0, radius=5.0)
     features = np.array([[1.0], [-1.0], [1.0], [-1.0]])
     where = problems.linear(features, problem_class=public, counts=np.array([2, 2, 2, 2]))
+
+    def bound(key):
+        oracle.oracle(where.objective, key)
+        return key
+
     if accepted:
-        oracle.oracle(where.objective, jax.random.key(0))
+        jax.eval_shape(bound, jax.random.key(0))
     else:
         with pytest.raises(ValueError, match="counts must be None for batches by record number"):
-            oracle.oracle(where.objective, jax.random.key(0))
+            jax.eval_shape(bound, jax.random.key(0))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from selection import few
+from selection import choose, few
 
 from privopt.mechanisms import (
     CyclicPoissonBatches,
@@ -24,8 +24,12 @@ def inclusions(rate, records, *, capacity=None, most=None, draws=20_000, seed=0,
     """Shape ``(draws, records)`` of booleans, and the rows and weights they come from."""
     most = most or records
     capacity = capacity or records
-    sample = poisson_sampler(jnp.asarray(rate, dtype), capacity, most)
-    draw = jax.jit(jax.vmap(lambda key: sample(key, records)))
+
+    @jax.jit
+    @jax.vmap
+    def draw(key):
+        return poisson_sampler(jnp.asarray(rate, dtype), capacity, most)(key, records)
+
     rows, weights = map(np.asarray, draw(jax.random.split(jax.random.key(seed), draws)))
     taken = np.zeros((draws, records), bool)
     draw_of, place = np.nonzero(weights)
@@ -71,7 +75,8 @@ def test_every_subset_has_its_probability(rate, dtype):
 @pytest.mark.parametrize("records", few([200, 1500], [1500]))
 def test_inclusion_is_bernoulli_for_every_record(records, rate):
     """Every marginal within six standard errors (false alarm below 1e-5), and none depends."""
-    taken, rows, weights = inclusions(rate, records, capacity=int(records * rate) + 120)
+    draws, capacity = choose(20_000, 8_000), int(records * rate) + 120
+    taken, rows, weights = inclusions(rate, records, capacity=capacity, draws=draws)
     error = np.sqrt(rate * (1.0 - rate) / len(taken))
     assert np.abs(taken.mean(axis=0) - rate).max() <= 6.0 * error
     assert pairwise_p_value(taken, rate) > 1e-6

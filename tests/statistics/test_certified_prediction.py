@@ -1,6 +1,7 @@
 """Tests of votes on noisy inputs and certificates: twins, closed forms, attack on coverage."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -42,9 +43,8 @@ def test_votes_are_those_of_a_loop_over_copies_whatever_the_chunk():
         return jnp.where(found[0] > 1.0, jnp.nan, found)
 
     for chunk in (7, 128):
-        votes = noisy_votes(
-            scores, jnp.asarray(x), sigma, KEY, samples=50, choosing=10, chunk=chunk
-        )
+        options = {"samples": 50, "choosing": 10, "chunk": chunk}
+        votes = jax.jit(partial(noisy_votes, scores, **options))(x, sigma, KEY)
         assert int(votes.chosen) == choosing[:4].argmax()
         assert 0 < int(votes.spoiled) == fresh[4]
         np.testing.assert_array_equal(votes.counts, fresh[:4])
@@ -68,10 +68,11 @@ def test_vmap_is_the_loop_and_a_new_sigma_is_no_new_trace():
 
 def test_noise_has_the_right_scale_and_a_wrong_one_is_seen():
     """A copy is on the side of the input with probability ``Phi(margin/sigma)``; at 1e-6."""
-    x, sigma = jnp.array([3.0, 1.0, 7.0]), 1.25  # 1 from the plane
+    x, sigma = np.array([3.0, 1.0, 7.0]), 1.25  # 1 from the plane
+    voted = jax.jit(partial(noisy_votes, sides, samples=20_000))
 
     def accepted(sigma):
-        votes = noisy_votes(sides, x, sigma, KEY, samples=20_000)
+        votes = voted(x, sigma, KEY)
         expected = norm.cdf(1.0 / 1.25)
         return binomtest(int(votes.counts[0]), 20_000, expected).pvalue > 1e-6
 
@@ -188,7 +189,8 @@ def test_no_certificate_is_an_abstention_and_no_error():
     sure = certificate(10_000, 0)
     assert sure.at(0.0) == sure.at(0.99 * sure.radius) == 0
     assert sure.at(sure.radius) is sure.at(math.inf) is None
-    nothing = noisy_votes(lambda x: jnp.full(3, jnp.nan), PLANE, 1.0, KEY, samples=20)
+    votes = jax.jit(partial(noisy_votes, lambda x: jnp.full(3, jnp.nan), samples=20))
+    nothing = votes(PLANE, 1.0, KEY)
     assert Certificate.of(nothing).predicted is None
 
 

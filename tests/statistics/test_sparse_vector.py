@@ -228,16 +228,22 @@ def test_the_answers_are_those_of_the_noise_on_the_tape():
     budget = Budget(epsilon=200.0, delta=0.0, relation="replace_one")
     mechanism = Thresholdout.calibrated(BoundedMean.of(0.0, 2.0, 4), 0.3, budget, answers=2)
     rng = np.random.default_rng(0)
-    for dtype in (np.float32, np.float64):
-        training, holdout = rng.uniform(0.0, 2.0, (2, 3, 4)).astype(dtype)
-        with Tape() as tape:
+
+    @jax.jit
+    def run(training, holdout):
+        with Tape(traced=True) as tape:
             state, replies = mechanism.init(jax.random.key(3)), []
             for visible, hidden in zip(training[:, :3], holdout, strict=True):
-                answer, state = mechanism.update(state, jnp.asarray(visible), jnp.asarray(hidden))
-                replies.append(answer)
-                if state.remaining == 0:
-                    break
-        limit, *noises = (float(each) for each in tape["noise"])
+                answer, state = mechanism.update(state, visible, hidden)
+                replies.append((answer, state.remaining))
+        return replies, tape["noise"]
+
+    for dtype in (np.float32, np.float64):
+        training, holdout = rng.uniform(0.0, 2.0, (2, 3, 4)).astype(dtype)
+        replies, noise = run(training, holdout)
+        used = sum(int(remaining) > 0 for _, remaining in replies[:-1]) + 1
+        replies = [answer for answer, _ in replies[:used]]
+        limit, *noises = (float(each) for each in noise[: 1 + 2 * used])
         scales = (mechanism.comparison.question_scale, mechanism.answer_scale) * len(replies)
         units = np.abs([limit, *np.divide(noises, scales)])
         assert np.unique(units.round(4)).size == units.size
