@@ -272,7 +272,7 @@ def test_steps_are_mapped_and_compiled():
     """A compiled step after the last one leaves the state unchanged, because it cannot raise."""
     s = privopt.stepper(plan("dp_gd"), problem())
     keys = jax.random.split(KEY, 3)
-    states = jax.vmap(s.init)(keys)
+    states = jax.jit(jax.vmap(s.init))(keys)  # the first use of the stepper is in a program
     step = jax.jit(jax.vmap(s.step))
     for _ in range(s.steps + 2):
         states = step(states)

@@ -178,7 +178,8 @@ class Stepper:
     def _numbers(self) -> tuple[Parameters, ArrayLike]:
         """Numbers of the plan and the stream on the device, converted once for all steps."""
         params = device_numbers(self.plan.params, precision_dtype(self.plan, self.source.dtype))
-        return jax.tree.map(jnp.asarray, (params, np.uint32(self.stream)))
+        with jax.ensure_compile_time_eval():  # also if the first call is in a caller's jit
+            return jax.tree.map(jnp.asarray, (params, np.uint32(self.stream)))
 
 
 def stepper(
