@@ -11,7 +11,7 @@ DIFFPRIVLIB := $(VENV)/.diffprivlib
 OPACUS := $(VENV)/.opacus
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check
 ARGS ?=
-# The tests start some hundred processes. Without bytecode each of them compiles the package again.
+# The tests start many processes. Without bytecode each of them compiles the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
 # A file stays with one worker, which compiles its programs once; a few workers are enough.

@@ -45,7 +45,8 @@ settings.register_profile(
 settings.load_profile("privopt")
 
 
-_fresh_context, _contexts = mlir.make_ir_context, threading.local()
+_fresh_context = getattr(mlir, "make_ir_context", None)  # not public, so a later JAX may lack it
+_contexts = threading.local()
 
 
 def _shared_context():
@@ -60,7 +61,8 @@ def _shared_context():
     return _contexts.current
 
 
-mlir.make_ir_context = _shared_context
+if _fresh_context is not None:
+    mlir.make_ir_context = _shared_context
 
 # Tracing makes many objects and few cycles. With the default, collection takes 13 % of the time.
 gc.set_threshold(50_000, 20, 50)

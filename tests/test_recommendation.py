@@ -434,5 +434,5 @@ def test_a_bound_without_projection_is_a_remark():
     bound = privopt.output_perturbation(
         problem_class_of("logistic", n=30_000, dim=1000, radius=10.0), budget, constraint="none"
     ).rate.upper
-    expected = f"{bound:.2g} with constraint='none', whose point may leave the ball"
+    expected = f"bound {bound:.2g} without projection (constraint='none')"
     assert remarks == {"logistic": [expected], "squared_distance": []}

@@ -101,7 +101,7 @@ def ratios(name, profile):
 
 
 def within(frame):
-    """Return the mask of ratios of at most 2; a negative one has no meaning and is none of them."""
+    """Return the mask of positive ratios of at most 2. A negative ratio has no meaning."""
     return at_most("ratio", "allowed")(frame) & (frame["ratio"] > 0.0)
 
 

@@ -210,7 +210,6 @@ def rate(plan: Plan) -> Rate:
     best = _balanced(facts, plan.budget, kind, declared.constraint) if balanced else None
     numbers: dict[str, Any] = {
         "regularisation": query.regularisation,
-        "noise_norm": mechanism.noise_norm(facts.dim),
         "noise_square": mechanism.noise_square(facts.dim),
         "solver_error": query.error,
         "gaussian": kind is GaussianMechanism,
@@ -218,6 +217,7 @@ def rate(plan: Plan) -> Rate:
     }
     if declared.constraint == "none":
         return unprojected_perturbation_rate(facts, **numbers)
+    numbers["noise_norm"] = mechanism.noise_norm(facts.dim)
     if declared.constraint == "ball":
         return ball_perturbation_rate(facts, **numbers)
     return output_perturbation_rate(

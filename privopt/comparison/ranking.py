@@ -140,7 +140,7 @@ def _remarks(
     needs = [_NEEDS[each] for each in sorted(plan.requires & _NEEDS.keys()) if loss is None]
     remarks = [f"only for {' and '.join(needs)}"] if needs else []
     if (bound := _unprojected(plan, loss)) < plan.rate.upper:
-        remarks.append(f"{bound:.2g} with constraint='none', whose point may leave the ball")
+        remarks.append(f"bound {bound:.2g} without projection (constraint='none')")
     if vacuous:
         remarks.append("vacuous: the bound is no smaller than that of the default output")
     if nearest and nearest["start_ratio"] >= 1.0:

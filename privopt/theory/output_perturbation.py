@@ -172,7 +172,6 @@ def unprojected_perturbation_rate(
     problem_class: ProblemClass,
     *,
     regularisation: float,
-    noise_norm: float,
     noise_square: float,
     solver_error: float = 0.0,
     gaussian: bool,
@@ -200,12 +199,11 @@ def unprojected_perturbation_rate(
     Examples
     --------
     >>> facts = ProblemClass(n=100, dim=4, lipschitz=1.0, radius=1.0, smoothness=1.0)
-    >>> rate = unprojected_perturbation_rate(facts, regularisation=0.2, noise_norm=0.1,
-    ...                                      noise_square=0.01, gaussian=True, balanced=True)
+    >>> rate = unprojected_perturbation_rate(facts, regularisation=0.2, noise_square=0.01,
+    ...                                      gaussian=True, balanced=True)
     >>> round(rate.upper, 9)
     0.05125
     """
-    del noise_norm
     per_coordinate = Exponents(n=-1.0, dim=0.0 if gaussian else 0.5, epsilon=-1.0)
     noise = "1/(n mu)" if gaussian else "sqrt(d)/(n epsilon)"
     of_lambda, order = FIXED, "lambda fixed"

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from builders import ALIKE, CHOICES, DIM, N, one_scale_passes, operations
 from scipy import stats
-from selection import few
+from selection import choose, few
 
 import privopt
 from privopt import problems
@@ -150,12 +150,12 @@ def plan(name, budget=BUDGETS[0], problem_class=None, **choices):
 def short(name):
     """Return a plan for runs that are not compiled, in which every operation is a program.
 
-    It has two steps, and batches of the sampler with the fewest operations.
+    It has two steps. Without ``--all``, batches are of the sampler with the fewest operations.
     """
-    few_operations = (
-        {"sampler": "without_replacement", "capacity": None} if name == "dp_sgd" else {}
-    )
-    return plan(name, **({"steps": 2} if name in ITERATIVE else {}), **few_operations)
+    choices = {"steps": 2} if name in ITERATIVE else {}
+    if name == "dp_sgd":
+        choices |= choose({}, {"sampler": "without_replacement", "capacity": None})
+    return plan(name, **choices)
 
 
 def records(name, seed=0, n=N):
@@ -216,12 +216,12 @@ def test_no_key_is_consumed_twice(name):
         return s.released(s.step(s.init(key)))
 
     with jax.debug_key_reuse(True):
-        for mode, options in (
-            ("together", {}),
-            ("in_turn", {"group": 2, "common_random_numbers": True}),
-        ):
-            options["execution"] = Execution(replicates=mode)
-            jax.eval_shape(functools.partial(privopt.run_many, plans, where, **options), keys)
+        shared = {"group": 2, "common_random_numbers": True}
+        forms = ("together", {}), ("in_turn", shared), ("together", shared), ("in_turn", {})
+        for mode, options in choose(forms, forms[:2]):
+            run_many = functools.partial(privopt.run_many, plans, where, **options)
+            run_many = functools.partial(run_many, execution=Execution(replicates=mode))
+            jax.eval_shape(run_many, keys)
         jax.eval_shape(functools.partial(privopt.run, plans[0], where), key)
         if privopt.ALGORITHMS[name].steps:
             jax.eval_shape(in_steps, key)

@@ -138,7 +138,7 @@ WIDTHS = {390: 844, 1440: 900, 1920: 1080}
 """Windows of a telephone, a laptop and a desktop: their heights by width."""
 
 SCREENS = {390: 0.5, 1440: 0.3}  # of each experiment
-"""That the committed report has at most, by width; half of it has them below its head."""
+"""Largest height of the committed report by width; for half of it, the height below its head."""
 HEAD = choose("0", "document.querySelector('article').getBoundingClientRect().top")
 
 WIDE = """[...document.querySelectorAll("body *")]

@@ -318,7 +318,7 @@ def ordered(*args, records=N, seed=0, **options):
 
 
 def test_one_pass_in_order_is_one_release():
-    """However many steps, the noise of one Gaussian release."""
+    """Check that one pass of any number of steps has the noise of one Gaussian release."""
     few, many = (calibrated(OrderedBatches.of(6, N), steps=steps) for steps in (1, 4))
     assert few.scale == many.scale
     assert few.event(Relation.ZERO_OUT) == many.event(Relation.ZERO_OUT)

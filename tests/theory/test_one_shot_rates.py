@@ -361,9 +361,8 @@ def unprojected(facts, regularisation, sigma):
     """Return the rate for Gaussian noise of standard deviation ``sigma/lambda``."""
     square = facts.dim * (sigma / regularisation) ** 2
     return unprojected_perturbation_rate(
-        facts, regularisation=regularisation, noise_norm=math.sqrt(square), noise_square=square,
-        gaussian=True, balanced=True,
-    )  # fmt: skip
+        facts, regularisation=regularisation, noise_square=square, gaussian=True, balanced=True
+    )
 
 
 @given(dim=st.integers(1, 10**4), radius=positive, smoothness=positive, sigma=positive)
