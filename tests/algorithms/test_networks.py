@@ -59,7 +59,7 @@ def test_a_published_noise_is_kept_and_what_it_spends_is_that_of_an_outside_acco
 
 
 def test_the_least_noise_within_a_budget_lies_between_those_of_figure_4(study):
-    row, claimed = study.FIGURE_OF_DIGITS
+    row, claimed = study.FIGURES_OF_DIGITS["figure_4"]
     planned = row.planned(replace(study.BUDGET, epsilon=claimed))
     # 1.598 by the limit theorem, 2 by the moments accountant
     assert 1.65 < planned.guarantee.event.event.noise_multiplier < 1.69
