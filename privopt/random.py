@@ -24,7 +24,7 @@ refused: noise rounded to an integer is zero with positive probability.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -324,14 +324,40 @@ def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
 
     Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
     """
-    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
-    first, second = first + keys[0], second + keys[1]
+    keys = key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA)
+    pair: tuple[Array, Array] = _rounds(
+        *(jnp.broadcast_to(word, first.shape) for word in keys), first, second
+    )
+    return pair
+
+
+@jax.custom_batching.custom_vmap
+@jax.jit
+def _rounds(*words: Array) -> tuple[Array, Array]:
+    """Return two words for three keys and two counters, all of the same shape."""
+    *keys, first, second = words
+    first, second = jax.lax.add(first, keys[0]), jax.lax.add(second, keys[1])
     for i in range(5):
         for rotation in _ROTATIONS[i % 2]:
-            first = first + second
-            second = first ^ (second << rotation | second >> 32 - rotation)
-        first, second = first + keys[(i + 1) % 3], second + keys[(i + 2) % 3] + jnp.uint32(i + 1)
+            first = jax.lax.add(first, second)
+            left = jax.lax.shift_left(second, jnp.uint32(rotation))
+            right = jax.lax.shift_right_logical(second, jnp.uint32(32 - rotation))
+            second = jax.lax.bitwise_xor(first, jax.lax.bitwise_or(left, right))
+        first = jax.lax.add(first, keys[(i + 1) % 3])
+        second = jax.lax.add(jax.lax.add(second, keys[(i + 2) % 3]), jnp.uint32(i + 1))
     return first, second
+
+
+@_rounds.def_vmap
+def _batched_rounds(
+    axis_size: int, in_batched: Sequence[bool], *words: Array
+) -> tuple[tuple[Array, Array], tuple[bool, bool]]:
+    """Return the words of a batch. Without this rule ``vmap`` traces all 120 operations again."""
+    batch = [
+        word if batched else jnp.broadcast_to(word, (axis_size, *word.shape))
+        for word, batched in zip(words, in_batched, strict=True)
+    ]
+    return _rounds(*batch), (True, True)
 
 
 def _working(dtype: Dtype) -> np.dtype[Any]:

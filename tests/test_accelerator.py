@@ -81,6 +81,16 @@ FREE = {"parameter", "constant", "iota", "tuple", "get-tuple-element", "bitcast"
 MOST_KERNELS = {"dp_gd": 42, "dp_sgd": 45, "dp_ftrl": 58, "projection_mechanism": 80}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def accelerator():
+    """Trace the branches for accelerators too, which are omitted on a machine without one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "gpu")
+        jax.clear_caches()
+        yield
+    jax.clear_caches()
+
+
 @cache
 def traced(name, kind, choices=(), runs=1):
     """Return the program of a run, or of several runs together."""

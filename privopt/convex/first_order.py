@@ -37,7 +37,7 @@ from jaxtyping import Bool, Int, Key
 
 from privopt.arguments import shown
 from privopt.convex.arrays import Number, norm, pytree_dataclass
-from privopt.convex.loops import BLOCK, UNROLLED
+from privopt.convex.loops import BLOCK, UNROLLED, by_platform
 from privopt.convex.sets import ConstraintSet, WholeSpace
 from privopt.convex.updates import Output, StepSizes, Update
 from privopt.random import stream
@@ -369,7 +369,7 @@ class Iteration:
 
         if self.oracle.stops:
             return sequential(state)
-        return jax.lax.platform_dependent(
+        return by_platform(
             state,
             cpu=sequential,
             default=lambda state: sequential(jax.lax.while_loop(is_whole, whole, state)),
