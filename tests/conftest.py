@@ -135,8 +135,8 @@ def _compiled_programs_are_freed():
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
         gc.unfreeze()
         jax.clear_caches()
-    gc.collect()  # garbage that is frozen stays for ever
-    gc.freeze()  # or all that is kept would be looked through again and again
+        gc.collect()  # garbage that is frozen stays for ever
+        gc.freeze()  # or all that is kept would be looked through again and again
 
 
 @pytest.fixture

@@ -325,8 +325,9 @@ def read_measured(folder: Path | str | None = None) -> pd.DataFrame:
         here = read_measured("results")
         return here if len(here) else read_measured(shipped("results"))
     folder = Path(folder)
-    tables = [path.parent for path in sorted(folder.glob("*/cells.parquet"))]
-    frames = [frame for each in tables if len(frame := _worst_settings(each))]
+    tables = sorted(folder.resolve().glob("*/cells.parquet"))
+    settings = [_worst_settings(path, path.stat().st_mtime_ns) for path in tables]
+    frames = [frame for frame in settings if len(frame)]
     if frames:
         return pd.concat(frames, ignore_index=True)
     path = folder / "measured.parquet"
@@ -384,20 +385,23 @@ def nearest_setting(
     }
 
 
-def _worst_settings(folder: Path) -> pd.DataFrame:
+@cache
+def _worst_settings(path: Path, written: int) -> pd.DataFrame:
     """Return the settings of one experiment, each at the strength with the largest mean.
 
-    Controls, second keys, refused plans and plans without a bound are left out.
+    Controls, second keys, refused plans and plans without a bound are left out. A table is read
+    again if the time at which it was ``written`` changes.
     """
+    del written
     import pyarrow.parquet as pq
 
     needed = {*_COLUMNS, "cell", "searched", "trial", "refused"} - {"tuned", "mean"}
-    if not needed <= {*pq.read_schema(folder / "cells.parquet").names}:  # a table of an analysis
+    if not needed <= {*pq.read_schema(path).names}:  # a table of an analysis
         return pd.DataFrame(columns=_COLUMNS)
-    cells = _read(folder / "cells.parquet", sorted(needed))
+    cells = _read(path, sorted(needed))
     measured = (cells["trial"] == "measured") & cells["refused"].isna()
     cells = cells[measured & (cells["upper"] < math.inf)]
-    runs = _read(folder / "runs.parquet", ["cell", "value"])
+    runs = _read(path.with_name("runs.parquet"), ["cell", "value"])
     means = runs.groupby("cell")["value"].mean()
     cells = cells.assign(tuned=cells["searched"].notna(), mean=cells["cell"].map(means))
     worst = cells.groupby(_SETTING, sort=False)["mean"].idxmax()

@@ -6,6 +6,7 @@ import ast
 import runpy
 import traceback
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from privopt.algorithms import ALGORITHMS
@@ -40,6 +41,7 @@ def discover(folder: Path | str) -> tuple[Path, ...]:
     )
 
 
+@cache  # all files are parsed for one name
 def _declared_names(source: str) -> list[str]:
     try:
         statements = ast.parse(source).body
