@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import fields
+from functools import partial
 from numbers import Real
 from typing import TypeGuard, TypeVar
 
@@ -47,6 +48,7 @@ def power_of_two(size: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 @checked
+@partial(jax.jit, static_argnames="order", inline=True)  # outside of jit one program, not seven
 def norm(x: Float[Array, "*batch d"], order: float = 2.0) -> Float[Array, "*batch"]:
     """Compute the norm of order 1, 2 or infinity over the last axis.
 
