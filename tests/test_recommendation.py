@@ -272,6 +272,13 @@ def test_the_small_table_is_written_beside_the_tables(demonstration, tmp_path):
     pd.testing.assert_frame_equal(read_measured(other), read_measured(results))
 
 
+def test_a_table_written_again_is_read_again(tmp_path):
+    folder = shutil.copytree(ROOT / "results" / "dp_gd", tmp_path / "results" / "dp_gd")
+    before, cells = read_measured(folder.parent), pd.read_parquet(folder / "cells.parquet")
+    cells.assign(upper=2.0 * cells["upper"]).to_parquet(folder / "cells.parquet")
+    np.testing.assert_array_equal(read_measured(folder.parent)["upper"], 2.0 * before["upper"])
+
+
 def test_without_recorded_results_there_are_no_measured_risks(tmp_path):
     (row,) = recommend(FACTS, BUDGET, algorithms=["dp_gd"], results=tmp_path).itertuples()
     assert math.isnan(row.measured)

@@ -16,6 +16,7 @@ from privopt.convex import (
     last_iterate,
     polynomial_average,
 )
+from privopt.convex.loops import by_platform
 
 STEPS, DIM = 23, 2
 SGD = Update.of(optax.sgd)
@@ -155,3 +156,11 @@ def test_an_observer_folds_points_and_secrets_and_changes_nothing(make):
     points = iterates()[:STEPS]
     expected = [np.sum(points**2), np.sum((points - 1.0) ** 2), STEPS * (STEPS - 1) / 2]
     np.testing.assert_allclose(watched.observed, expected, rtol=1e-12)
+
+
+def test_without_an_accelerator_its_branch_is_not_traced():
+    def refused(_):
+        raise AssertionError("traced")
+
+    result = jax.jit(lambda x: by_platform(x, cpu=lambda x: x + 1, default=refused))(2)
+    assert result == 3
