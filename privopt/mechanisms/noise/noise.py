@@ -77,7 +77,7 @@ class Noise(Protocol):
 def sample_normal(key: Key[Array, ""], t: Array, like: Pytree) -> Float[Array, " d"]:
     """Sample ``N(0, I)`` from ``fold_in(key, t)``, one number for each number of ``like``."""
     vector, _ = ravel_pytree(like)
-    return random.normal(jax.random.fold_in(key, t), vector.shape, vector.dtype)
+    return random.normal(random.fold_in(key, t), vector.shape, vector.dtype)
 
 
 def unravel_like(vector: Float[Array, " d"], like: Pytree) -> Pytree:
