@@ -211,6 +211,15 @@ def operations(jaxpr, around=(), platform="cpu"):
                     yield from operations(nested, inside, platform)
 
 
+def draws(jaxpr):
+    """Return the loops and branches around each draw of noise, whose words are counted."""
+    return [
+        around
+        for equation, around in operations(jaxpr)
+        if equation.primitive.name == "iota" and equation.params["dtype"] == np.uint32
+    ]
+
+
 def largest(jaxpr):
     """Return the size of the largest array of a program, in all loops."""
     made = (out.aval for equation, _ in operations(jaxpr) for out in equation.outvars)

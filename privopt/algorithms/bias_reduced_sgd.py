@@ -35,7 +35,7 @@ from privopt.core import Algorithm, Execution, Plan, Run, Steps, planner, whole
 from privopt.mechanisms import BiasReducedGradient, ClippedGradient
 from privopt.mechanisms.best_of_runs import BestOfRuns, PointScore
 from privopt.mechanisms.means import body_of
-from privopt.random import stream
+from privopt.random import fold_in, stream
 from privopt.spec import Budget, ProblemClass, Relation
 from privopt.theory import (
     GIVEN_STEPS,
@@ -369,7 +369,7 @@ def _best_run(
 
     def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         number, _, least, best = state
-        own = jax.random.fold_in(keys, number)
+        own = fold_in(keys, number)
         levels_key, microbatch = stream(own, "public"), execution.microbatch
         oracle = mechanism.run.oracle(objective, own, levels_key, microbatch)
         result = descent.of(oracle, objective.constraint, start, own).run()

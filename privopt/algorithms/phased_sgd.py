@@ -187,7 +187,7 @@ def steps(
         average = state.inner.mean
         answer, restored = ravel_pytree(average)
         scale: Any = shrinks[i] * mechanism.scale
-        noisy = mechanism._replace(scale=scale).add_noise(jax.random.fold_in(noise_key, i), answer)
+        noisy = mechanism._replace(scale=scale).add_noise(random.fold_in(noise_key, i), answer)
         released = constraint.project(restored(noisy))
         return PhasedState(state.t, released, average, phase(i, released).init())
 

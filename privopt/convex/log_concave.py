@@ -129,7 +129,7 @@ def sample_log_concave(
     inverse = jnp.linalg.inv(ellipsoid.axes)
 
     def attempt(trial: _Trial) -> _Trial:
-        keys = jax.random.split(jax.random.fold_in(key, trial.proposals), 3)
+        keys = jax.random.split(random.fold_in(key, trial.proposals), 3)
         normals = random.normal(keys[0], (dim + 2,), start.dtype)
         uniforms = jax.random.uniform(keys[1], (2,), start.dtype)
         exponentials = random.exponential(keys[2], (dim + 1,), start.dtype)

@@ -19,7 +19,7 @@ from jaxtyping import Key
 from privopt.core.parameters import Parameters
 from privopt.core.plan import Algorithm
 from privopt.core.runs import Execution, Run, Source
-from privopt.random import stream
+from privopt.random import fold_in, stream
 from privopt.release import Pytree
 
 MOST_BYTES = 2**30  # largest array of a program for many keys, unless a chunk is given
@@ -46,7 +46,7 @@ def public_key(key: Key[Array, ""], number: ArrayLike) -> Key[Array, ""]:
 
 def key_of_stream(key: Key[Array, ""], number: ArrayLike) -> Key[Array, ""]:
     """Return ``key`` for stream 0, and a separate grandchild of it for any other stream."""
-    return jnp.where(number == 0, key, jax.random.fold_in(stream(key, "runs"), number))
+    return jnp.where(number == 0, key, fold_in(stream(key, "runs"), number))
 
 
 def run_arguments(

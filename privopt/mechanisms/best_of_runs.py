@@ -162,12 +162,12 @@ class BestOfRuns:
     ) -> Float[Array, ""]:
         """Return the noisy score, with noise from child 0 of the key, plus the public term."""
         value, public_term = terms
-        noise = random.normal(jax.random.fold_in(key, 0), (1,), value.dtype)[0]
+        noise = random.normal(random.fold_in(key, 0), (1,), value.dtype)[0]
         return release("answer", value + release("noise", self.scale * noise)) + public_term
 
     def is_last(self, key: Key[Array, ""]) -> Bool[Array, ""]:
         """Return True if no further run is made, by a random bit from child 1 of the key."""
-        word = jax.random.bits(jax.random.fold_in(key, 1), (), jnp.uint32) >> 2
+        word = jax.random.bits(random.fold_in(key, 1), (), jnp.uint32) >> 2
         return word < jnp.asarray(self.odds).astype(jnp.uint32)
 
 

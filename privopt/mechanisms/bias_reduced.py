@@ -39,7 +39,7 @@ from privopt.mechanisms.clipping import MICROBATCH, BatchSum
 from privopt.mechanisms.noise import IndependentNoise
 from privopt.mechanisms.queries import ClippedGradient
 from privopt.privacy import PublicMixtureDpEvent, approximate_event, calibrate, round_up
-from privopt.random import stream
+from privopt.random import fold_in, stream
 from privopt.release import Pytree, release
 from privopt.spec import Budget, Relation
 
@@ -85,7 +85,7 @@ class LevelLaw:
         spare = 31 - self.highest
 
         def word(attempt: Array) -> Array:
-            return jax.random.bits(jax.random.fold_in(key, attempt), (), jnp.uint32) >> spare
+            return jax.random.bits(fold_in(key, attempt), (), jnp.uint32) >> spare
 
         def retry(state: tuple[Array, Array]) -> tuple[Array, Array]:
             return state[0] + 1, word(state[0])
@@ -377,10 +377,10 @@ class BiasReducedAnswers(Oracle):
     ) -> tuple[Pytree, Pytree]:
         """Return ``G`` plus the gradient of the public term of the losses, which needs no noise."""
         mechanism, scale = self.mechanism, self.mechanism.scale
-        level = mechanism.law.draw(jax.random.fold_in(self.public_key, t))
-        key = jax.random.fold_in(self.batches_key, t)
-        order = self._order(level, jax.random.fold_in(key, 0))
-        single = ordered_subset(jax.random.fold_in(key, 1), mechanism.base, mechanism.n)
+        level = mechanism.law.draw(fold_in(self.public_key, t))
+        key = fold_in(self.batches_key, t)
+        order = self._order(level, fold_in(key, 0))
+        single = ordered_subset(fold_in(key, 1), mechanism.base, mechanism.n)
         branches = [partial(self._halves, each) for each in range(mechanism.law.highest + 1)]
         halves = jax.lax.switch(level, branches, order, point)
         sums = jax.tree.map(
@@ -461,7 +461,7 @@ def ordered_subset(key: Key[Array, ""], size: int, n: int) -> Int[Array, " size"
         return jax.random.permutation(key, jnp.arange(n, dtype=jnp.int32))[:size]
 
     def draw(attempt: Array) -> Array:
-        return jax.random.randint(jax.random.fold_in(key, attempt), (size,), 0, n, jnp.int32)
+        return jax.random.randint(fold_in(key, attempt), (size,), 0, n, jnp.int32)
 
     def repeats(state: tuple[Array, Array]) -> Array:
         ascending = jnp.sort(state[1])

@@ -110,7 +110,7 @@ def noisy_votes(
     classes, sigma = jax.eval_shape(scores, x).size, jnp.asarray(sigma, x.dtype)
 
     def vote(number: Array) -> Array:
-        noise = random.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
+        noise = random.normal(random.fold_in(key, number), x.shape, x.dtype)
         values = scores(x + sigma * noise)
         return jnp.where(jnp.isnan(values).any(), classes, jnp.argmax(values))
 

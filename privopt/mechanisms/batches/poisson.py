@@ -32,7 +32,7 @@ from privopt.mechanisms.batches.batches import (
 )
 from privopt.mechanisms.batches.passes import require_places
 from privopt.privacy import round_up
-from privopt.random import child_words
+from privopt.random import child_words, fold_in
 from privopt.spec import Assumptions, Budget, Relation
 
 _ARITHMETIC = 2.0**-14  # relative; exceeds the float32 error of an inclusion rate
@@ -132,7 +132,7 @@ class PoissonBatches(FreshBatches):
 
     def batch_of(self, key: Array, records: Array | int) -> Draw:
         sample = poisson_sampler(self.rate, self.capacity, self.most)
-        return lambda t: sample(jax.random.fold_in(key, t), records)
+        return lambda t: sample(fold_in(key, t), records)
 
     def composed(self, noise_multiplier: float, steps: int, relation: Relation) -> DpEvent:
         del relation
@@ -345,7 +345,7 @@ class CyclicPoissonBatches:
         def batch(t: Array) -> tuple[Array, Array]:
             residue = (t % self.cycle).astype(jnp.int32)
             of_block = (all_records - residue + self.cycle - 1) // self.cycle
-            places, mask = sample(jax.random.fold_in(key, t), of_block)
+            places, mask = sample(fold_in(key, t), of_block)
             return present(jnp.where(mask, places * self.cycle + residue, -1), all_records)
 
         return batch
