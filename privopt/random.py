@@ -45,6 +45,7 @@ __all__ = [
     "cauchy",
     "end_cost",
     "exponential",
+    "fold_in",
     "gumbel",
     "laplace",
     "norm_laplace",
