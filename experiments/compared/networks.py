@@ -421,7 +421,11 @@ def top(frames):
 
 
 def bottom(frames):
-    """The same with less noise: the largest ε for which the article trains both."""
+    """The same at a larger ε, where less noise gains nothing.
+
+    On MNIST the three accuracies differ by at most a fifth of a point. All runs have the same
+    batches and the same directions of noise; the article compares one run of each, of other draws.
+    """
     return plot_along_the_run(frames, "figure_4_bottom")
 
 
