@@ -149,6 +149,25 @@ def test_few_cells_may_be_other_samples_of_the_same_law(synthetic, tmp_path, hav
     assert moved((3, 8, 9), 0.02).startswith("mean differs in 3 of 20 rows")
 
 
+@pytest.mark.parametrize("moved", [1, 2, 3])
+def test_two_of_a_hundred_rows_of_an_analysis_may_differ(moved, results, have, tmp_path):
+    """A decision that hangs on rounding is taken otherwise on another processor."""
+
+    def many(profile):
+        return [{"label": str(i), "x": float(i)} for i in range(100)]
+
+    told = replace(ANALYSIS, parts={"rows": many})
+    run(told, results)
+    write_quick_table(results, told, tmp_path / "quick")
+    recorded = read(results / "analysis")
+    place = recorded.runs.column_names.index("x")
+    values = recorded.runs["x"].to_numpy() + (np.arange(100) < moved)
+    runs = recorded.runs.set_column(place, recorded.runs.schema.field("x"), pa.array(values))
+    write_recorded(results / "analysis", recorded._replace(runs=runs))
+    difference = quick_difference(results, told, tmp_path / "quick")
+    assert difference.startswith("x differs in 3 of 100 rows") if moved == 3 else difference == ""
+
+
 def test_another_seed_is_not_compared(results, have, tmp_path):
     run(SWEEP, results)
     write_quick_table(results, SWEEP, tmp_path)
