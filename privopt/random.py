@@ -144,7 +144,7 @@ def stream(key: Array, name: str) -> Array:
 def fold_in(key: Array, number: ArrayLike) -> Array:
     """Return the child of a typed ``key`` for a number, the same as ``jax.random.fold_in``.
 
-    JAX's has a loop on CPUs; two of them take a tenth of a step of DP-SGD. This is one kernel.
+    JAX's has a loop on CPUs; two of them take 7 % of a step of DP-SGD. This is one kernel.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def fold_in(key: Array, number: ArrayLike) -> Array:
     >>> bool(fold_in(key, 3) == jax.random.fold_in(key, 3))
     True
     """
-    words = _folded(jax.random.key_data(as_key(key)), jnp.asarray(number).astype(jnp.uint32))
+    words = _folded(jax.random.key_data(as_key(key)), jnp.uint32(number))
     return jax.random.wrap_key_data(words, impl="threefry2x32")
 
 
