@@ -45,7 +45,6 @@ __all__ = [
     "cauchy",
     "end_cost",
     "exponential",
-    "fold_in",
     "gumbel",
     "laplace",
     "norm_laplace",
