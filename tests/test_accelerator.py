@@ -77,7 +77,7 @@ KEYS = jax.random.split(jax.random.key(0), 4)
 HOST = re.compile(r"infeed|outfeed|stablehlo\.(?:send|recv)|callback|python")
 SOLVERS = re.compile(r"cusolver_\w+|cu_lu_\w+|LuDecomposition|Eigh")
 FREE = {"parameter", "constant", "iota", "tuple", "get-tuple-element", "bitcast", "while"}
-# Of a step on a CPU.
+# Kernels of a step on a CPU; of the whole run for the projection mechanism.
 MOST_KERNELS = {"dp_gd": 23, "dp_sgd": 26, "dp_ftrl": 41, "projection_mechanism": 57}
 
 

@@ -386,7 +386,7 @@ def errors(profile):
 
 
 def plot_along_the_run(frames, figure):
-    """Return the test accuracy, its gain over the moments accountant, and the certified ε."""
+    """Return a figure of test accuracy, its gain over the moments accountant, and certified ε."""
     points = frames["noises"][frames["noises"]["figure"] == figure]
     names = "test accuracy", "gain over the moments accountant", "ε by noise multiplier"
     title = f"DP-SGD with three noises for claimed ε {points['claimed'].iloc[0]:g}: accuracy and ε"
@@ -414,14 +414,14 @@ def top(frames):
     """Test accuracy, its gain over the moments accountant, and the certified ε of three noises.
 
     Means of all runs. The noises are for one claimed ε: by the moments accountant, by the central
-    limit theorem (CLT), and certified. The accuracies differ by less than a point; the noise by the
-    CLT has a larger ε than claimed.
+    limit theorem (CLT), and certified. On MNIST the accuracies differ by less than a point. The
+    noise by the CLT has a larger ε than claimed.
     """
     return plot_along_the_run(frames, "figure_4")
 
 
 def bottom(frames):
-    """The same at a larger ε, where less noise gains nothing.
+    """The same at a larger ε.
 
     On MNIST the three accuracies differ by at most a fifth of a point. All runs have the same
     batches and the same directions of noise; the article compares one run of each, of other draws.
