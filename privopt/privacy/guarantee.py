@@ -434,7 +434,9 @@ def check_supported(
     def supported(part: dp.DpEvent) -> bool:
         return any(each.supports(part, relation) for each in accountants)
 
-    if not all(supported(each) for each in bounding_events(event)):
+    less_private, more_private = bounding_events(event)
+    same = more_private is less_private
+    if not (supported(less_private) and (same or supported(more_private))):
         one = len(accountants) == 1
         subject = f"{accountants[0].name} does not support" if one else "no accountant supports"
         part = first_unsupported(event, supported)

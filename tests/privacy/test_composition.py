@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from privopt.privacy.fourier import composition
+from privopt.privacy.fourier import composition, transform
 from privopt.privacy.fourier.composition import compose
 from privopt.privacy.fourier.lattice import LatticeLoss
 from privopt.privacy.fourier.transform import DenseTails, Lattice, ModalTails
@@ -150,6 +150,37 @@ def test_rounding_stays_within_the_certificate_with_factors_to_spare(count, tilt
         assert abs(bare - exact) <= claimed / 4
         assert claimed <= max(1e-6 * exact, 1e-11 * (shift > 0.0))
     assert bool(compared) != ((count, tilt) == (2000, 8.0))  # where all is below 1e-300
+
+
+@pytest.mark.parametrize(("count", "tilt"), [(400, 0.0), (400, 1.0), (3000, 0.2)])
+def test_few_frequencies_keep_the_certificate(count, tilt, tails, monkeypatch):
+    """Sums over the points of a law replace the transform of a binomial sum."""
+    monkeypatch.setattr(transform, "_MANY_POINTS", 0)
+    monkeypatch.setattr(transform, "_TERMS_PER_POINT", 10**9)
+    evaluated = []
+    of_first = transform.Characteristic.of_first
+
+    def watched(weight, points, size, modes):
+        evaluated.append(modes)
+        return of_first(weight, points, size, modes)
+
+    monkeypatch.setattr(transform.Characteristic, "of_first", watched)
+    p, size = 0.3, 4096
+    parts = [(LatticeLoss(np.array([1 - p, p]), np.array([0, 1]), 0.0, 0.125, 0.0), count)]
+    window = tilted_window(parts, tilt)
+    upper, lower = (compose(parts, window, size, pessimistic) for pessimistic in (True, False))
+    assert 0 < max(evaluated) < size // 4
+    law = {
+        mp.mpf(k) / 8: mp.binomial(count, k) * mp.mpf(p) ** k * mp.mpf(1 - p) ** (count - k)
+        for k in range(count + 1)
+    }
+    for shift in (-1.0, 0.0, 0.7, 2.0):
+        epsilon = window.centre + shift
+        exact = exact_delta(law, parts, epsilon)
+        slack = mp.mpf(10) ** -14 * abs(tilt * epsilon) * exact  # epsilon is a float
+        low, high = lower.delta(epsilon, -1.0), upper.delta(epsilon, 1.0)
+        assert low - slack <= exact <= high + slack
+        assert high - low <= 1e-8 * exact
 
 
 def test_parts_that_coincide_are_one_part():

@@ -87,9 +87,10 @@ class Fourier:
             raise ValueError(f"accuracy must lie in [1e-9, 0.1], got {shown(self.accuracy)}")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
+        less_private, more_private = bounding_events(event)
+        ends = [less_private] if more_private is less_private else [less_private, more_private]
         return all(
-            collect(each, lambda release: release.pairs(relation)) is not None
-            for each in bounding_events(event)
+            collect(each, lambda release: release.pairs(relation)) is not None for each in ends
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:

@@ -26,7 +26,8 @@ from privopt.privacy.fourier.transform import (
     ModalTails,
     Points,
     Tails,
-    cluster_radii,
+    characteristics,
+    count_relevant,
     multiply_powers,
 )
 from privopt.privacy.fourier.window import Window
@@ -36,7 +37,7 @@ _MAX_LOG_WEIGHT = 30.0  # sums with a weight above e^30 are omitted
 _MAX_EXPONENT = 600.0  # exponentials of minus this are close to underflow
 _MAX_ERROR = 1e200  # stands for an infinite error
 _RATES = np.array([0.5, 0.7, 1.0, 1.4])  # candidates, relative to the rates of the window
-_FEW_POINTS = 2**15  # up to this size all values are computed
+_FEW_POINTS = 2**12  # up to this size all values are computed
 _POINTS_PER_MODE = 64  # with fewer frequencies per point, tails are computed from frequencies
 
 
@@ -208,12 +209,15 @@ def compose(
     bottom = float((-(down + window.needed) / rates[1]).max())
     start = math.floor(bottom / spacing - offset) - 1  # there may be an atom at the bottom
     size = _transform_size((top - bottom) / spacing + 4.0, limit)
-    laws = []
-    for (weight, points, count), reach in zip(tilted, cluster_radii(tilted), strict=True):
-        near = np.abs(points) <= reach
-        centre = round(float(weight[near] @ points[near]))
-        shift += count * centre
-        laws.append((Characteristic.of(weight, points - centre, near, size), count))
+    modes = count_relevant(tilted, size)
+    if modes > size // 2:
+        laws, centre = characteristics(tilted, size)
+        shift += centre
+    else:
+        laws = [
+            (Characteristic.of_first(weight, points, size, modes), count)
+            for weight, points, count in tilted
+        ]
     law, law_error = multiply_powers(laws, size)
 
     # Sums far below the centre are not needed, and their weights overflow.

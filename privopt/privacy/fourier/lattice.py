@@ -23,6 +23,7 @@ _SLACK = 1e-9  # relative, of shares: far above their rounding errors
 _HALF = 0.499  # largest share of a bin that moves to either side
 _SWEEPS = 30  # iterations of the remaining fractions
 _MERGERS = 8
+_NEGLIGIBLE = 1e-9  # tilted mass, in spacings
 _NEAR = 2.5  # spacings between losses that may be merged
 
 
@@ -100,7 +101,7 @@ def discretise_below(
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         for _ in range(_MERGERS):
             offset = _choose_offset(offset, loss, mass, tilt, spacing)
-            short = _select_merges(loss - offset, mass, spacing)
+            short = _select_merges(loss - offset, mass, tilt, spacing)
             if not short.any():
                 break
             loss, mass = _merge_bins(loss, mass, short, spacing)
@@ -136,8 +137,7 @@ def _choose_offset(offset: float, loss: Array, mass: Array, tilt: float, spacing
     above its point with too little mass below would be lowered by its distance. For all others the
     move costs the square of the spacing.
     """
-    exponent = np.log(mass) + tilt * spacing * loss
-    weight = np.exp(exponent - exponent.max())
+    weight = _tilted(loss, mass, tilt, spacing)
 
     def lost(place: float) -> tuple[Array, Array]:
         points = np.rint(loss - place)
@@ -148,19 +148,31 @@ def _choose_offset(offset: float, loss: Array, mass: Array, tilt: float, spacing
 
     before, gap = lost(offset)
     move = float(gap[np.argmax(before)])
-    price = 0.5 * abs(move) * spacing * (abs(tilt) + 1.0) * float(weight.sum())
+    price = 0.5 * abs(move) * spacing * (abs(tilt) + 1.0)
     if float(lost(offset + move)[0].sum()) + price < float(before.sum()):
         offset += move
     offset -= 16 * U * (1.0 + float(np.abs(loss).max()))
     return offset - math.floor(offset)
 
 
-def _select_merges(loss: Array, mass: Array, spacing: float) -> npt.NDArray[np.bool_]:
+def _tilted(loss: Array, mass: Array, tilt: float, spacing: float) -> Array:
+    """Return the masses under a tilt, normalised."""
+    exponent = np.log(mass) + tilt * spacing * loss
+    weight = np.exp(exponent - exponent.max())
+    return np.asarray(weight / weight.sum())
+
+
+def _select_merges(loss: Array, mass: Array, tilt: float, spacing: float) -> npt.NDArray[np.bool_]:
     """Return a mask of the gaps between bins to be merged, because one cannot balance the other.
 
-    Bins merge in pairs, but the first and the last bin, often atoms, with as many as necessary.
+    Bins merge in pairs, but the first and the last bin, often atoms, with as many as necessary. A
+    bin of little tilted mass is not balanced: that costs less than the spacing of the others.
     """
-    lifted, pulled = _balancing_shares(loss, mass, _nearest_points(loss), spacing)
+    matters = _tilted(loss, mass, tilt, spacing) > _NEGLIGIBLE * spacing
+    lifted, pulled = (
+        np.where(matters, share, 0.0)
+        for share in _balancing_shares(loss, mass, _nearest_points(loss), spacing)
+    )
     near = np.diff(loss) < min(_NEAR, 1.0 / spacing)
     short = near & ((lifted[:-1] > _HALF) | (pulled[1:] > _HALF))
     place, begins = np.arange(short.size), short & ~np.append(False, short[:-1])

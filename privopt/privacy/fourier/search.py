@@ -35,9 +35,10 @@ _ROUNDS = 8
 _MESH = 3.5  # almost eight for a smooth loss; bins balance less well at the end of a loss
 _MANY = 16  # kinds of release: a composition of fewer kinds locates the result
 _ROUGH = 1e-2  # first accuracy
+_FIRST_SLOPE = 0.1  # accuracy of a mesh for the slope of the curve
 _MUCH_FINER = 0.1  # factor of a mesh without an upper bound
-_FIRST_POINTS = 2**16  # of the first transform
-_SMALL_POINTS = 2**17  # of a transform that is about as fast as one of a coarser mesh
+_FIRST_POINTS = 2**18  # of the first transform
+_SMALL_POINTS = 2**19  # of a transform that is about as fast as one of a coarser mesh
 _DROWNED = -1.0  # log of the relative error of delta above which a finer mesh does not help
 _MOST_KINDS = 8  # kinds of release that are evaluated one by one
 _MAX_RELEASES = 10**11  # beyond it rounding errors exceed the result
@@ -328,6 +329,10 @@ class _Search:
         finer one: the gap is of the order of the square of the mesh.
         """
         lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
+        inaccurate = self.saddle.mean < self.saddle.deviation and len(self.parts) < _MANY
+        if inaccurate:  # the slope of the curve, from the saddle point
+            (upper,), _ = self._evaluate(self.first_spacing(_FIRST_SLOPE), (1.0,))
+            self._recentre(upper)
         spacing = self.first_spacing(self._first_accuracy())
         for rounds in range(_ROUNDS):
             results, noise = self._evaluate(spacing, (-1.0, 1.0))
@@ -395,11 +400,14 @@ class _Search:
     ) -> list[tuple[Composition, float]]:
         """Return the composition from above (``1``) or below (``-1``), and its blur."""
         most = _MAX_BINS // len(self.parts)
+        all_edges = [
+            self.sketch.edges(part, self.place, self.window, spacing, most)
+            for part in range(len(self.parts))
+        ]
         results = []
         for sign in signs:
             lattices, blur = [], 0.0
-            for part, (pair, count) in enumerate(self.parts):
-                edges = self.sketch.edges(part, self.place, self.window, spacing, most)
+            for part, (edges, (pair, count)) in enumerate(zip(all_edges, self.parts, strict=True)):
                 ends = edges.astype(np.float64)
                 if sign < 0.0:
                     centre, atoms = self.sketch.centre(part, self.place, spacing, self.ranges[part])

@@ -21,6 +21,12 @@ Flags = npt.NDArray[np.bool_]
 _MAX_GROWTH = 300.0
 _MIN_SQUARE = 1e-300  # of |1 + x|, in a logarithm
 _OCTAVES = 64  # of lattice points
+_MAX_DISTANCE = 2**9  # of lattice points in an autocorrelation
+_DISTANCES = 64  # of an autocorrelation, the others are rounded down to them
+_PER_OCTAVE = 6  # intervals of frequencies
+_MANY_POINTS = 2**14  # from this size on, a few frequencies may cost less than all
+_BLOCK = 64  # terms of a sum by BLAS
+_TERMS_PER_POINT = 8  # up to this many terms, sums cost less than a transform
 _CUTOFF_EXPONENT = 80.0  # frequencies of weight e^-80 and less are omitted
 LEFT_OUT = math.exp(-_CUTOFF_EXPONENT)
 
@@ -50,40 +56,39 @@ class Frequencies:
 class Characteristic(NamedTuple):
     """``phi - 1 = sum_k w_k (z^k - 1)`` at ``z = e^(-i omega)``, with error bounds.
 
-    Losses close to the median form a cluster (``cluster_radii``). For them ``z^k - 1`` is very
-    small at all relevant frequencies, and the rounding of a transform of ``w`` would exceed it.
-    With the mean ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on the side of ``k``, half of
-    ``E |k|`` at 0, and ``w`` the second difference of ``H``,
-
-        sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega).
-
-    All rounding errors are then multiplied by ``omega^2``. Other losses are transformed directly.
-
     Attributes
     ----------
     value : ndarray
-        ``phi - 1`` at ``omega = 2 pi m / N``, ``m <= N / 2``.
+        ``phi - 1`` at the first frequencies ``omega = 2 pi m / N``, ``m <= N / 2``.
+    rounding : ndarray
+        Bound of the rounding error at each frequency, without that of fast transforms.
     steep, flat : float
-        The euclidean errors of the transforms are ``4 sin^2(omega / 2) steep + flat``.
-    mean, moment, rare, unit : float
-        Rounding adds at most ``unit (mean sin omega + 4 sin^2(omega / 2) moment + 2 rare)``.
+        The euclidean errors of fast transforms are ``4 sin^2(omega / 2) steep + flat``.
     """
 
     value: Complex
-    steep: float
-    flat: float
-    mean: float
-    moment: float
-    rare: float
-    unit: float
+    rounding: Array
+    steep: float = 0.0
+    flat: float = 0.0
 
     @classmethod
-    def of(cls, weight: Array, points: Points, near: Flags, size: int) -> Characteristic:
-        """Return the characteristic of a law; ``near`` marks the points of its cluster."""
+    def of_all(cls, weight: Array, points: Points, near: Flags, size: int) -> Characteristic:
+        """Return the characteristic at all frequencies, by fast transforms.
+
+        Losses close to the median form a cluster, ``near`` (``cluster_radii``). For them
+        ``z^k - 1`` is very small at all relevant frequencies, and the rounding of a transform of
+        ``w`` would exceed it. With the mean ``m`` and the potential ``H_i = E (|k| - |i|)_+`` on
+        the side of ``k``, half of ``E |k|`` at 0, and ``w`` the second difference of ``H``,
+
+            sum_k w_k (z^k - 1) = -i m sin omega - 4 sin^2(omega / 2) H^(omega).
+
+        All rounding errors are then multiplied by ``omega^2``. Other losses are transformed
+        directly.
+        """
         reach, eta = int(np.abs(points[near]).max(initial=0)), 8 * U * math.log2(size)
         potential, mean = _potential(weight[near], points[near], reach)
         folded = np.bincount(np.arange(-reach, reach + 1) % size, potential, size)
-        four_squares, sine = _sines(size)
+        four_squares, sine = _sines(size, size // 2 + 1)
         value = -four_squares * np.fft.rfft(folded) - 1j * mean * sine
         steep, flat, far = eta * math.sqrt(dot(folded, folded)), 0.0, weight[~near]
         if far.size:
@@ -92,7 +97,105 @@ class Characteristic(NamedTuple):
             flat = eta * math.sqrt(dot(folded, folded))
         unit = 64 * U + 8 * reach * float(np.finfo(np.longdouble).eps)
         moment, beyond = float(potential.sum()), float(far.sum())
-        return cls(value, steep, flat, abs(mean), moment, beyond, unit)
+        rounding = unit * (abs(mean) * sine + moment * four_squares + 2.0 * beyond)
+        return cls(value, rounding, steep, flat)
+
+    @classmethod
+    def of_first(cls, weight: Array, points: Points, size: int, modes: int) -> Characteristic:
+        """Return the characteristic at the first ``modes`` frequencies, by sums over the points.
+
+        With ``m = a + b n``, ``z^m - 1 = (z^a - 1) (z^bn - 1) + (z^a - 1) + (z^bn - 1)``: a product
+        of two matrices. The errors of phases, factors and sums in blocks are at most 320 ``u`` and
+        one ``u`` per block, relative to ``sum_k w_k |omega k|``.
+        """
+        step, rows = 2.0 * math.pi / size, math.isqrt(modes - 1) + 1
+        padding = -points.size % _BLOCK
+        weight, points = np.pad(weight, (0, padding)), np.pad(points, (0, padding))
+        low = _turns(step * np.arange(rows, dtype=np.float64), points)
+        high = weight * _turns(step * rows * np.arange(-(-modes // rows), dtype=np.float64), points)
+        first, second = (each.reshape(len(each), -1, _BLOCK).swapaxes(0, 1) for each in (high, low))
+        value = (first @ second.swapaxes(1, 2)).sum(axis=0)
+        value += high.sum(axis=1)[:, None] + (weight * low).sum(axis=1)
+        unit = (320 + points.size // _BLOCK) * U * step * float(weight @ np.abs(points))
+        return cls(value.ravel()[:modes], unit * np.arange(modes, dtype=np.float64))
+
+
+def _turns(omegas: Array, points: Points) -> Complex:
+    """Return ``z^k - 1 = -2 sin x (sin x + i cos x)``, ``x = omega k / 2``."""
+    half = np.multiply.outer(omegas, 0.5 * points)
+    turns, sine = np.empty(half.shape, dtype=np.complex128), np.sin(half)
+    turns.real = -2.0 * sine * sine
+    turns.imag = -2.0 * sine * np.cos(half)
+    return turns
+
+
+def characteristics(
+    laws: Sequence[tuple[Array, Points, int]], size: int
+) -> tuple[list[tuple[Characteristic, int]], int]:
+    """Return the characteristics at all frequencies of laws around 0, and the sum of their shifts.
+
+    Each cluster is moved to have a mean close to 0.
+    """
+    results, shift = [], 0
+    for (weight, points, count), reach in zip(laws, cluster_radii(laws), strict=True):
+        near = np.abs(points) <= reach
+        centre = round(float(weight[near] @ points[near]))
+        shift += count * centre
+        results.append((Characteristic.of_all(weight, points - centre, near, size), count))
+    return results, shift
+
+
+def count_relevant(laws: Sequence[tuple[Array, Points, int]], size: int) -> int:
+    """Return a number of frequencies outside of which all factors but one are below ``e^-80``.
+
+    With the autocorrelation ``r_d = sum_k w_k w_{k+d}`` of a law of mass one,
+
+        -ln |phi| >= (1 - |phi|^2) / 2 = sum_{d > 0} r_d (1 - cos omega d).
+
+    The smallest value of a term in an interval of frequencies is at an end, or zero if a multiple
+    of ``2 pi`` lies between. Up to ``pi`` a term increases with ``omega`` and ``d``, so that many
+    distances may be replaced by the smallest of them. All frequencies are relevant if a transform
+    of them costs less.
+    """
+    everything = size // 2 + 1
+    if size < _MANY_POINTS:
+        return everything
+    ends = _spread(8, size // 2, _PER_OCTAVE * size.bit_length())
+    decays = [_decay(weight, points, ends, size) for weight, points, _ in laws]
+    total = sum(count * decay for decay, (*_, count) in zip(decays, laws, strict=True))
+    relevant = np.flatnonzero(total - np.max(decays, axis=0) < _CUTOFF_EXPONENT)
+    after = int(relevant.max(initial=-1)) + 1
+    modes = int(ends[after]) if after < ends.size - 1 else everything
+    terms = modes * sum(points.size for _, points, _ in laws)
+    return modes if terms <= _TERMS_PER_POINT * size else everything
+
+
+def _decay(weight: Array, points: Points, ends: Points, size: int) -> Array:
+    """Return lower bounds of ``-ln |phi|`` between frequencies ``ends``."""
+    close = np.abs(points) <= _MAX_DISTANCE
+    first = int(points[close].min(initial=0))
+    law = np.bincount(points[close] - first, weight[close])
+    length = 2 ** (2 * law.size).bit_length()
+    square = np.abs(np.fft.rfft(law, length)) ** 2
+    correlation = np.fft.irfft(square, length)[1 : law.size]
+    correlation -= 64 * U * math.log2(length) * math.sqrt(dot(law, law))  # its rounding error
+    distances = _spread(1, law.size, _DISTANCES)[:-1]
+    if not distances.size:
+        return np.zeros(ends.size - 1)
+    mass = np.add.reduceat(np.maximum(correlation, 0.0), distances - 1)
+    last = np.append(distances[1:], law.size) - 1
+    angles = np.multiply.outer(ends, distances)  # of 2 pi / size
+    terms = 2.0 * np.sin(math.pi / size * angles) ** 2
+    increases = np.multiply.outer(ends[1:], 2 * last) <= size
+    alone = (angles[1:] // size == angles[:-1] // size) & (distances == last)
+    known = increases | alone
+    return np.asarray(np.where(known, np.minimum(terms[1:], terms[:-1]), 0.0) @ mass)
+
+
+@lru_cache(maxsize=256)
+def _spread(first: int, last: int, count: int) -> Points:
+    """Return about ``count`` increasing integers with about equal ratios."""
+    return np.unique(np.geomspace(first, last, count).astype(np.int64))
 
 
 def cluster_radii(laws: Sequence[tuple[Array, Points, int]]) -> list[int]:
@@ -132,9 +235,9 @@ def _potential(weight: Array, points: Points, reach: int) -> tuple[Array, float]
 
 
 @lru_cache(maxsize=2)
-def _sines(size: int) -> tuple[Array, Array]:
-    """Return ``4 sin^2(omega / 2)`` and ``sin omega`` at the frequencies of a transform."""
-    half = math.pi / size * np.arange(size // 2 + 1, dtype=np.float64)
+def _sines(size: int, modes: int) -> tuple[Array, Array]:
+    """Return ``4 sin^2(omega / 2)`` and ``sin omega`` at the first frequencies of a transform."""
+    half = math.pi / size * np.arange(modes, dtype=np.float64)
     sine = np.sin(half)
     return 4.0 * sine * sine, 2.0 * sine * np.cos(half)
 
@@ -143,24 +246,24 @@ def multiply_powers(
     laws: Sequence[tuple[Characteristic, int]], size: int
 ) -> tuple[Frequencies, float]:
     """Return ``prod phi_j^T_j`` at its relevant frequencies, and the law's euclidean error."""
-    steep, sine = _sines(size)
+    steep, _ = _sines(size, laws[0][0].value.size)
     rows = math.sqrt(size)
     most, least = np.zeros((2, steep.size))
     for each, count in laws:
         # ln |phi| <= (|phi|^2 - 1) / 2, including all errors of the transform at one frequency
         a, b = each.value.real, each.value.imag
         log = a + 0.5 * (a * a + b * b)
-        log += (1.5 * rows * each.steep) * steep + 1.5 * rows * each.flat
+        log += 1.5 * (rows * each.steep * steep + rows * each.flat + each.rounding)
         most += count * log
         np.minimum(least, log, out=least)
     modes = np.flatnonzero(most - least > -_CUTOFF_EXPONENT)
     selected = slice(None) if modes.size == steep.size else modes
-    steep, sine = steep[selected], np.abs(sine[selected])
+    steep = steep[selected]
     exponent: Complex = np.zeros(modes.size, dtype=np.complex128)
     most, least, rounding = np.zeros((3, modes.size))
     for each, count in laws:
         value = _log1p(each.value[selected])
-        wrong = each.unit * (each.mean * sine + each.moment * steep + 2.0 * each.rare)
+        wrong = each.rounding[selected]
         log = _log_plus(value.real, wrong + (rows * each.steep) * steep + rows * each.flat)
         exponent += count * value
         most += count * log
