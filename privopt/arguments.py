@@ -356,6 +356,8 @@ def _annotations(annotated: Any) -> dict[str, Any]:
 
 def _has_type(value: object, hint: Any) -> bool:
     """Return True if ``value`` has the type ``hint``, or if ``hint`` cannot be checked."""
+    if type(value) is hint:  # the usual case, without slow checks of abstract types
+        return True
     kind, options = _kind(hint), get_args(hint)
     if isinstance(hint, TypeVar):
         return hint.__bound__ is None or _has_type(value, hint.__bound__)

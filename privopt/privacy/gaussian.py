@@ -42,6 +42,7 @@ from privopt.privacy.numbers import (
 )
 
 _CLOSE = 2.0**-50  # relative accuracy of inverses
+_NEAR = 1e-9  # relative distance of the ends of an inverse, usually
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
 
@@ -83,10 +84,12 @@ def gaussian_delta(epsilon: float, *, mu: float) -> Interval:
     if math.isinf(mu):
         return Interval(1.0, 1.0)
     lower, upper = log_delta_bounds(epsilon, mu)
-    return Interval(
-        max(0.0, math.nextafter(math.exp(lower), -1.0)),
-        min(1.0, math.nextafter(math.exp(upper), 2.0)),
-    )
+    return Interval(max(0.0, math.nextafter(math.exp(lower), -1.0)), _exp_up(upper))
+
+
+def _exp_up(log_delta: float) -> float:
+    """Return a probability that is at least ``exp(log_delta)``."""
+    return min(1.0, math.nextafter(math.exp(log_delta), 2.0))
 
 
 @checked
@@ -103,28 +106,46 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     4.8866
     """
     delta, mu = check_delta(delta), check_non_negative("mu", mu)
+    return Interval(smallest_epsilon(delta, mu), largest_epsilon(delta, mu))
+
+
+@lru_cache(maxsize=4096)
+def largest_epsilon(delta: float, mu: float) -> float:
+    """Return an epsilon at which the certified ``delta(epsilon; mu)`` does not exceed ``delta``."""
     if mu == 0.0:
-        return Interval(0.0, 0.0)
+        return 0.0
     if delta == 0.0 or math.isinf(mu):
-        return Interval(math.inf, math.inf)
+        return math.inf
     target = math.log(delta)
 
     def excess(epsilon: float) -> float:
         return log_delta_bounds(epsilon, mu)[1] - target
 
-    def missing(epsilon: float) -> float:
-        return target - log_delta_bounds(epsilon, mu)[0]
-
     if excess(0.0) <= 0.0:
-        return Interval(0.0, 0.0)
+        return 0.0
     # delta(epsilon; mu) <= exp(-a^2 / 2), so this suffices up to rounding.
     largest = mu * (math.sqrt(-2.0 * target) + 0.5 * mu)
     while excess(largest) > 0.0:
         largest *= 2.0
-    upper = false_position(excess, largest, 0.0, relative=_CLOSE)[0]
+    return false_position(excess, largest, 0.0, relative=_CLOSE)[0]
+
+
+@lru_cache(maxsize=4096)
+def smallest_epsilon(delta: float, mu: float) -> float:
+    """Return an epsilon below which ``delta(epsilon; mu)`` is certified to exceed ``delta``."""
+    upper = largest_epsilon(delta, mu)
+    if mu == 0.0 or delta == 0.0 or math.isinf(mu):
+        return upper
+    target = math.log(delta)
+
+    def missing(epsilon: float) -> float:
+        return target - log_delta_bounds(epsilon, mu)[0]
+
     if not missing(0.0) <= 0.0 < missing(upper):
-        return Interval(0.0, upper)
-    return Interval(false_position(missing, 0.0, upper, relative=_CLOSE)[0], upper)
+        return 0.0
+    close = upper * (1.0 - _NEAR)
+    lower = close if missing(close) <= 0.0 else 0.0
+    return false_position(missing, lower, upper, relative=_CLOSE)[0]
 
 
 @checked
@@ -151,7 +172,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 @lru_cache(maxsize=1024)
 def _largest_mu(epsilon: float, delta: float) -> float:
     def excess(mu: float) -> float:
-        upper = gaussian_delta(epsilon, mu=mu).upper
+        upper = _exp_up(log_delta_bounds(epsilon, mu)[1])
         size = abs(math.log(upper / delta)) if upper > 0.0 else math.inf
         return -size if upper <= delta else max(size, SMALLEST)
 

@@ -28,7 +28,9 @@ _STEPS = 240
 def real(name: str, value: object) -> float:
     """Return ``value`` as a float; raise ValueError unless it is a real number and not NaN."""
     number = math.nan
-    if _is_real(value):
+    if type(value) is float:  # the usual case, without the slow check of an abstract type
+        number = value
+    elif _is_real(value):
         with suppress(OverflowError):  # of integers beyond float64
             number = float(value)
     if math.isnan(number):

@@ -25,7 +25,12 @@ import numpy as np
 
 from privopt.arguments import shown
 from privopt.privacy.flatten import flatten
-from privopt.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_trade_off
+from privopt.privacy.gaussian import (
+    gaussian_delta,
+    gaussian_trade_off,
+    largest_epsilon,
+    smallest_epsilon,
+)
 from privopt.privacy.mechanisms.base import collect, compose_losses, compose_shifts, round_up_cost
 from privopt.privacy.numbers import SMALLEST, Array, Interval
 from privopt.privacy.renyi import envelope, zcdp_delta, zcdp_epsilon
@@ -134,9 +139,7 @@ class GaussianDP:
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:
         mu = self.distance(event, relation)
-        return Interval(
-            gaussian_epsilon(delta, mu=mu.lower).lower, gaussian_epsilon(delta, mu=mu.upper).upper
-        )
+        return Interval(smallest_epsilon(delta, mu.lower), largest_epsilon(delta, mu.upper))
 
     def delta(self, event: dp.DpEvent, relation: Relation, epsilon: float) -> Interval:
         mu = self.distance(event, relation)

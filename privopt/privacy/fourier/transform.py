@@ -111,8 +111,9 @@ class Characteristic(NamedTuple):
         step, rows = 2.0 * math.pi / size, math.isqrt(modes - 1) + 1
         padding = -points.size % _BLOCK
         weight, points = np.pad(weight, (0, padding)), np.pad(points, (0, padding))
-        low = _turns(step * np.arange(rows, dtype=np.float64), points)
-        high = weight * _turns(step * rows * np.arange(-(-modes // rows), dtype=np.float64), points)
+        coarse = np.arange(-(-modes // rows), dtype=np.float64) * rows
+        low = _rotations(step * np.arange(rows, dtype=np.float64), points)
+        high = weight * _rotations(step * coarse, points)
         first, second = (each.reshape(len(each), -1, _BLOCK).swapaxes(0, 1) for each in (high, low))
         value = (first @ second.swapaxes(1, 2)).sum(axis=0)
         value += high.sum(axis=1)[:, None] + (weight * low).sum(axis=1)
@@ -120,13 +121,13 @@ class Characteristic(NamedTuple):
         return cls(value.ravel()[:modes], unit * np.arange(modes, dtype=np.float64))
 
 
-def _turns(omegas: Array, points: Points) -> Complex:
+def _rotations(omegas: Array, points: Points) -> Complex:
     """Return ``z^k - 1 = -2 sin x (sin x + i cos x)``, ``x = omega k / 2``."""
     half = np.multiply.outer(omegas, 0.5 * points)
-    turns, sine = np.empty(half.shape, dtype=np.complex128), np.sin(half)
-    turns.real = -2.0 * sine * sine
-    turns.imag = -2.0 * sine * np.cos(half)
-    return turns
+    rotations, sine = np.empty(half.shape, dtype=np.complex128), np.sin(half)
+    rotations.real = -2.0 * sine * sine
+    rotations.imag = -2.0 * sine * np.cos(half)
+    return rotations
 
 
 def characteristics(
@@ -153,7 +154,7 @@ def count_relevant(laws: Sequence[tuple[Array, Points, int]], size: int) -> int:
         -ln |phi| >= (1 - |phi|^2) / 2 = sum_{d > 0} r_d (1 - cos omega d).
 
     The smallest value of a term in an interval of frequencies is at an end, or zero if a multiple
-    of ``2 pi`` lies between. Up to ``pi`` a term increases with ``omega`` and ``d``, so that many
+    of ``2 pi`` is between. Up to ``pi`` a term increases with ``omega`` and ``d``, so that many
     distances may be replaced by the smallest of them. All frequencies are relevant if a transform
     of them costs less.
     """
@@ -187,9 +188,9 @@ def _decay(weight: Array, points: Points, ends: Points, size: int) -> Array:
     angles = np.multiply.outer(ends, distances)  # of 2 pi / size
     terms = 2.0 * np.sin(math.pi / size * angles) ** 2
     increases = np.multiply.outer(ends[1:], 2 * last) <= size
-    alone = (angles[1:] // size == angles[:-1] // size) & (distances == last)
-    known = increases | alone
-    return np.asarray(np.where(known, np.minimum(terms[1:], terms[:-1]), 0.0) @ mass)
+    single = (angles[1:] // size == angles[:-1] // size) & (distances == last)
+    usable = increases | single
+    return np.asarray(np.where(usable, np.minimum(terms[1:], terms[:-1]), 0.0) @ mass)
 
 
 @lru_cache(maxsize=256)
