@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
+from statistics import geometric_mean, median
 
 import process
 from line import Line
@@ -113,9 +113,11 @@ def fixed_size(cases: list[dict]) -> Line:
 def compared(question: str, all_ratios: list, count: int, target: float) -> Line:
     least, case = min(all_ratios, key=lambda each: each[0])
     middle = median(ratio for ratio, _ in all_ratios)
+    mean = geometric_mean(ratio for ratio, _ in all_ratios)
     return Line(
         question,
-        f"median of {len(all_ratios)} cases of {count}; the least {least:.1f}x at {name(case)}",
+        f"median of {len(all_ratios)} cases of {count}, whose geometric mean is {mean:.1f}x; the "
+        f"least is {least:.1f}x at {name(case)}",
         f"{middle:.1f}x",
         f">= {target:.0f}x",
         middle >= target,
