@@ -23,7 +23,7 @@ _SLACK = 1e-9  # relative, of shares: far above their rounding errors
 _HALF = 0.499  # largest share of a bin that moves to either side
 _SWEEPS = 30  # iterations of the remaining fractions
 _MERGERS = 8
-_NEGLIGIBLE = 1e-9  # tilted mass, in spacings
+_NEGLIGIBLE = 1e-4  # tilted mass of an end, relative to the spacing and the tilt
 _NEAR = 2.5  # spacings between losses that may be merged
 
 
@@ -149,7 +149,8 @@ def _choose_offset(offset: float, loss: Array, mass: Array, tilt: float, spacing
     before, gap = lost(offset)
     move = float(gap[np.argmax(before)])
     price = 0.5 * abs(move) * spacing * (abs(tilt) + 1.0)
-    if float(lost(offset + move)[0].sum()) + price < float(before.sum()):
+    gain = float(before.sum()) - price
+    if gain > 0.0 and float(lost(offset + move)[0].sum()) < gain:
         offset += move
     offset -= 16 * U * (1.0 + float(np.abs(loss).max()))
     return offset - math.floor(offset)
@@ -165,14 +166,14 @@ def _tilted(loss: Array, mass: Array, tilt: float, spacing: float) -> Array:
 def _select_merges(loss: Array, mass: Array, tilt: float, spacing: float) -> npt.NDArray[np.bool_]:
     """Return a mask of the gaps between bins to be merged, because one cannot balance the other.
 
-    Bins merge in pairs, but the first and the last bin, often atoms, with as many as necessary. A
-    bin of little tilted mass is not balanced: that costs less than the spacing of the others.
+    Bins merge in pairs, but the first and the last bin, often atoms, with as many as necessary. If
+    they have little tilted mass, they are not balanced: ``T`` times this mass times the spacing is
+    small relative to the other cost of the lattice, about ``T h^2 (tilt + 1) / 8``.
     """
-    matters = _tilted(loss, mass, tilt, spacing) > _NEGLIGIBLE * spacing
-    lifted, pulled = (
-        np.where(matters, share, 0.0)
-        for share in _balancing_shares(loss, mass, _nearest_points(loss), spacing)
-    )
+    lifted, pulled = _balancing_shares(loss, mass, _nearest_points(loss), spacing)
+    least = _NEGLIGIBLE * spacing * (abs(tilt) + 1.0)
+    matters = _tilted(loss, mass, tilt, spacing)[[0, -1]] > least
+    lifted[0], pulled[-1] = np.where(matters, [lifted[0], pulled[-1]], 0.0)
     near = np.diff(loss) < min(_NEAR, 1.0 / spacing)
     short = near & ((lifted[:-1] > _HALF) | (pulled[1:] > _HALF))
     place, begins = np.arange(short.size), short & ~np.append(False, short[:-1])
