@@ -46,7 +46,10 @@ def described(result: dict) -> list[str]:
 
 
 def epsilon(cases: list[dict]) -> Iterator[Line]:
-    gap, widest = max((upper / lower - 1.0, case) for case, lower, upper in ends(cases))
+    gap, widest = max(
+        ((upper / lower - 1.0, case) for case, lower, upper in ends(cases)),
+        key=lambda each: each[0],
+    )
     wide = sum(upper / lower - 1.0 > 2e-3 for _, lower, upper in ends(cases))
     detail = f"widest at {name(widest)}" + (f"; too wide in {wide} of {len(cases)}" if wide else "")
     yield Line(
