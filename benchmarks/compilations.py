@@ -28,7 +28,8 @@ def measure() -> dict:
     jax.monitoring.register_event_duration_secs_listener(hear)
     for problem in problems:
         jax.block_until_ready(run_many(plans, problem, keys))
-    return {"programs": list(programs), "devices": jax.device_count()}
+    runs = [name for name in programs if "run_all" in name]  # the others prepare a problem
+    return {"programs": runs, "devices": jax.device_count()}
 
 
 if __name__ == "__main__":

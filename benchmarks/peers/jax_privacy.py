@@ -68,10 +68,10 @@ def update(setting: Setting, *, batched_loss: bool) -> Callable[[State, Array, A
     privatizer = gaussian_privatizer(stddev=setting.noise_scale, prng_key=jax.random.key(0))
 
     def step(state: State, features: Array, labels: Array) -> State:
-        mean = state.mean + (state.point - state.mean) / (state.step + 1)
         noisy, noise = privatizer.update(gradient(state.point, features, labels), state.noise)
         point = state.point - setting.step_size * noisy
         point = optax.projections.projection_l2_ball(point, setting.radius)
+        mean = state.mean + (point - state.mean) / (state.step + 2)  # of all iterates
         return State(point, mean, state.step + 1, noise)
 
     return step
