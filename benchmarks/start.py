@@ -120,7 +120,7 @@ def measure(repeats: int) -> dict:
     return {
         "records": many_records(),
         "plans": plans(),
-        "command": fresh(COMMAND, repeats),
+        "privopt_epsilon": fresh(COMMAND, repeats),
         "import": fresh("import dp_accounting", repeats),
         "first_risk": fresh(FIRST, repeats),
     }

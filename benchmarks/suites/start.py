@@ -25,7 +25,7 @@ def described(result: dict) -> list[str]:
 def lines(result: dict) -> list[Line]:
     records = result["records"]
     return [
-        at_most("privopt epsilon", result["command"], 1.0, "s"),
+        at_most("privopt epsilon", result["privopt_epsilon"], 1.0, "s"),
         at_most("first excess risk of a session", result["first_risk"], 4.0, "s"),
         *(
             at_most(f"a plan of DP-GD with another {name}", 1e3 * value, 1.0, "ms")

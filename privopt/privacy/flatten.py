@@ -100,6 +100,13 @@ def bounding_events(event: dp.DpEvent) -> tuple[dp.DpEvent, dp.DpEvent]:
     return less_private, less_private if len(counts) == len(groups) else compose(max, min)
 
 
+def distinct_bounds(event: dp.DpEvent) -> tuple[dp.DpEvent, ...]:
+    """Return the two ``bounding_events``, or the event alone if both are the event itself."""
+    less_private, more_private = bounding_events(event)
+    same = more_private is less_private
+    return (less_private,) if same else (less_private, more_private)
+
+
 def combine_bounds(
     evaluate: Callable[[dp.DpEvent], Interval], ends: tuple[dp.DpEvent, dp.DpEvent]
 ) -> Interval:

@@ -93,7 +93,6 @@ def _exp_up(log_delta: float) -> float:
 
 
 @checked
-@lru_cache(maxsize=4096, typed=True)  # plans with the same noise ask for the same epsilon
 def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     """Return the smallest ``epsilon >= 0`` with ``delta(epsilon; mu) <= delta``.
 
@@ -109,7 +108,7 @@ def gaussian_epsilon(delta: float, *, mu: float) -> Interval:
     return Interval(smallest_epsilon(delta, mu), largest_epsilon(delta, mu))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # plans with the same noise ask for the same epsilon
 def largest_epsilon(delta: float, mu: float) -> float:
     """Return an epsilon at which the certified ``delta(epsilon; mu)`` does not exceed ``delta``."""
     if mu == 0.0:

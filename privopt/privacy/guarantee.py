@@ -40,7 +40,12 @@ from privopt.privacy.accountants import (
     Respondent,
 )
 from privopt.privacy.events import GroupDpEvent, PublicMixtureDpEvent, freeze
-from privopt.privacy.flatten import bounding_events, combine_bounds, first_unsupported
+from privopt.privacy.flatten import (
+    bounding_events,
+    combine_bounds,
+    distinct_bounds,
+    first_unsupported,
+)
 from privopt.privacy.mechanisms.base import group_event, release_of
 from privopt.privacy.mu import smallest_mu
 from privopt.privacy.numbers import (
@@ -434,9 +439,7 @@ def check_supported(
     def supported(part: dp.DpEvent) -> bool:
         return any(each.supports(part, relation) for each in accountants)
 
-    less_private, more_private = bounding_events(event)
-    same = more_private is less_private
-    if not (supported(less_private) and (same or supported(more_private))):
+    if not all(supported(each) for each in distinct_bounds(event)):
         one = len(accountants) == 1
         subject = f"{accountants[0].name} does not support" if one else "no accountant supports"
         part = first_unsupported(event, supported)

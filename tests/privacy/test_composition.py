@@ -157,19 +157,19 @@ def test_few_frequencies_keep_the_certificate(count, tilt, tails, monkeypatch):
     """Sums over the points of a law replace the transform of a binomial sum."""
     monkeypatch.setattr(transform, "_MANY_POINTS", 0)
     monkeypatch.setattr(transform, "_TERMS_PER_POINT", 10**9)
-    evaluated = []
+    mode_counts = []
     of_first = transform.Characteristic.of_first
 
-    def watched(weight, points, size, modes):
-        evaluated.append(modes)
+    def spy(weight, points, size, modes):
+        mode_counts.append(modes)
         return of_first(weight, points, size, modes)
 
-    monkeypatch.setattr(transform.Characteristic, "of_first", watched)
+    monkeypatch.setattr(transform.Characteristic, "of_first", spy)
     p, size = 0.3, 4096
     parts = [(LatticeLoss(np.array([1 - p, p]), np.array([0, 1]), 0.0, 0.125, 0.0), count)]
     window = tilted_window(parts, tilt)
     upper, lower = (compose(parts, window, size, pessimistic) for pessimistic in (True, False))
-    assert 0 < max(evaluated) < size // 4
+    assert 0 < max(mode_counts) < size // 4
     law = {
         mp.mpf(k) / 8: mp.binomial(count, k) * mp.mpf(p) ** k * mp.mpf(1 - p) ** (count - k)
         for k in range(count + 1)

@@ -22,7 +22,7 @@ def law(name):
         return np.array([0.7, 0.3]), np.array([0, 1])
     if name == "atom":
         return np.ones(1), np.zeros(1, dtype=np.int64)
-    if name == "rare":  # a law of large losses, with probability 1 / 100
+    if name == "rare":  # a law of large losses, with probability 1 / 200
         far = np.concatenate([points, np.arange(300, 3000, 27)])
         mass = np.exp(-0.5 * (far / 15.0) ** 2) + np.where(far > 100, 2e-3, 0.0)
     elif name == "wide":  # most pairs are farther apart than the longest distance of the proof

@@ -22,7 +22,7 @@ import dp_accounting as dp
 import numpy as np
 
 from privopt.arguments import shown
-from privopt.privacy.flatten import bounding_events, combine_bounds
+from privopt.privacy.flatten import bounding_events, combine_bounds, distinct_bounds
 from privopt.privacy.fourier.search import (
     AtDelta,
     AtEpsilon,
@@ -87,10 +87,9 @@ class Fourier:
             raise ValueError(f"accuracy must lie in [1e-9, 0.1], got {shown(self.accuracy)}")
 
     def supports(self, event: dp.DpEvent, relation: Relation) -> bool:
-        less_private, more_private = bounding_events(event)
-        ends = [less_private] if more_private is less_private else [less_private, more_private]
         return all(
-            collect(each, lambda release: release.pairs(relation)) is not None for each in ends
+            collect(each, lambda release: release.pairs(relation)) is not None
+            for each in distinct_bounds(event)
         )
 
     def epsilon(self, event: dp.DpEvent, relation: Relation, delta: float) -> Interval:

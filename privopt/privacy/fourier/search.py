@@ -329,8 +329,8 @@ class _Search:
         finer one: the gap is of the order of the square of the mesh.
         """
         lower, upper, before, stalled = 0.0, math.inf, math.inf, 0
-        inaccurate = self.saddle.mean < self.saddle.deviation and len(self.parts) < _MANY
-        if inaccurate:  # the slope of the curve, from the saddle point
+        if self.saddle.mean < self.saddle.deviation and len(self.parts) < _MANY:
+            # The saddle point is not accurate: a coarse mesh gives the slope of the curve.
             (upper,), _ = self._evaluate(self.first_spacing(_FIRST_SLOPE), (1.0,))
             self._recentre(upper)
         spacing = self.first_spacing(self._first_accuracy())

@@ -187,10 +187,9 @@ def _decay(weight: Array, points: Points, ends: Points, size: int) -> Array:
     last = np.append(distances[1:], law.size) - 1
     angles = np.multiply.outer(ends, distances)  # of 2 pi / size
     terms = 2.0 * np.sin(math.pi / size * angles) ** 2
-    increases = np.multiply.outer(ends[1:], 2 * last) <= size
-    single = (angles[1:] // size == angles[:-1] // size) & (distances == last)
-    usable = increases | single
-    return np.asarray(np.where(usable, np.minimum(terms[1:], terms[:-1]), 0.0) @ mass)
+    mask = np.multiply.outer(ends[1:], 2 * last) <= size  # up to pi
+    mask |= (angles[1:] // size == angles[:-1] // size) & (distances == last)  # 2 pi not between
+    return np.asarray(np.where(mask, np.minimum(terms[1:], terms[:-1]), 0.0) @ mass)
 
 
 @lru_cache(maxsize=256)
