@@ -83,13 +83,10 @@ lint: $(INSTALLED)  ## ruff: rules and formatting
 types: $(INSTALLED)  ## mypy, strict, over privopt/
 	$(BIN)/mypy
 
-# Most of the time goes into tracing and compiling. XLA reads its flags once a process, so there are two runs:
-# one with the code generator that compiles twice as fast, one with the tests that are about rounding
-# and bits, compiled as outside the tests. Code 5: of the tests asked for none is of that kind.
+# Most of the time goes into tracing and compiling, so this code generator is used, which compiles twice
+# as fast; tests that are about rounding and bits are compiled as outside the tests (conftest.py).
 pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -x --all"
-	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CASES) -m "not optimised" $(ARGS) \
-		$(if $(ARGS),|| test $$? -eq 5)
-	$(PYTEST) $(CASES) -m optimised $(ARGS) $(if $(ARGS),|| test $$? -eq 5)
+	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CASES) $(ARGS)
 
 check: lint types  ## for work in progress, under two minutes: style, types, and tests that are quick
 	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CHECKED) $(ARGS)

@@ -13,7 +13,8 @@ PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # read when JAX is imported, by subpro
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 )
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+# Writing a program takes 6 ms and reading it 5 ms, longer than compiling most of them.
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.03"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["MPLBACKEND"] = "Agg"
 # Arrays of the tests are small: threads of BLAS wait for each other for longer than they compute.
@@ -21,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # no test reads the source lines of a program
 os.environ[PLAIN] = "1"
+AS_OUTSIDE = {"xla_cpu_use_fusion_emitters": True, "xla_cpu_parallel_codegen_split_count": 32}
 DEVICES = "--xla_force_host_platform_device_count"
 if DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}=2".strip()
@@ -30,6 +32,7 @@ import numpy as np
 import pytest
 import selection
 from hypothesis import settings
+from jax._src import compiler
 from jax._src.interpreters import mlir
 from scipy.special import betaincinv
 from skips import summary
@@ -64,6 +67,25 @@ def _shared_context():
 if _fresh_context is not None:
     mlir.make_ir_context = _shared_context
 
+_options_of_jax = getattr(compiler, "get_compile_options", None)  # not public either
+
+
+def _options_as_outside(*args, **kwargs):
+    """Return options of the compiler, for an ``optimised`` test without those of the Makefile.
+
+    XLA reads ``XLA_FLAGS`` once a process; the options of a program precede them.
+    """
+    options = _options_of_jax(*args, **kwargs)
+    if os.environ[PLAIN] == "0":
+        flags = os.environ["XLA_FLAGS"]
+        defaults = {name: value for name, value in AS_OUTSIDE.items() if f"--{name}=" in flags}
+        options.env_option_overrides = [*defaults.items(), *options.env_option_overrides]
+    return options
+
+
+if _options_of_jax is not None:
+    compiler.get_compile_options = _options_as_outside
+
 # Tracing makes many objects and few cycles. With the default, collection takes 13 % of the time.
 gc.set_threshold(50_000, 20, 50)
 
@@ -84,7 +106,18 @@ def pytest_configure(config):
 
 @pytest.hookimpl(trylast=True)  # so that -k selects from all cases
 def pytest_collection_modifyitems(config, items):
-    """Deselect what the marks ``thorough`` and ``cases`` leave to ``--all``."""
+    """Deselect what the marks ``thorough`` and ``cases`` leave to ``--all``.
+
+    The ``optimised`` tests of a file come last: they share no program with the others.
+    """
+    files = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    items[:] = [
+        item
+        for file in files.values()
+        for item in sorted(file, key=lambda item: item.get_closest_marker("optimised") is not None)
+    ]
     if selection.ALL:
         return
     functions = {}
@@ -98,13 +131,6 @@ def pytest_collection_modifyitems(config, items):
     if len(selected) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in selected])
         items[:] = [item for item in items if item in selected]
-
-
-def pytest_ignore_collect(collection_path, config):
-    """Skip files without the mark if only ``optimised`` tests run."""
-    if config.getoption("markexpr") == "optimised" and collection_path.suffix == ".py":
-        return "optimised" not in collection_path.read_text(encoding="utf-8") or None
-    return None
 
 
 def pytest_terminal_summary(terminalreporter):
