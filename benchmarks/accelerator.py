@@ -68,18 +68,9 @@ def runs(plan: Plan, problem: Problem, count: int, repeats: int) -> dict[str, An
 def descents(problem: Problem, size: Size, repeats: int) -> Iterator[dict[str, Any]]:
     """Measure DP-GD, and the two products of each of its steps in full precision."""
     plan = workload.plan(problem)
-    features = jnp.asarray(problem.data[0])
-    n, dim = features.shape
+    n, dim = problem.data[0].shape
     steps = plan.params.mechanism.steps
-
-    @jax.jit
-    def products(points: jax.Array) -> jax.Array:
-        def step(_: jax.Array, points: jax.Array) -> jax.Array:
-            scores = jnp.matmul(points, features.T, precision="highest")
-            return points - jnp.matmul(jnp.tanh(scores), features, precision="highest") / (1e3 * n)
-
-        return jax.lax.fori_loop(0, steps, step, points)
-
+    products = workload.products(problem, steps)
     for count in size.descents:
         operations = 4.0 * n * dim * steps * count
         yield {"name": "dp_gd", "operations": operations, **runs(plan, problem, count, repeats)}

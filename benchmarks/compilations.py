@@ -18,7 +18,7 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 def measure() -> dict:
     problems = [workload.problem(seed) for seed in (0, 1)]
     plans = [workload.plan(problems[0], epsilon) for epsilon in (0.5, 1.0, 2.0)]
-    keys = workload.keys(32)
+    keys = workload.fresh_keys(32)
     programs: list[str] = []
 
     def hear(event: str, duration: float, **details: str) -> None:

@@ -18,7 +18,7 @@ from privopt import run_many
 
 if __name__ == "__main__":
     problem = workload.problem()
-    plan, keys = workload.plan(problem), workload.keys()
+    plan, keys = workload.plan(problem), workload.fresh_keys()
     jax.block_until_ready(run_many([plan], problem, keys))
     for _ in sys.stdin:
         busy = time.process_time()

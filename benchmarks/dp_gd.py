@@ -2,8 +2,8 @@
 
     python benchmarks/dp_gd.py [--repeats 5]
 
-Measured are seconds, the distance of the released points without noise, and the standard
-deviations of the noise.
+Measured are seconds, also of the matrix products alone, the distance of the released points without
+noise, and the standard deviations of the noise. Every call has other keys.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def noise_scales(plan: Plan, problem: Problem, form: str) -> tuple[float, float]
     After a single step from the centre, seeds differ by ``step_size`` times the noise only. The
     estimate has 400,000 numbers, so its standard error is 0.11%.
     """
-    plan, keys = with_numbers(plan, steps=1), workload.keys(4_000)
+    plan, keys = with_numbers(plan, steps=1), workload.fresh_keys(4_000)
     one_step = descents(setting_of(plan, problem))[form]
     ours = run_many([plan], problem, keys).secret.last[0]
     theirs = jax.lax.map(lambda key: one_step(key).point, keys)
@@ -71,18 +71,22 @@ def noise_scales(plan: Plan, problem: Problem, form: str) -> tuple[float, float]
 
 def measure(repeats: int) -> dict:
     problem = workload.problem()
-    plan, keys = workload.plan(problem), workload.keys()
+    plan, products = workload.plan(problem), workload.products(problem)
     forms = descents(setting_of(plan, problem))
-    calls = {form: (lambda descent=descent: descent(keys[0])) for form, descent in forms.items()}
+    calls = {
+        form: (lambda descent=descent: descent(workload.fresh_keys(1)[0]))
+        for form, descent in forms.items()
+    }
     tried = {form: median(times) for form, times in interleaved(calls, repeats).items()}
     fastest = min(tried, key=tried.__getitem__)
     theirs = forms[fastest]
     times = interleaved(
         {
-            "privopt, one seed": lambda: run(plan, problem, keys[0]),
-            "jax-privacy, one seed": lambda: theirs(keys[0]),
-            "privopt, all seeds": lambda: run_many([plan], problem, keys),
-            "jax-privacy, all seeds": lambda: [theirs(key) for key in keys],
+            "privopt, one seed": lambda: run(plan, problem, workload.fresh_keys(1)[0]),
+            "jax-privacy, one seed": lambda: theirs(workload.fresh_keys(1)[0]),
+            "privopt, all seeds": lambda: run_many([plan], problem, workload.fresh_keys()),
+            "jax-privacy, all seeds": lambda: [theirs(key) for key in workload.fresh_keys()],
+            "products, all seeds": lambda: products(workload.fresh_points()),
         },
         repeats,
     )
@@ -92,6 +96,7 @@ def measure(repeats: int) -> dict:
         "all_seconds": times,
         "ratio_one_seed": ratio(times["jax-privacy, one seed"], times["privopt, one seed"]),
         "ratio_all_seeds": ratio(times["jax-privacy, all seeds"], times["privopt, all seeds"]),
+        "ratio_products": ratio(times["products, all seeds"], times["privopt, all seeds"]),
         "fastest_form": fastest,
         "seconds_of_forms": tried,
         "distance_without_noise": distance_without_noise(plan, problem, fastest),

@@ -71,9 +71,11 @@ def beside(plan: Plan, problem: Problem, setting: Setting, repeats: int) -> dict
     """Return the seconds of one seed, with privopt and with the faster form of jax-privacy."""
     forms = descents(setting)
     calls: dict[str, Callable[[], Any]] = {
-        "privopt": lambda: run(plan, problem, jax.random.key(0)).released
+        "privopt": lambda: run(plan, problem, workload.fresh_keys(1)[0]).released
     }
-    calls |= {name: (lambda form=form: form(0)) for name, form in forms.items()}
+    calls |= {
+        name: (lambda form=form: form(next(workload.FRESH_SEEDS))) for name, form in forms.items()
+    }
     times = interleaved(calls, repeats)
     fastest = min(forms, key=lambda name: median(times[name]))
     return {
@@ -100,12 +102,14 @@ def in_steps(plan: Plan, problem: Problem, repeats: int) -> dict:
     steps, theirs = stepper(plan, problem), descents(logistic_setting(plan, problem))["Python loop"]
 
     def ours() -> Array:
-        state = steps.init(jax.random.key(0))
+        state = steps.init(workload.fresh_keys(1)[0])
         for _ in range(steps.steps):
             state = steps.step(state)
         return steps.released(state)
 
-    times = interleaved({"privopt": ours, "Python loop": lambda: theirs(0)}, repeats)
+    times = interleaved(
+        {"privopt": ours, "Python loop": lambda: theirs(next(workload.FRESH_SEEDS))}, repeats
+    )
     return {
         "seconds": {name: median(values) for name, values in times.items()},
         "all_seconds": times,
@@ -177,7 +181,7 @@ def opacus(problem: Problem, repeats: int, python: str) -> dict:
         peer = Opacus(python, file)
 
         def ours() -> float:
-            return seconds(lambda: run(plan, problem, jax.random.key(0)).released) / STEPS
+            return seconds(lambda: run(plan, problem, workload.fresh_keys(1)[0]).released) / STEPS
 
         ours(), [peer.seconds(form) for form in forms]
         rounds = [(ours(), *(peer.seconds(form) for form in forms)) for _ in range(repeats)]
@@ -194,11 +198,10 @@ def opacus(problem: Problem, repeats: int, python: str) -> dict:
 def many(problem: Problem, repeats: int) -> dict:
     """Return the throughput per replicate of all seeds in one call, over that of one seed."""
     plans = [planned(problem, step_size=size) for size in STEP_SIZES]
-    keys = jax.random.split(jax.random.key(1), SEEDS)
     times = interleaved(
         {
-            "one": lambda: run(plans[0], problem, keys[0]).released,
-            "all": lambda: run_many(plans, problem, keys).released,
+            "one": lambda: run(plans[0], problem, workload.fresh_keys(1)[0]).released,
+            "all": lambda: run_many(plans, problem, workload.fresh_keys(SEEDS)).released,
         },
         repeats,
     )

@@ -56,7 +56,7 @@ def allocated(plan: Plan, problem: Problem, keys: Array) -> float:
 
 def measure() -> dict:
     problem = workload.problem()
-    plan, keys = workload.plan(problem), workload.keys()
+    plan, keys = workload.plan(problem), workload.fresh_keys()
     jax.block_until_ready((problem.data, keys))
     before = resident()
     jax.block_until_ready(run_many([plan], problem, keys))

@@ -93,7 +93,7 @@ def times(
     problem: Problem, planned: dict[str, Plan], settings: dict[str, float], peer: Peer, repeats: int
 ) -> dict:
     """Return times in rounds. The peer has several fits per round, timed in its process."""
-    keys = workload.keys(SEEDS)
+    keys = workload.fresh_keys(SEEDS)
     calls: dict[str, Callable[[], object]] = {}
     for name, plan in planned.items():
         calls[f"privopt, {name}, one fit"] = lambda plan=plan: run(plan, problem, keys[0])
@@ -136,7 +136,7 @@ def risks(problem: Problem, planned: dict[str, Plan], peer: Peer) -> dict:
         }
         return {"risk": float(np.mean(risk) - problem.reference.value), **regularised}
 
-    keys, result = workload.keys(SEEDS), {}
+    keys, result = workload.fresh_keys(SEEDS), {}
     for name, plan in planned.items():
         released = np.asarray(run_many([plan], problem, keys).released[0])
         result[f"privopt, {name}"] = {"regularisation": regularisation_of(plan), **excess(released)}

@@ -55,7 +55,7 @@ def first_risk() -> None:
     problem = problem_of(*records(10_000, 20))
     plan = workload.plan(problem)
     problem.excess_risk(run(plan, problem, jax.random.key(0)).released)
-    problem.excess_risk(run_many([plan], problem, workload.keys(10)).released)
+    problem.excess_risk(run_many([plan], problem, workload.fresh_keys(10)).released)
 
 
 def planning(make: Callable[[float], Plan]) -> float:
@@ -109,7 +109,7 @@ def steps_of(features: np.ndarray, labels: np.ndarray) -> list[float]:
     problem = problem_of(features, labels)
     budget = Budget(epsilon=1.0, delta=1e-9, relation="add_or_remove_one")
     plan = dp_sgd(problem.problem_class, budget, batch_size=256, steps=50)
-    keys = workload.keys(CALLS)
+    keys = workload.fresh_keys(CALLS)
     jax.block_until_ready(run(plan, problem, keys[0]).released)
     return [
         seconds(lambda key=key: run(plan, problem, key).released, time.process_time) for key in keys

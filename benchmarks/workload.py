@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -11,6 +14,7 @@ from privopt.problems import Problem, logistic
 
 SIZE, DIM, STEPS, SEEDS = 10_000, 100, 200, 100
 EPSILON, DELTA = 1.0, 1e-6
+FRESH_SEEDS = itertools.count()
 
 
 def problem(seed: int = 0, n: int = SIZE, dim: int = DIM) -> Problem:
@@ -38,5 +42,27 @@ def plan(problem: Problem, epsilon: float = EPSILON) -> Plan:
     return dp_gd(problem.problem_class, budget, steps=STEPS, output=Average())
 
 
-def keys(count: int = SEEDS) -> jax.Array:
-    return jax.random.split(jax.random.key(1), count)
+def fresh_keys(count: int = SEEDS) -> jax.Array:
+    """Return keys that no other call returns."""
+    return jax.random.split(jax.random.key(next(FRESH_SEEDS)), count)
+
+
+def fresh_points(count: int = SEEDS) -> jax.Array:
+    """Return normal points that no other call returns."""
+    return jax.random.normal(jax.random.key(next(FRESH_SEEDS)), (count, DIM))
+
+
+def products(problem: Problem, steps: int = STEPS) -> Callable[[jax.Array], jax.Array]:
+    """Return a program of the two matrix products of each step of DP-GD, in full precision."""
+    features = jnp.asarray(problem.data[0])
+
+    @jax.jit
+    def descent(points: jax.Array) -> jax.Array:
+        def step(_: jax.Array, points: jax.Array) -> jax.Array:
+            scores = jnp.matmul(points, features.T, precision="highest")
+            change = jnp.matmul(jnp.tanh(scores), features, precision="highest")
+            return points - change / (1e3 * features.shape[0])
+
+        return jax.lax.fori_loop(0, steps, step, points)
+
+    return descent
