@@ -21,17 +21,20 @@ CACHE_SETTINGS = {
 """Settings of JAX for a cache of many small programs, without its folder."""
 
 
-def compiler_options(backend: str) -> dict[str, bool] | None:
+def compiler_options(backend: str) -> dict[str, bool | int] | None:
     """Return ``compiler_options`` of ``jax.jit`` for a program that runs once.
 
-    They select the older of two code generators for CPUs, which compiles in half the time.
-    Elementwise functions are then slower: batched DP-GD takes three times as long. JAX 0.11 has no
-    choice. JAX accepts options for a program only if no other program contains it.
+    They select the older of two code generators for CPUs, which compiles in half the time, and
+    little optimisation by LLVM. Elementwise functions are slower with the older one: batched DP-GD
+    takes three times as long. JAX 0.11 has no choice. JAX accepts options for a program only if no
+    other program contains it.
     """
     import jax
 
-    older = backend == "cpu" and jax.__version_info__ < (0, 11)
-    return {"xla_cpu_use_fusion_emitters": False} if older else None
+    if backend != "cpu":
+        return None
+    older = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+    return {"xla_backend_optimization_level": 1, **older}
 
 
 def keep_programs(folder: Path | str | None = None) -> Path:
