@@ -123,6 +123,39 @@ def large(repeats: int) -> dict:
     return {
         "one_seed": beside(plan, problem, logistic_setting(plan, problem), repeats),
         "in_steps": in_steps(plan, problem, repeats),
+        "limit": limit(plan, problem, repeats),
+    }
+
+
+def limit(plan: Plan, problem: Problem, repeats: int) -> dict:
+    """Compare a run with what no run avoids: it gathers the rows of its batches, and multiplies."""
+    features = jnp.asarray(problem.data[0])
+
+    @jax.jit
+    def least(features: Array, rows: Array) -> Array:
+        def step(t: Array, point: Array) -> Array:
+            batch = features[rows[t]]
+            return point - 1e-6 * jnp.tanh(batch @ point) @ batch
+
+        return jax.lax.fori_loop(0, LARGE_STEPS, step, jnp.ones(features.shape[1]))
+
+    def rows() -> Array:
+        shape = LARGE_STEPS, LARGE_BATCH
+        drawn = jax.random.randint(jax.random.key(next(workload.FRESH_SEEDS)), shape, 0, LARGE)
+        return jnp.sort(drawn, axis=1)
+
+    batches = iter([rows() for _ in range(repeats + 1)])
+    times = interleaved(
+        {
+            "privopt": lambda: run(plan, problem, workload.fresh_keys(1)[0]).released,
+            "least": lambda: least(features, next(batches)),
+        },
+        repeats,
+    )
+    return {
+        "seconds": {name: median(values) for name, values in times.items()},
+        "all_seconds": times,
+        "ratio": ratio(times["least"], times["privopt"]),
     }
 
 
