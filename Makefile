@@ -83,8 +83,8 @@ lint: $(INSTALLED)  ## ruff: rules and formatting
 types: $(INSTALLED)  ## mypy, strict, over privopt/
 	$(BIN)/mypy
 
-# Most of the time goes into tracing and compiling, so this code generator is used, which compiles twice
-# as fast; tests that are about rounding and bits are compiled as outside the tests (conftest.py).
+# The code generator compiles twice as fast. Tests that are about rounding and bits are compiled with
+# the default one (tests/conftest.py).
 pytest: $(INSTALLED)  ## the tests alone, e.g. make pytest ARGS="tests/privacy -x --all"
 	XLA_FLAGS="$(QUICK_COMPILER)" $(PYTEST) $(CASES) $(ARGS)
 

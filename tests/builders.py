@@ -154,16 +154,16 @@ def separation(one, two):
     return mu, math.sqrt((2.0 + 0.25 * mu**2) / len(one))
 
 
-def fit(sample, cdf):
-    """Return a bound of the chance that a sample of ``cdf`` is further from it than ``sample``.
+def ks_p_value(sample, cdf):
+    """Return a bound of the p-value of the Kolmogorov-Smirnov test, NaN if the sample has a NaN.
 
     It is ``2 exp(-2 n D^2)``, where ``D`` is the largest distance of the distribution functions
     (Massart 1990). The exact value, by SciPy, takes a second for a large sample.
     """
     below = cdf(np.sort(np.ravel(sample)))
     ranks = np.arange(below.size + 1) / below.size
-    distance = max(np.max(below - ranks[:-1]), np.max(ranks[1:] - below))
-    return min(1.0, 2.0 * math.exp(-2.0 * below.size * distance**2))
+    distance = np.maximum(np.max(below - ranks[:-1]), np.max(ranks[1:] - below))
+    return np.minimum(1.0, 2.0 * np.exp(-2.0 * below.size * distance**2))
 
 
 def one_scale_passes(p_value, *others):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import pytest
-from builders import ALIKE, CHOICES, DIM, N, draws, fit, one_scale_passes
+from builders import ALIKE, CHOICES, DIM, N, draws, ks_p_value, one_scale_passes
 from scipy import stats
 from selection import choose, few
 
@@ -513,7 +513,7 @@ def test_noise_has_the_planned_scale(name):
     runs = many_runs(plans, where, 6, 3000, common_random_numbers=True)
     noisy, exact = np.asarray(runs.secret.last if iterative else runs.released)
     sample = (noisy - exact).ravel() / planned.params.mechanism.scale
-    one_scale_passes(lambda scale: fit(sample / scale, stats.norm.cdf), 0.8, 1.25)
+    one_scale_passes(lambda scale: ks_p_value(sample / scale, stats.norm.cdf), 0.8, 1.25)
 
 
 @pytest.mark.parametrize("name", PRIVATE)

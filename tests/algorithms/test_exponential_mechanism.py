@@ -8,7 +8,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from builders import fit, one_scale_passes
+from builders import ks_p_value, one_scale_passes
 
 import privopt
 from privopt import problems
@@ -62,7 +62,7 @@ def test_draws_equal_the_naive_twin_and_not_its_broken_copy(budget):
         m = 2 * 2 * lipschitz / (n * mu * 1.0)
         k = m * n**2 * mu**2 / (4 * lipschitz**2)
     losses = [lambda w, z=float(z): np.maximum(0.0, 1.0 - z * w) for z in labels * features[:, 0]]
-    one_scale_passes(lambda r: fit(sample, naive_cdf(losses, n, r * k, m)), 0.5, 2.0)
+    one_scale_passes(lambda r: ks_p_value(sample, naive_cdf(losses, n, r * k, m)), 0.5, 2.0)
     assert run.secret.log_acceptance.max() < 1e-9
     minimiser = np.asarray(run.secret.minimiser)
     assert np.all(where.excess_risk(minimiser[0, :1]) < 1.0 / k)

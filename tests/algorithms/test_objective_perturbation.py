@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import classification, fit, one_scale_passes
+from builders import classification, ks_p_value, one_scale_passes
 from scipy import optimize, special, stats
 
 import privopt
@@ -103,7 +103,7 @@ def test_tilts_recovered_from_the_release_have_their_law():
     slopes = -labels * special.expit(-labels * (points @ features.T))
     tilts = -(slopes @ features) / 50 - 0.3 * points
     sample = tilts.ravel() / planned.params.mechanism.tilt.scale
-    one_scale_passes(lambda r: fit(r * sample, stats.norm.cdf), 1.3, 1 / 1.3)
+    one_scale_passes(lambda r: ks_p_value(r * sample, stats.norm.cdf), 1.3, 1 / 1.3)
 
 
 # --- what it is calibrated to ---------------------------------------------------------------------

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from boxes import Box
-from builders import LEVEL, fit, one_scale_passes
+from builders import LEVEL, ks_p_value, one_scale_passes
 from scipy import integrate, stats
 from selection import choose, few
 
@@ -89,7 +89,7 @@ def test_line_against_quadrature(numbers):
         return lambda w: np.interp(w, grid, mass / mass[-1])
 
     wrong = WRONG if any(numbers) else ()
-    one_scale_passes(lambda scale: fit(sample, cdf(scale)), *wrong)
+    one_scale_passes(lambda scale: ks_p_value(sample, cdf(scale)), *wrong)
     assert draw.log_acceptance.max() < 1e-9
     assert np.all(np.abs(sample) <= 1.0)
 
@@ -114,13 +114,13 @@ def test_radius_of_the_distance_is_a_cut_gamma(dim):
 
         def p_value(scale, k=k, radius=radius):
             gamma = stats.gamma(dim, scale=1.0 / (scale * k))
-            return fit(radius, lambda r: gamma.cdf(r) / gamma.cdf(0.8))
+            return ks_p_value(radius, lambda r: gamma.cdf(r) / gamma.cdf(0.8))
 
         one_scale_passes(p_value, *WRONG)
         assert draw.log_acceptance.max() < 1e-9
         side = point[:, 0] / radius
         if dim == 3:  # a coordinate of a uniform direction is uniform
-            assert fit(side, stats.uniform(-1, 2).cdf) > LEVEL
+            assert ks_p_value(side, stats.uniform(-1, 2).cdf) > LEVEL
         assert stats.binomtest(int((side > 0).sum()), DRAWS).pvalue > LEVEL
 
 

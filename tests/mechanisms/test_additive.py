@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import fit, one_scale_passes
+from builders import ks_p_value, one_scale_passes
 from dp_accounting import LaplaceDpEvent, NoOpDpEvent
 from scipy import stats
 from selection import choose
@@ -192,7 +192,7 @@ LAWS = {  # a number of each draw, its law, and what wrong scales are told apart
 def test_noise_has_its_law_at_the_stated_scale_and_at_no_other(kind, dim, runs, dtype):
     number, law, *wrong = LAWS[kind]
     drawn = number(noise(kind, dim, runs, dtype))
-    one_scale_passes(lambda r: fit(drawn, law(dim)(scale=0.7 * r).cdf), *wrong)
+    one_scale_passes(lambda r: ks_p_value(drawn, law(dim)(scale=0.7 * r).cdf), *wrong)
 
 
 @pytest.mark.parametrize("kind", [GaussianMechanism, *PURE.values()])

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import fit
+from builders import ks_p_value
 from scipy import stats
 from selection import few
 
@@ -112,7 +112,7 @@ def test_noise_has_the_scale_and_not_another(name):
     oracle = ORACLES[name]
     found = [answers(oracle, nothing.objective, keys(seed=seed)) for seed in range(5)]
     sample = np.ravel(found) / oracle.scale  # 60,000
-    assert fit(sample, stats.norm.cdf) > 1e-6
+    assert ks_p_value(sample, stats.norm.cdf) > 1e-6
     for factor, accepted in ((1.0, True), (0.97, False), (1.03, False)):
         below = stats.chi2.cdf(np.sum((factor * sample) ** 2), sample.size)
         assert bool(2.0 * min(below, 1.0 - below) > 1e-6) is accepted
@@ -186,7 +186,7 @@ def test_the_divisor_and_the_noise_do_not_know_how_many_came():
     assert stats.chisquare(counts, f_exp=law * counts.sum() / law.sum()).pvalue > 1e-6
     noise = answers(oracle, same.objective, keys())[:, 0] - exact
     for size in (4, 6, 8):
-        assert fit(noise[sizes == size] / 0.05, stats.norm.cdf) > 1e-6
+        assert ks_p_value(noise[sizes == size] / 0.05, stats.norm.cdf) > 1e-6
 
 
 @pytest.fixture(scope="module")

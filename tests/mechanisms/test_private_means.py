@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import fit, one_scale_passes
+from builders import ks_p_value, one_scale_passes
 from scipy import stats
 
 from privopt.core.parameters import scaled
@@ -104,7 +104,7 @@ def test_noise_has_the_stated_scale_and_no_other(noise):
     mechanism = raw(noise, BUDGET)
     drawn = np.sort((released(mechanism, FLAT, 6) - FLAT).ravel())
     law = stats.norm if noise == "gaussian" else stats.laplace
-    one_scale_passes(lambda r: fit(drawn, law(scale=r * mechanism.scale).cdf), 0.98, 1.02)
+    one_scale_passes(lambda r: ks_p_value(drawn, law(scale=r * mechanism.scale).cdf), 0.98, 1.02)
 
 
 @pytest.mark.parametrize("relation", list(Relation))

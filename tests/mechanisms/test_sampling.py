@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import fit
+from builders import ks_p_value
 from scipy import stats
 from selection import choose, few
 
@@ -97,8 +97,8 @@ def test_gaps_over_many_digits_are_geometric():
         return law.cdf(whole - 1) + (x - whole) * law.pmf(whole)
 
     inside = (weights[:, 0] > 0) & (rows[:, 0] < 20_000)
-    assert fit(first[inside], lambda x: cdf(x) / law.cdf(19_999)) > 1e-6
-    assert fit(first[inside] * 1.05, lambda x: cdf(x) / law.cdf(19_999)) < 1e-6
+    assert ks_p_value(first[inside], lambda x: cdf(x) / law.cdf(19_999)) > 1e-6
+    assert ks_p_value(first[inside] * 1.05, lambda x: cdf(x) / law.cdf(19_999)) < 1e-6
 
 
 def test_fewer_records_than_the_most_are_the_first_of_them():
@@ -131,7 +131,7 @@ def test_as_many_records_as_numbers_reach():
     assert most - most // 20 < rows.max() < most
     assert np.all(np.diff(np.where(weights > 0, rows, most).astype(float), axis=1) >= 0)
     assert weights.sum(axis=1).mean() == pytest.approx(20.0, abs=6 * np.sqrt(20 / 4000))
-    assert fit(rows[:, 0] * (20.0 / most), stats.expon.cdf) > 1e-6
+    assert ks_p_value(rows[:, 0] * (20.0 / most), stats.expon.cdf) > 1e-6
 
 
 def test_beyond_capacity_the_first_stay():

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import fit, one_scale_passes
+from builders import ks_p_value, one_scale_passes
 from scipy import stats
 
 from privopt.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -140,7 +140,7 @@ def test_noise_has_the_stated_scale_and_no_other(name):
     noisy = np.asarray(jax.jit(jax.vmap(mechanism.add_noise, (0, None)))(keys, answer))
     noise = np.ravel(noisy - np.asarray(answer))
     one_scale_passes(
-        lambda r: fit(noise, stats.laplace(scale=r * mechanism.scale).cdf),
+        lambda r: ks_p_value(noise, stats.laplace(scale=r * mechanism.scale).cdf),
         0.95,
         1.05,
     )

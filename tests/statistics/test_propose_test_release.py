@@ -7,7 +7,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from builders import LEVEL, fit, one_scale_passes
+from builders import LEVEL, ks_p_value, one_scale_passes
 from dp_accounting import NonPrivateDpEvent
 from scipy import stats
 
@@ -79,7 +79,9 @@ def test_a_refusal_is_data_and_the_answer_of_a_pass_has_the_stated_noise():
     accepted, value = np.asarray(many.accepted), np.asarray(many.value)
     assert 0.05 < accepted.mean() < 0.95
     assert np.isnan(value[~accepted]).all()
-    one_scale_passes(lambda r: fit(value[accepted], stats.laplace(0.3, 0.1 * r).cdf), 0.94, 1.06)
+    one_scale_passes(
+        lambda r: ks_p_value(value[accepted], stats.laplace(0.3, 0.1 * r).cdf), 0.94, 1.06
+    )
     distance = float(distance_of(np.asarray(records), found.bound))
     expected = stats.laplace.sf(found.threshold - distance, scale=found.distance_scale)
     assert stats.binomtest(int(accepted.sum()), 400_000, expected).pvalue > LEVEL

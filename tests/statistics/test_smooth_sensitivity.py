@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import fit, one_scale_passes
+from builders import ks_p_value, one_scale_passes
 from dp_accounting import NonPrivateDpEvent
 from scipy import integrate, stats
 from selection import choose
@@ -97,7 +97,7 @@ def test_noise_has_the_stated_law_and_scale_and_no_other():
     sensitivity = jax.jit(QUERY.smooth_sensitivity)(records, found.smoothness)
     spread = found.scale * float(sensitivity)
     one_scale_passes(
-        lambda r: fit(np.asarray(noisy), stats.laplace(0.42, spread * r).cdf),
+        lambda r: ks_p_value(np.asarray(noisy), stats.laplace(0.42, spread * r).cdf),
         0.95,
         1.05,
     )
@@ -192,7 +192,7 @@ def test_cauchy_release_is_that_of_numpy_and_has_the_stated_scale_and_no_other()
     assert released == pytest.approx(0.42 + spread * noise, rel=1e-12)
     keys = jax.random.split(jax.random.key(1), 200_000)
     noisy = np.asarray(jax.jit(jax.vmap(found.release, (0, None)))(keys, jnp.asarray(records)))
-    one_scale_passes(lambda r: fit(noisy, stats.cauchy(0.42, spread * r).cdf), 0.95, 1.05)
+    one_scale_passes(lambda r: ks_p_value(noisy, stats.cauchy(0.42, spread * r).cdf), 0.95, 1.05)
 
 
 def test_cauchy_noise_is_no_easier_to_distinguish_than_claimed(epsilon_lower_bound):
