@@ -18,9 +18,9 @@ from privopt import run_many
 
 if __name__ == "__main__":
     problem = workload.problem()
-    plan, keys = workload.plan(problem), workload.fresh_keys()
-    jax.block_until_ready(run_many([plan], problem, keys))
+    plan = workload.plan(problem)
+    jax.block_until_ready(run_many([plan], problem, workload.fresh_keys()))
     for _ in sys.stdin:
         busy = time.process_time()
-        elapsed = seconds(lambda: run_many([plan], problem, keys))
+        elapsed = seconds(lambda: run_many([plan], problem, workload.fresh_keys()))
         print(elapsed, (time.process_time() - busy) / elapsed, flush=True)

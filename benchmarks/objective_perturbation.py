@@ -93,11 +93,14 @@ def times(
     problem: Problem, planned: dict[str, Plan], settings: dict[str, float], peer: Peer, repeats: int
 ) -> dict:
     """Return times in rounds. The peer has several fits per round, timed in its process."""
-    keys = workload.fresh_keys(SEEDS)
     calls: dict[str, Callable[[], object]] = {}
     for name, plan in planned.items():
-        calls[f"privopt, {name}, one fit"] = lambda plan=plan: run(plan, problem, keys[0])
-        calls[f"privopt, {name}, 100 fits"] = lambda plan=plan: run_many([plan], problem, keys)
+        calls[f"privopt, {name}, one fit"] = lambda plan=plan: run(
+            plan, problem, workload.fresh_keys(1)[0]
+        )
+        calls[f"privopt, {name}, 100 fits"] = lambda plan=plan: run_many(
+            [plan], problem, workload.fresh_keys(SEEDS)
+        )
     for call in calls.values():
         jax.block_until_ready(call())
     result: dict[str, list[float]] = {name: [] for name in (*calls, *settings)}
