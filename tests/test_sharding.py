@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from selection import choose, few
 
 import privopt
-from privopt.core import replicates
+from privopt.core import running
 from privopt.problems import logistic
 from privopt.spec import ProblemClass
 
@@ -73,10 +73,8 @@ def transfers(plan, problem, monkeypatch):
     """Return the size of each collective of the compiled run."""
     asked = []
     with monkeypatch.context() as patched:
-        original = replicates.run_all
-        patched.setattr(
-            replicates, "run_all", lambda *given: asked.append(given) or original(*given)
-        )
+        original = running.run_all
+        patched.setattr(running, "run_all", lambda *given: asked.append(given) or original(*given))
         privopt.run(plan, problem, jax.random.key(0))
     text = original.lower(*asked[0]).compile().as_text()
     shapes = (re.findall(r"\w+\[([\d,]*)\]", found) for found in COLLECTIVE.findall(text))

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -292,12 +292,14 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
     """Take one step: extrapolate, search the step size, certify, restart or reduce the width."""
     project = certifier.constraint.project
     lead = state.point + (state.extrapolation - state.point) / state.momentum
-    gradient = evaluate(lead, state.width).gradient
+    here = evaluate(lead, state.width)
+    gradient = here.gradient
     scale = jnp.maximum(state.gradient_scale, norm(gradient))
 
     # A step is accepted if the measured curvature, the change of the gradient beyond its round-off,
     # is at most the inverse step size. Differences of values have too much round-off for this test.
-    def attempt(curvature: Array) -> tuple[Array, Array, _Evaluation, Array]:
+    def attempt(trial: tuple[Array, Array, _Evaluation, Array]) -> tuple[Any, ...]:
+        curvature = 2.0 * trial[0]
         point = project(lead - gradient / curvature)
         at_point = evaluate(point, state.width)
         move = point - lead
@@ -306,10 +308,11 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
         measured = jnp.where(square > 0.0, change / jnp.where(square > 0.0, square, 1.0), 0.0)
         return curvature, point, at_point, measured
 
+    # The loop starts before its first attempt, so that the program contains one copy of it.
+    nothing = jax.tree.map(jnp.zeros_like, here)
+    before = 0.5 * state.curvature, lead, nothing, jnp.full_like(scale, jnp.inf)
     curvature, point, here, measured = jax.lax.while_loop(
-        lambda trial: trial[3] > trial[0],
-        lambda trial: attempt(2.0 * trial[0]),
-        attempt(state.curvature),
+        lambda trial: trial[3] > trial[0], attempt, before
     )
 
     decrease = certifier.decrease(point, here.gradient, scale)

@@ -211,17 +211,18 @@ def run_all(
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
-    groups: Key[Array, "groups group"],
-    mesh: Mesh,
+    groups: Key[Array, "groups group"] | Key[Array, ""],
+    mesh: Mesh | None = None,
 ) -> Run:
-    """Run every plan with every key of ``groups``; leaves have leading axes ``(plans, keys)``."""
+    """Run every plan with every key of ``groups``; leaves have leading axes ``(plans, keys)``.
+
+    For a single key and the numbers of one plan the leaves have no leading axes.
+    """
     over = jax.vmap if execution.replicates == "together" else _mapped
     inner = replace(execution, replicates=None)
-    if groups.size == np.size(numbers[1]) == 1:  # a single run needs no loop and no batch axis
-        single = jax.tree.map(lambda leaf: leaf[0], numbers)
-        arguments = run_arguments(algorithm, static, inner, single, source, groups[0, 0])
-        result = cast_back(algorithm, source, algorithm.run(*arguments))
-        return jax.tree.map(lambda leaf: leaf[None, None], result)
+    if mesh is None:
+        arguments = run_arguments(algorithm, static, inner, numbers, source, groups)
+        return cast_back(algorithm, source, algorithm.run(*arguments))
 
     def device_runs(numbers: tuple[Parameters, ArrayLike], source: Source, groups: Array) -> Run:
         params, streams = numbers

@@ -15,13 +15,12 @@ import jax
 import numpy as np
 from jax import Array
 from jaxtyping import Key
-from numpy.typing import NDArray
 
 from privopt.arguments import count, described, instance, shown
 from privopt.convex import EmpiricalRisk
 from privopt.core.parameters import Parameters, device_numbers, padded_alike
 from privopt.core.plan import Plan
-from privopt.core.replicates import run_chunks
+from privopt.core.replicates import run_all, run_chunks
 from privopt.core.runs import Execution, Run, Source
 from privopt.random import as_key
 from privopt.spec import Assumptions, ProblemClass, Relation
@@ -154,9 +153,11 @@ def run(
     check_stream(stream)
     instance("execution", execution, Execution)
     single = replace(execution, chunk=None, replicates="in_turn")
-    streams = np.array([stream], np.uint32)
-    result = _run_plans(plan, [plan.params], streams, problem, key.reshape(1, 1), single)
-    return jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[2:]), result)
+    with precision(plan):
+        dtype = precision_dtype(plan, problem.objective.dtype)
+        numbers = device_numbers(plan.params, dtype), np.uint32(stream)
+        result = run_all(plan.algorithm, plan.static, single, numbers, problem.source, key)
+    return in_shape(result, problem.shape)
 
 
 def run_many(
@@ -223,24 +224,13 @@ def run_many(
     streams = np.arange(len(params), dtype=np.uint32)
     if common_random_numbers:
         streams = np.zeros_like(streams)
-    return _run_plans(first, params, streams, problem, keys.reshape(-1, group), execution)
-
-
-def _run_plans(
-    plan: Plan,
-    params: Sequence[Parameters],
-    streams: NDArray[np.uint32],
-    problem: RunnableProblem,
-    groups: Array,
-    execution: Execution,
-) -> Run:
-    """Run plans that share the program of ``plan`` with every key; leaves are (plans, keys)."""
-    with precision(plan):
-        dtype = precision_dtype(plan, problem.objective.dtype)
+    with precision(first):
+        dtype = precision_dtype(first, problem.objective.dtype)
         numbers = [device_numbers(each, dtype) for each in params]
-        stacked = jax.tree.map(lambda *values: np.stack(values), *numbers)
+        stacked = jax.tree.map(lambda *values: np.stack(values), *numbers), streams
+        groups = keys.reshape(-1, group)
         result = run_chunks(
-            plan.algorithm, plan.static, execution, (stacked, streams), problem.source, groups
+            first.algorithm, first.static, execution, stacked, problem.source, groups
         )
     return in_shape(result, problem.shape)
 
