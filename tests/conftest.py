@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MOST_MAPS = 15_000
+MOST_MAPS = 25_000
 PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # read when JAX is imported, by subprocesses too
 
 # Programs are kept from one run to the next, and shared by the workers and what they start.
