@@ -91,6 +91,7 @@ class StaticBudget(NamedTuple):
     """Static arguments with a number that should be an argument of the program."""
 
     dim: int
+    projected: bool
     epsilon: float
 
 
@@ -100,7 +101,7 @@ def with_fixed_event(plan):
 
 
 def with_static_budget(plan):
-    return replace(plan, static=StaticBudget(plan.static.dim, plan.budget.epsilon))
+    return replace(plan, static=StaticBudget(*plan.static, plan.budget.epsilon))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +151,7 @@ def test_a_defect_is_found(break_run, change_plan, name, monkeypatch):
     monkeypatch.setattr(testing, "_evaluate", only_this)
     report = check_algorithm("mine", BUDGET, key=KEY, pair=pair, harmless=SOLVER)
     assert [check.name for check in report.checks if not check.passed] == [name]
+    assert "Error: " not in str(report)
     assert "mine: failed" in str(report)
     assert f"FAIL {name}" in str(report)
 
