@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -245,6 +245,16 @@ class _Evaluation(NamedTuple):
 _Evaluate = Callable[[Array, Array], _Evaluation]
 
 
+class _Trial(NamedTuple):
+    """Step of size ``1/curvature``, and the curvature that it measures, once it is ``made``."""
+
+    made: Array
+    curvature: Array
+    point: Array
+    here: _Evaluation
+    measured: Array
+
+
 class _State(NamedTuple):
     """Iterate, momentum, inverse step size and width, with the best point and lower bound."""
 
@@ -292,27 +302,28 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
     """Take one step: extrapolate, search the step size, certify, restart or reduce the width."""
     project = certifier.constraint.project
     lead = state.point + (state.extrapolation - state.point) / state.momentum
-    here = evaluate(lead, state.width)
-    gradient = here.gradient
+    gradient = evaluate(lead, state.width).gradient
     scale = jnp.maximum(state.gradient_scale, norm(gradient))
 
     # A step is accepted if the measured curvature, the change of the gradient beyond its round-off,
     # is at most the inverse step size. Differences of values have too much round-off for this test.
-    def attempt(trial: tuple[Array, Array, _Evaluation, Array]) -> tuple[Any, ...]:
-        curvature = 2.0 * trial[0]
+    def attempt(trial: _Trial) -> _Trial:
+        curvature = jnp.where(trial.made, 2.0, 1.0) * trial.curvature
         point = project(lead - gradient / curvature)
-        at_point = evaluate(point, state.width)
+        here = evaluate(point, state.width)
         move = point - lead
         square = move @ move
-        change = (at_point.gradient - gradient) @ move - ROUND_OFF * scale * norm(move)
+        change = (here.gradient - gradient) @ move - ROUND_OFF * scale * norm(move)
         measured = jnp.where(square > 0.0, change / jnp.where(square > 0.0, square, 1.0), 0.0)
-        return curvature, point, at_point, measured
+        return _Trial(jnp.ones((), bool), curvature, point, here, measured)
 
-    # The loop starts before its first attempt, so that the program contains one copy of it.
-    nothing = jax.tree.map(jnp.zeros_like, here)
-    before = 0.5 * state.curvature, lead, nothing, jnp.full_like(scale, jnp.inf)
-    curvature, point, here, measured = jax.lax.while_loop(
-        lambda trial: trial[3] > trial[0], attempt, before
+    # The loop makes the first attempt too, so that the program contains one copy of it.
+    nothing = jnp.zeros_like(scale)
+    unknown = _Evaluation(nothing, nothing, jnp.zeros_like(lead), nothing)
+    _, curvature, point, here, measured = jax.lax.while_loop(
+        lambda trial: ~trial.made | (trial.measured > trial.curvature),
+        attempt,
+        _Trial(jnp.zeros((), bool), state.curvature, lead, unknown, state.curvature),
     )
 
     decrease = certifier.decrease(point, here.gradient, scale)

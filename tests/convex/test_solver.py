@@ -227,6 +227,17 @@ def test_a_linear_objective_reaches_the_boundary_at_once(radius, size):
     assert corner.value == pytest.approx(-7.0 * size * radius, rel=1e-12)
 
 
+def test_an_inverse_step_size_may_overflow():
+    """A step of length zero has the value of its point, and the gap is true."""
+    slope, value = 1e300 * jnp.ones(1), 5.0
+    solution = minimise(
+        lambda w, slope: (value + slope @ w, slope), L2Ball(1e-300), jnp.zeros(1),
+        arguments=(slope,), tolerance=1e-9, max_steps=3,
+    )  # fmt: skip
+    assert solution.value == pytest.approx(value + 1e300 * float(solution.point[0]), rel=1e-12)
+    assert solution.value - solution.gap <= value - 1.0
+
+
 def test_degenerate_starts():
     target = jnp.asarray([0.3, 0.4])
     there = minimise(distance, L2Ball(1.0), target, arguments=(target,), tolerance=1e-12)
