@@ -150,7 +150,7 @@ def pytest_runtest_setup(item):
     if os.environ[PLAIN] != str(int(plain)):
         os.environ[PLAIN] = str(int(plain))
         jax.config.update(PLAIN.lower(), plain)
-        # Programs of another version of a profile are others. No compiler of a CPU reads profiles.
+        # JAX keeps programs per version of a profile, which has no other effect on a CPU.
         jax.config.update("jax_xla_profile_version", int(not plain))
 
 

@@ -318,12 +318,12 @@ def _step(state: _State, evaluate: _Evaluate, certifier: _Certifier) -> _State:
         return _Trial(jnp.ones((), bool), curvature, point, here, measured)
 
     # The loop makes the first attempt too, so that the program contains one copy of it.
-    nothing = jnp.zeros_like(scale)
-    unknown = _Evaluation(nothing, nothing, jnp.zeros_like(lead), nothing)
+    zero = jnp.zeros_like(scale)
+    placeholder = _Evaluation(zero, zero, jnp.zeros_like(lead), zero)
     _, curvature, point, here, measured = jax.lax.while_loop(
         lambda trial: ~trial.made | (trial.measured > trial.curvature),
         attempt,
-        _Trial(jnp.zeros((), bool), state.curvature, lead, unknown, state.curvature),
+        _Trial(jnp.zeros((), bool), state.curvature, lead, placeholder, zero),
     )
 
     decrease = certifier.decrease(point, here.gradient, scale)

@@ -220,9 +220,16 @@ def run_all(
     """
     over = jax.vmap if execution.replicates == "together" else _mapped
     inner = replace(execution, replicates=None)
-    if mesh is None:
-        arguments = run_arguments(algorithm, static, inner, numbers, source, groups)
+
+    def single_run(numbers: tuple[Parameters, ArrayLike], key: Array) -> Run:
+        arguments = run_arguments(algorithm, static, inner, numbers, source, key)
         return cast_back(algorithm, source, algorithm.run(*arguments))
+
+    if mesh is None:
+        return single_run(numbers, groups)
+    if groups.size == np.size(numbers[1]) == 1:  # a single run needs no loop and no batch axis
+        result = single_run(jax.tree.map(lambda leaf: leaf[0], numbers), groups[0, 0])
+        return jax.tree.map(lambda leaf: leaf[None, None], result)
 
     def device_runs(numbers: tuple[Parameters, ArrayLike], source: Source, groups: Array) -> Run:
         params, streams = numbers
