@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from apart import apart
 from builders import CHOICES, DIM, N, classification, operations
 from selection import few
 
@@ -84,11 +85,9 @@ MOST_KERNELS = {"dp_gd": 23, "dp_sgd": 26, "dp_ftrl": 41, "projection_mechanism"
 @pytest.fixture(autouse=True, scope="module")
 def accelerator():
     """Trace the branches for accelerators too, which are omitted on a machine without one."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, apart():
         patch.setattr(jax, "default_backend", lambda: "gpu")
-        jax.clear_caches()
         yield
-    jax.clear_caches()
 
 
 @cache
@@ -201,10 +200,9 @@ def at_once(monkeypatch):
     """Run the code for accelerators on this platform."""
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *x, cpu, default: default(*x))
     traced.cache_clear()
-    jax.clear_caches()
-    yield
+    with apart():
+        yield
     traced.cache_clear()
-    jax.clear_caches()
 
 
 BLOCKS = {  # steps of each, and two runs of different lengths

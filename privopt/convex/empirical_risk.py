@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 from jaxtyping import Float, Int, Key
@@ -123,11 +124,16 @@ class EmpiricalRisk:
         labels = None if self.linear is None else self.linear.labels
         # Norms in float32 of records in float64 would let clipped gradients exceed the clip norm.
         with jax.enable_x64(jax.enable_x64.value or self.dtype == jnp.float64):
-            norms, valid = _norms(rows, labels)
-            if isinstance(valid, jax.core.Tracer):
+            norms = rows.norms()
+            if isinstance(norms, jax.core.Tracer) or isinstance(labels, jax.core.Tracer):
                 return self
-            if valid:
+            sizes = np.asarray(norms)
+            with np.errstate(over="ignore"):  # distances use the squared norms
+                valid = np.isfinite(np.square(sizes) if labels is None else sizes)
+            valid &= labels is None or np.isfinite(labels)
+            if valid.all():
                 return replace(self, norms=norms)
+            norms = jnp.asarray(np.where(valid, sizes, np.nan))
             rows, labels = _without_invalid(rows, labels, norms)
         return replace(self, data=rows if labels is None else (rows, labels), norms=norms)
 
@@ -285,18 +291,6 @@ class BatchRisk(EmpiricalRisk):
     def rows_by_number(self) -> Callable[[Array], tuple[Array, Array]]:
         """Return the map from positions in the batch to stored rows, all valid."""
         return lambda numbers: (jnp.arange(numbers.shape[0]), jnp.ones(numbers.shape, bool))
-
-
-@jax.jit
-def _norms(rows: Features, labels: Array | None) -> tuple[Array, Array]:
-    """Compute ``|x_i|``, NaN for a record that is not finite, and True if all are finite.
-
-    The squared norms of records without labels are finite as well, because distances use them.
-    """
-    norms = rows.norms()
-    square = jnp.isfinite(jnp.square(norms))
-    valid = square if labels is None else jnp.isfinite(norms) & jnp.isfinite(labels)
-    return jnp.where(valid, norms, jnp.nan), valid.all()
 
 
 @jax.jit

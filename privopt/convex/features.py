@@ -177,7 +177,9 @@ class SparseFeatures:
     def __post_init__(self) -> None:
         if type(self.dim) is not int or not 0 < self.dim < 2**31:
             raise ValueError(f"dim must be an integer from 1 to 2^31 - 1, got {shown(self.dim)}")
-        indices, values = _valid_indices(self.indices, self.dim), jnp.asarray(self.values)
+        indices, values = _valid_indices(self.indices, self.dim), self.values
+        if not isinstance(values, np.ndarray | Array):
+            values = jnp.asarray(values)
         if indices.shape != values.shape or values.ndim < 1 or values.shape[-1] < 1:
             raise ValueError(
                 f"indices and values must share one shape (n, s) with s positive, got "
@@ -229,10 +231,10 @@ class SparseFeatures:
         places = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
         inside = places < width
         slots = np.repeat(np.arange(rows.shape[0]), lengths)[inside], places[inside]
-        indices = np.zeros((rows.shape[0], width), np.int32)
-        values = np.zeros((rows.shape[0], width), dtype)
+        indices: Any = np.zeros((rows.shape[0], width), np.int32)
+        values: Any = np.zeros((rows.shape[0], width), dtype)
         indices[slots], values[slots] = rows.indices[inside], rows.data[inside]
-        return cls(jnp.asarray(indices), jnp.asarray(values), int(rows.shape[1]))
+        return cls(indices, values, int(rows.shape[1]))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -391,23 +393,19 @@ def shortened(features: FeaturesLike, curvature: float, smoothness: float | None
     """
     if smoothness is None or not 0.0 < curvature < math.inf:
         return features
-    factors, short = _shortening_factors(features, math.sqrt(smoothness / curvature))
-    if not isinstance(short, jax.core.Tracer) and short:
-        return features  # without a copy
-    return _shorten(features, factors)
-
-
-@jax.jit
-def _shortening_factors(features: FeaturesLike, max_norm: float) -> tuple[Array, Array]:
-    """Return the factors of the rows, and True if all are 1."""
     rows = as_features(features)
     terms = max(leaf.shape[1] for leaf in jax.tree.leaves(rows))
     limits, norms = jnp.finfo(rows.dtype), rows.norms()
-    bound = jnp.asarray(max_norm * (1.0 - (terms + 8) * float(limits.eps)), rows.dtype)
-    long = (norms > bound) & jnp.isfinite(norms)
-    factor = bound / jnp.where(long, norms, bound)
-    factor = jnp.where(factor >= limits.smallest_normal, factor, 0.0)
-    return jnp.where(long, factor, 1.0), ~long.any()
+    bound = math.sqrt(smoothness / curvature) * (1.0 - (terms + 8) * float(limits.eps))
+    traced = isinstance(norms, jax.core.Tracer)
+    numpy: Any = jnp if traced else np
+    bound, norms = numpy.asarray(bound, rows.dtype), numpy.asarray(norms)
+    long = (norms > bound) & numpy.isfinite(norms)
+    if not traced and not long.any():
+        return features  # without a copy
+    factors = bound / numpy.where(long, norms, bound)
+    factors = numpy.where(factors >= limits.smallest_normal, factors, 0.0)
+    return _shorten(features, numpy.where(long, factors, 1.0))
 
 
 @jax.jit
@@ -416,7 +414,7 @@ def _shorten(features: FeaturesLike, factors: Array) -> FeaturesLike:
     return shorter.array if isinstance(features, Array) else shorter  # type: ignore[attr-defined]
 
 
-def _valid_indices(indices: ArrayLike, dim: int) -> Array:
+def _valid_indices(indices: ArrayLike, dim: int) -> Any:
     """Convert to int32; invalid indices become -1, so that none wraps around."""
     traced = isinstance(indices, jax.core.Tracer)
     places: Any = indices if traced else np.asarray(indices)
@@ -425,7 +423,7 @@ def _valid_indices(indices: ArrayLike, dim: int) -> Array:
     if traced:
         return places
     inside = (places >= 0) & (places < dim)
-    return jnp.asarray(np.where(inside, np.where(inside, places, 0).astype(np.int32), -1))
+    return np.where(inside, np.where(inside, places, 0).astype(np.int32), np.int32(-1))
 
 
 @jax.jit(static_argnames="dim")

@@ -129,7 +129,7 @@ class L2Ball(Ball):
         return norm(x - broadcast(self.centre, x)) <= cast(self.radius, x) + cast(tolerance, x)
 
     def centre_point(self, dim: int, dtype: DTypeLike) -> Float[Array, " d"]:
-        return jnp.broadcast_to(jnp.asarray(self.centre, dtype), (positive_integer("dim", dim),))
+        return jnp.full((positive_integer("dim", dim),), self.centre, dtype)
 
     def radius_about_centre(self, dim: int) -> float:
         require_shape("centre", self.centre, (), (positive_integer("dim", dim),))

@@ -413,7 +413,7 @@ def _solve(
         jnp.asarray(start),
         arguments,
         target,
-        jnp.asarray(max_steps),
+        np.asarray(max_steps),
         first_width,
     )
     certified = float(gap) if math.isfinite(gap) else math.inf

@@ -102,13 +102,14 @@ def run_chunks(
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
-    groups: Key[Array, "groups group"],
+    keys: Key[Array, " keys"],
+    group: int,
 ) -> Run:
-    """Run every plan with every key of ``groups``, chunk by chunk.
+    """Run every plan with every key, chunk by chunk. ``group`` keys share public randomness.
 
     All chunks run the same program: the last chunk is padded with keys of the first chunk.
     """
-    count, group = groups.shape
+    count = keys.shape[0] // group
     devices = jax.local_devices()[: 1 if _is_spread(source) else count]
     mode = _mode(algorithm, execution, devices[0].platform)
     inner = replace(execution, chunk=None, replicates=mode)
@@ -116,14 +117,15 @@ def run_chunks(
     def arguments(first: int, width: int) -> tuple[Any, ...]:
         used = devices[:width]
         whole = -(-width // len(used)) * len(used)
-        some = groups if whole == count else groups[(first + np.arange(whole)) % count]
+        rows = (first * group + np.arange(whole * group)) % keys.shape[0]
+        some = keys if whole == count else jnp.take(keys, rows, axis=0)
         mesh = Mesh(np.array(used), ("replicates",))
-        return algorithm, static, inner, numbers, source, some, mesh
+        return algorithm, static, inner, numbers, source, some, group, mesh
 
     width = count
     if execution.chunk is not None:
         width = min(count, max(1, execution.chunk // group))
-    elif mode == "together" and not _is_traced((numbers, source, groups)):
+    elif mode == "together" and not _is_traced((numbers, source, keys)):
         width = _fitting(lambda width: run_all.trace(*arguments(0, width)).jaxpr.jaxpr, count)
 
     def chunk(first: int) -> Run:
@@ -204,17 +206,18 @@ def _joined(chunk: Callable[[int], Run], firsts: range, count: int, group: int) 
     return whole
 
 
-@partial(jax.jit, static_argnames=("algorithm", "static", "execution", "mesh"))
+@partial(jax.jit, static_argnames=("algorithm", "static", "execution", "group", "mesh"))
 def run_all(
     algorithm: Algorithm,
     static: Hashable,
     execution: Execution,
     numbers: tuple[Parameters, ArrayLike],
     source: Source,
-    groups: Key[Array, "groups group"] | Key[Array, ""],
+    keys: Key[Array, " keys"] | Key[Array, ""],
+    group: int = 1,
     mesh: Mesh | None = None,
 ) -> Run:
-    """Run every plan with every key of ``groups``; leaves have leading axes ``(plans, keys)``.
+    """Run every plan with every key; leaves have leading axes ``(plans, keys)``.
 
     For a single key and the numbers of one plan the leaves have no leading axes.
     """
@@ -226,19 +229,19 @@ def run_all(
         return cast_back(algorithm, source, algorithm.run(*arguments))
 
     if mesh is None:
-        return single_run(numbers, groups)
-    if groups.size == np.size(numbers[1]) == 1:  # a single run needs no loop and no batch axis
-        result = single_run(jax.tree.map(lambda leaf: leaf[0], numbers), groups[0, 0])
+        return single_run(numbers, keys)
+    if keys.size == np.size(numbers[1]) == 1:  # a single run needs no loop and no batch axis
+        result = single_run(jax.tree.map(lambda leaf: leaf[0], numbers), keys[0])
         return jax.tree.map(lambda leaf: leaf[None, None], result)
 
-    def device_runs(numbers: tuple[Parameters, ArrayLike], source: Source, groups: Array) -> Run:
-        params, streams = numbers
+    def device_runs(numbers: tuple[Parameters, ArrayLike], source: Source, keys: Array) -> Run:
+        (params, streams), groups = numbers, keys.reshape(-1, group)
         # All keys are derived here, outside of the loop over plans: JAX's checker of key reuse
         # rejects a key that a loop body uses in every iteration.
         derive: Any = partial(replicate_keys, source)
         for axes in ((0, None), (0, None), (None, 0)):  # members of a group, groups, plans
             derive = jax.vmap(derive, in_axes=axes)
-        keys = derive(groups, streams)
+        own = derive(groups, streams)
 
         def members(params: Parameters, keys: ReplicateKeys, *public: Pytree) -> Run:
             def one(keys: ReplicateKeys) -> Run:
@@ -248,26 +251,26 @@ def run_all(
             return over(one)(keys)
 
         if algorithm.public_randomness is None:
-            keys = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1), keys)
+            own = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1), own)
             if np.size(streams) == 1:  # without an axis of plans the numbers have no batch axis
-                result = members(*jax.tree.map(lambda leaf: leaf[0], (params, keys)))
+                result = members(*jax.tree.map(lambda leaf: leaf[0], (params, own)))
                 return jax.tree.map(lambda leaf: leaf[None], result)
-            return over(members)(params, keys)
+            return over(members)(params, own)
 
         derive = jax.vmap(jax.vmap(public_key, in_axes=(0, None)), in_axes=(None, 0))
         public_keys = derive(jax.random.clone(groups)[:, 0], streams)
 
         def grouped(params: Parameters, keys: ReplicateKeys, public_keys: Array) -> Run:
-            def group(keys: ReplicateKeys, key: Array) -> Run:
+            def one(keys: ReplicateKeys, key: Array) -> Run:
                 return members(params, keys, _sample_public(algorithm, static, params, key))
 
-            runs = _mapped(group)(keys, public_keys)
+            runs = _mapped(one)(keys, public_keys)
             return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), runs)
 
-        return _mapped(grouped)(params, keys, public_keys)
+        return _mapped(grouped)(params, own, public_keys)
 
     if mesh.size == 1:
-        return device_runs(numbers, source, groups)
+        return device_runs(numbers, source, keys)
     sharded, everywhere = PartitionSpec("replicates"), PartitionSpec()
     return jax.shard_map(
         device_runs,
@@ -275,7 +278,7 @@ def run_all(
         in_specs=(everywhere, everywhere, sharded),
         out_specs=PartitionSpec(None, "replicates"),
         check_vma=False,
-    )(numbers, source, groups)
+    )(numbers, source, keys)
 
 
 def _mapped(function: Callable[..., Run]) -> Callable[..., Run]:

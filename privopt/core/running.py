@@ -228,9 +228,8 @@ def run_many(
         dtype = precision_dtype(first, problem.objective.dtype)
         numbers = [device_numbers(each, dtype) for each in params]
         stacked = jax.tree.map(lambda *values: np.stack(values), *numbers), streams
-        groups = keys.reshape(-1, group)
         result = run_chunks(
-            first.algorithm, first.static, execution, stacked, problem.source, groups
+            first.algorithm, first.static, execution, stacked, problem.source, keys, group
         )
     return in_shape(result, problem.shape)
 

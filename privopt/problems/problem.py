@@ -223,7 +223,9 @@ class Problem:
 
     def _check_functions(self, risk: EmpiricalRisk) -> None:
         """Check the signatures of ``loss`` and ``public`` on shapes, without reading records."""
-        point = risk.start(self.problem_class.dim)
+        if risk.linear is not None and risk.public is None:
+            return
+        point = jax.eval_shape(partial(risk.start, self.problem_class.dim))
         if risk.linear is None:  # a scalar loss may have parameters for each record
             record = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), risk.data

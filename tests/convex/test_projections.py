@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from apart import apart
 from selection import few
 
 from privopt.convex import L1Ball, L1L2Ball, projections
@@ -122,8 +123,8 @@ def test_half_of_the_maximal_rounds_suffice(threshold, monkeypatch):
 
     expected = of_all()
     monkeypatch.setattr(projections, "MAX_NEWTON_ROUNDS", 30)
-    jax.clear_caches()
-    np.testing.assert_allclose(of_all(), expected, rtol=1e-14)
+    with apart():
+        np.testing.assert_allclose(of_all(), expected, rtol=1e-14)
 
 
 def test_sequential_and_batched_rows_agree_and_radii_sweep(monkeypatch):
@@ -139,8 +140,8 @@ def test_sequential_and_batched_rows_agree_and_radii_sweep(monkeypatch):
         expected = np.stack([one(radius, row) for row in x])
         np.testing.assert_allclose(rows, expected, atol=1e-12)
     monkeypatch.setattr(projections, "MIN_LONG", 10**9)
-    jax.clear_caches()
-    np.testing.assert_allclose(jax.jit(both)(jnp.asarray(radii), x), alone, atol=1e-12)
+    with apart():
+        np.testing.assert_allclose(jax.jit(both)(jnp.asarray(radii), x), alone, atol=1e-12)
 
 
 @ROUNDED

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from apart import apart
 from boxes import Box
 from builders import classification
 from selection import few
@@ -91,11 +92,10 @@ def test_both_ways_end_at_the_same_point(case):
 
 
 @pytest.fixture
-def fresh():
-    """Programs that a test has replaced parts of are not kept."""
-    jax.clear_caches()
-    yield
-    jax.clear_caches()
+def replacing():
+    """Keep the programs of a test that replaces parts of them for itself."""
+    with apart():
+        yield
 
 
 def ways(monkeypatch, candidate):
@@ -119,7 +119,7 @@ def ways(monkeypatch, candidate):
 
 
 @pytest.mark.thorough  # steps are counted below
-def test_no_step_of_descent_where_all_are_certified(monkeypatch, fresh):
+def test_no_step_of_descent_where_all_are_certified(monkeypatch, replacing):
     counted, where = ways(monkeypatch, None), problem(radius=0.5)
     jax.block_until_ready(together(query_of(where), where.objective, tilts()))
     jax.effects_barrier()
@@ -127,7 +127,7 @@ def test_no_step_of_descent_where_all_are_certified(monkeypatch, fresh):
 
 
 @pytest.mark.parametrize("wrong", few([0, 3], [3]))
-def test_what_is_not_certified_is_descended_to_and_nothing_else(monkeypatch, fresh, wrong):
+def test_what_is_not_certified_is_descended_to_and_nothing_else(monkeypatch, replacing, wrong):
     """A point moved away, with the certificate that it then has."""
 
     def candidate(found, glm, constraint):
@@ -146,7 +146,7 @@ def test_what_is_not_certified_is_descended_to_and_nothing_else(monkeypatch, fre
         assert jnp.linalg.norm(point - exact) <= 2.0 * query.error
 
 
-def test_half_the_distance_is_what_a_certificate_may_have(monkeypatch, fresh):
+def test_half_the_distance_is_what_a_certificate_may_have(monkeypatch, replacing):
     where, shares = problem(), np.array([0.49, 0.51, np.nan])
     query = query_of(where)
 
