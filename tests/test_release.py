@@ -42,7 +42,7 @@ def taped(planned, where):
 # What an audit and a replay test look like
 
 
-@pytest.mark.cases(1)  # a replay of each kind is in audit/test_replay.py
+@pytest.mark.thorough  # a replay of each kind is in the contract or in audit/test_replay.py
 @pytest.mark.parametrize("name", ["dp_gd", "output_perturbation", "objective_perturbation"])
 def test_the_answers_decide_the_release(name):
     """Replay noisy answers on other data: the released point agrees in every bit."""

@@ -160,6 +160,7 @@ def test_scores_move_by_their_sensitivity_at_most(problem):
 
 
 @pytest.mark.optimised
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("radius", [None, 1.0])
 @pytest.mark.parametrize("public", [0.0, 3e5])
 def test_scores_in_float32_move_by_their_sensitivity_at_most(radius, public):

@@ -212,7 +212,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("order", few(STREAMS, ["random"]))
 @pytest.mark.parametrize(
     "choices", [{}, {"noise": "independent"}, {"noise": "banded_inverse", "batch_size": 8}]

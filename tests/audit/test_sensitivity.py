@@ -221,7 +221,7 @@ def ratio(case, relation, dtype):
     )
 
 
-@pytest.mark.cases(16)
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_neighbours_move_a_query_further_than_it_claims(name):
     case = QUERIES[name]

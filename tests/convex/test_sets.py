@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from boxes import Box, Simplex
 from scipy import optimize
+from selection import few
 
 from privopt.convex import ConstraintSet, L1Ball, L2Ball, WholeSpace
 
@@ -79,14 +80,14 @@ def test_projection_equals_its_twin(name):
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("dtype", few([np.float32, np.float64], [np.float32]))
 def test_balls_and_boxes_return_members_bit_for_bit(dtype):
     rng = np.random.default_rng(4)
     for constraint in (L2Ball(0.37, 0.1), L1Ball(0.37), Box(-0.37, 0.21)):
-        inside = jnp.asarray(0.99 * (members(constraint, rng, 500) - 0.05) + 0.05, dtype)
-        inside = inside[constraint.contains(inside, 0.0)]
-        assert inside.shape[0] > 100
-        assert np.array_equal(constraint.project(inside), inside)
+        some = (0.99 * (members(constraint, rng, 500) - 0.05) + 0.05).astype(dtype)
+        inside = np.asarray(contains(constraint, some, 0.0))
+        assert inside.sum() > 100
+        assert np.array_equal(np.asarray(project(constraint, some))[inside], some[inside])
 
 
 @bounded

@@ -241,11 +241,11 @@ def without_a_floor(records, beta):
 
 
 @pytest.mark.optimised
-@exhibit(Median.of(0.0, 1.0).smooth_sensitivity, without_a_floor)
+@exhibit(jax.jit(Median.of(0.0, 1.0).smooth_sensitivity), without_a_floor)
 def test_a_smooth_scale_never_vanishes(spread):
     """Bound that underflows to 0 on one neighbour; checked by its logarithm along a chain."""
     ones = (0, 8, 16, 60)
-    scales = [float(spread(jnp.zeros(255, jnp.float32).at[:k].set(1.0), 1.0)) for k in ones]
+    scales = [float(spread((np.arange(255) < k).astype(np.float32), 1.0)) for k in ones]
     assert min(scales) > 0.0
     assert np.all(np.abs(np.diff(np.log(scales))) <= np.diff(ones) * (1.0 + 2.0**-17))
 
@@ -258,25 +258,25 @@ def deviations(label):
     return EmpiricalRisk(GeneralisedLinear(Quantile(0.5)), data, None, WholeSpace())
 
 
-def bounded_risk(label):
+@jax.jit
+def bounded_risk(label, point):
     query = ClippedRisk.of(ProblemClass(n=1, dim=1, lipschitz=1.0, radius=RADIUS))
-    value = query.risk_of(deviations(label), CENTRE, 1e-6)
-    return lambda point: value(point)[0]
+    return query.risk_of(deviations(label), CENTRE, 1e-6)(point)[0]
 
 
-def difference_of_losses(label):
+@jax.jit
+def difference_of_losses(label, point):
     risk = deviations(label)
-    return lambda point: risk.value(point) - risk.value(CENTRE)
+    return risk.value(point) - risk.value(CENTRE)
 
 
 @pytest.mark.optimised
 @exhibit(bounded_risk, difference_of_losses)
-def test_a_score_keeps_its_range_for_huge_labels(risk_of):
+def test_a_score_keeps_its_range_for_huge_labels(risk):
     """Loss difference that cancels to rounding error; checked for labels up to 1e18."""
     for label in (0.0, 1e14, 1e16, 1e18):
-        risk = risk_of(label)
         for w in np.linspace(1.0 - RADIUS, 1.0 + RADIUS, 9):
-            assert abs(float(risk(jnp.asarray([w])))) <= RADIUS * (1.0 + 1e-5)
+            assert abs(float(risk(label, np.array([w])))) <= RADIUS * (1.0 + 1e-5)
 
 
 @exhibit(round_up, lambda x: float(np.float32(x)), lambda x: float(int(x)))

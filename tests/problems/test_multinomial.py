@@ -135,7 +135,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", CHOICES)
 def test_methods_release_matrices(name):
     plan = privopt.ALGORITHMS[name].plan(PROBLEM.problem_class, BUDGET, **CHOICES[name])
