@@ -72,6 +72,7 @@ def systems() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     }
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("name", systems())
 def test_certificates_hold_and_agree_with_linear_programming(name):
     matrix, b = systems()[name]

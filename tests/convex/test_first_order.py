@@ -110,6 +110,7 @@ def test_step_sizes_are_those_of_the_theorems(name):
 
 
 @pytest.mark.optimised
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("rule", [Average(), last_iterate(), polynomial_average(2.0)])
 def test_the_path_is_what_fewer_steps_release(rule):
     result = found(rule, recorded=6)

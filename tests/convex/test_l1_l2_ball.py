@@ -89,12 +89,12 @@ def test_it_is_the_l1_or_the_l2_ball_where_the_other_is_idle():
 
 @pytest.mark.optimised
 def test_members_keep_their_bits_and_projecting_twice_changes_nothing():
-    ball, x = L1L2Ball(1.7, 1.0), jnp.asarray(points())
-    inside = ball.contains(x, 0.0)
+    ball, x = L1L2Ball(1.7, 1.0), points()
+    inside = np.asarray(jax.jit(lambda x: ball.contains(x, 0.0))(x))
     assert 10 < inside.sum() < 350
-    once = ball.project(x)
+    once = np.asarray(project(ball, x))
     assert np.array_equal(once[inside], x[inside])
-    np.testing.assert_allclose(ball.project(once), once, atol=1e-14)
+    np.testing.assert_allclose(project(ball, once), once, atol=1e-14)
 
 
 @rounded
@@ -111,12 +111,11 @@ def test_hostile_points(dtype):
         [3e38, *[3e38 * (1.0 - eps)] * 7],
         [2e-38, 1e-45, *[1e-45] * 6],
     ]
-    x = jnp.asarray(rows, dtype)
-    projected = project(ball, x)
+    x = np.asarray(rows, dtype)
+    projected = np.asarray(project(ball, x))
     assert projected.dtype == dtype
     assert np.all(np.isfinite(projected))
     assert np.all(jax.jit(lambda x: ball.contains(x, 8.0 * eps))(projected))
-    projected = np.asarray(projected)
     np.testing.assert_allclose(projected[1], np.full(DIM, 0.25), rtol=4 * eps)
     np.testing.assert_allclose(projected[2], [3**-0.5] * 3 + [0.0] * 5, rtol=4 * eps)
     np.testing.assert_allclose(projected[3], np.eye(DIM)[0], atol=4 * eps)
@@ -143,7 +142,7 @@ def test_small_balls_far_away(dtype):
     """Two coordinates share it: as they differ, or in the quotient of the radii."""
     eps = float(jnp.finfo(dtype).eps)
     for size in (1e10, 1e30, 3e38):
-        x = jnp.asarray([size, -size * (1.0 - 4.0 * eps), 0.1 * size], dtype)
+        x = np.asarray([size, -size * (1.0 - 4.0 * eps), 0.1 * size], dtype)
         for radius in (1e-25, 1e-5, 1.0):
             ball = L1L2Ball(1.2 * radius, radius)
             found = np.float64(project(ball, x)) / radius

@@ -76,7 +76,7 @@ CASES = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("case", CASES)
 def test_both_ways_end_at_the_same_point(case):
     """Solve all tilts together, and each tilt alone with a ball as the example of all sets."""

@@ -46,6 +46,7 @@ def moves(query, relation, dtype, norm=1):
         yield float(np.linalg.norm(np.atleast_1d(moved), norm))
 
 
+@pytest.mark.cases(11)
 @relations
 @dtypes
 @intervals
@@ -87,6 +88,7 @@ def test_sums_and_counts_are_right_and_that_of_nothing_is_zero():
     assert float(BoundedSum.of(2.0, 3.0).answer(jnp.asarray([math.nan]))) == 2.0
 
 
+@pytest.mark.cases(11)
 @relations
 @dtypes
 @intervals
