@@ -39,7 +39,9 @@ help:  ## list the targets
 
 install: $(INSTALLED)  ## set up .venv (done once; again when pyproject.toml changes)
 
-test: lint types pytest  ## style, types and tests: of a contract, the cases that differ in kind
+# mypy runs beside the first tests, which leave a share of the processors idle.
+test: lint  ## style, types and tests: of a contract, the cases that differ in kind
+	@$(MAKE) --no-print-directory --jobs=2 types pytest
 
 test-all:  ## the same with every case, in half an hour: each night, and before a release
 	$(MAKE) test CASES=--all

@@ -80,6 +80,7 @@ def test_the_loss_of_two_buckets_is_known_to_the_last_digits(p):
     assert lower <= exact <= upper <= exact * (1.0 + 1e-9)
 
 
+@pytest.mark.cases(30)
 @ACCOUNTANT
 @pytest.mark.parametrize("loss", [1e-300, 1e-20, 1e-3, 800.0, 1e5, 1e200, 1e308])
 def test_every_pure_loss_has_answers(accountant, loss):
