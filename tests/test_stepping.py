@@ -30,7 +30,7 @@ CHOICES = {
     "noisy_adam": {"steps": 6, "batch_size": 12, "output": "random_iterate"},
     "phased_sgd": {},
 }
-KINDS = ("dp_gd", "dp_sgd", "dp_ftrl", "phased_sgd")  # the others take steps as these do
+KINDS = ("dp_sgd", "dp_ftrl", "phased_sgd")  # the others take steps as these do
 READING = sorted(name for name in CHOICES if privopt.ALGORITHMS[name].rows)
 KEY = jax.random.key(3)
 LOSS = GeneralisedLinear(Logistic())

@@ -122,7 +122,7 @@ SMOOTH = ProblemClass(n=60, dim=4, lipschitz=1.0, radius=2.0, smoothness=0.25)
 AVERAGED = {"output": "average_after_step", "epochs": 6}
 
 
-@pytest.mark.cases(1)
+@pytest.mark.thorough  # runs of a default plan are compared with the bound below
 @pytest.mark.parametrize("noise", ["banded_inverse", "tree", "independent"])
 @pytest.mark.parametrize(
     ("epsilon", "batch_size", "step_size"), few([(20.0, 20, 2.0), (4.0, 7, 0.5)], [(4.0, 7, 0.5)])
