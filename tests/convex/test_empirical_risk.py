@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 from privopt.convex import (
+    DenseFeatures,
     Distance,
     EmpiricalRisk,
     GeneralisedLinear,
@@ -18,6 +21,7 @@ from privopt.convex import (
     Linear,
     Logistic,
     Squared,
+    SquaredDistance,
     WholeSpace,
 )
 
@@ -120,3 +124,23 @@ def test_astype_casts_arrays_and_keeps_numbers_and_integers():
     assert cast.data["k"].dtype == risk.data["k"].dtype
     assert cast.loss.width == 0.3
     assert cast.constraint.radius == 2.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "part", "value"),
+    [
+        (GeneralisedLinear(Logistic()), 0, math.nan),
+        (GeneralisedLinear(Logistic()), 1, math.inf),
+        (SquaredDistance(1.0), None, 1e200),  # whose square is infinite
+    ],
+)
+def test_a_record_that_is_not_finite_has_no_norm_and_is_stored_as_zeros(loss, part, value):
+    parts = [np.array([[3.0, 4.0], [1.0, 0.0]]), np.array([1.0, -1.0])]
+    parts[part or 0][1] = value
+    data = DenseFeatures(parts[0]) if part is None else tuple(map(jnp.asarray, parts))
+    stored = EmpiricalRisk(loss, data, None, WholeSpace()).with_norms()
+    np.testing.assert_array_equal(stored.norms, [5.0, np.nan])
+    features, *labels = jax.tree.leaves(stored.data)
+    np.testing.assert_array_equal(features, [[3.0, 4.0], [0.0, 0.0]])
+    for each in labels:
+        np.testing.assert_array_equal(each, [1.0, 0.0])
