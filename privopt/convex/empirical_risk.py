@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Float, Int, Key
 
 from privopt.convex.arrays import node_classes, pytree_dataclass
-from privopt.convex.features import Features, as_features, floats, is_features
+from privopt.convex.features import Features, as_features, floats, is_features, numpy_for
 from privopt.convex.losses import GeneralisedLinear, Loss, ScalarLoss
 from privopt.convex.record_losses import CoordinateLoss, MeanAndSpread, Separable, SquaredDistance
 from privopt.convex.sets import ConstraintSet
@@ -127,13 +127,13 @@ class EmpiricalRisk:
             norms = rows.norms()
             if isinstance(norms, jax.core.Tracer) or isinstance(labels, jax.core.Tracer):
                 return self
-            sizes = np.asarray(norms)
+            numpy = numpy_for(norms)
             with np.errstate(over="ignore"):  # distances use the squared norms
-                valid = np.isfinite(np.square(sizes) if labels is None else sizes)
-            valid &= labels is None or np.isfinite(labels)
+                valid = numpy.isfinite(numpy.square(norms) if labels is None else norms)
+            valid &= labels is None or numpy.isfinite(labels)
             if valid.all():
                 return replace(self, norms=norms)
-            norms = jnp.asarray(np.where(valid, sizes, np.nan))
+            norms = jnp.asarray(numpy.where(valid, norms, jnp.nan))
             rows, labels = _without_invalid(rows, labels, norms)
         return replace(self, data=rows if labels is None else (rows, labels), norms=norms)
 

@@ -397,15 +397,23 @@ def shortened(features: FeaturesLike, curvature: float, smoothness: float | None
     terms = max(leaf.shape[1] for leaf in jax.tree.leaves(rows))
     limits, norms = jnp.finfo(rows.dtype), rows.norms()
     bound = math.sqrt(smoothness / curvature) * (1.0 - (terms + 8) * float(limits.eps))
-    traced = isinstance(norms, jax.core.Tracer)
-    numpy: Any = jnp if traced else np
+    numpy = numpy_for(norms)
     bound, norms = numpy.asarray(bound, rows.dtype), numpy.asarray(norms)
     long = (norms > bound) & numpy.isfinite(norms)
-    if not traced and not long.any():
+    if not isinstance(norms, jax.core.Tracer) and not long.any():
         return features  # without a copy
     factors = bound / numpy.where(long, norms, bound)
     factors = numpy.where(factors >= limits.smallest_normal, factors, 0.0)
     return _shorten(features, numpy.where(long, factors, 1.0))
+
+
+def numpy_for(array: Array) -> Any:
+    """Return the module for computations on ``array`` outside of the programs of runs.
+
+    It is NumPy, which compiles nothing, unless the array is traced or shared with other processes.
+    """
+    traced = isinstance(array, jax.core.Tracer)
+    return np if not traced and array.is_fully_addressable else jnp
 
 
 @jax.jit
