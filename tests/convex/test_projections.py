@@ -78,6 +78,7 @@ def test_the_l1_threshold_is_exact(size, dtype):
             assert abs(Fraction(float(threshold)) - exact(row, total)) <= 4 * eps * total
 
 
+@pytest.mark.cases(4)
 @ROUNDED
 @pytest.mark.parametrize("size", [7, 600, 5000])
 def test_norms_equal_the_target(size, dtype):

@@ -122,6 +122,7 @@ def test_a_gradient_below_the_clip_keeps_its_bits(path, dtype):
         np.testing.assert_array_equal(found, free)
 
 
+@pytest.mark.cases(9)
 @pytest.mark.optimised
 @some
 @paths
