@@ -257,8 +257,7 @@ def test_an_interrupted_stream_goes_on_where_it_was():
         privopt.run_stream(planned, LOSS, read, jax.random.key(4), state=kept[0])
 
 
-@pytest.mark.cases(3)
-@pytest.mark.parametrize("value", [np.nan, np.inf, -1e38, 1e-45])
+@pytest.mark.parametrize("value", few([np.nan, np.inf, -1e38, 1e-45], [np.nan, -1e38, 1e-45]))
 def test_hostile_records_are_what_they_are_to_a_run(value):
     """Test a tenth of hostile records, so that every batch contains some."""
     features, labels = records()

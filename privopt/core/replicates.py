@@ -117,8 +117,10 @@ def run_chunks(
     def arguments(first: int, width: int) -> tuple[Any, ...]:
         used = devices[:width]
         whole = -(-width // len(used)) * len(used)
-        rows = (first * group + np.arange(whole * group)) % keys.shape[0]
-        some = keys if whole == count else jnp.take(keys, rows, axis=0)
+        some = keys
+        if whole != count:
+            rows = (first * group + np.arange(whole * group)) % keys.shape[0]
+            some = jnp.take(keys, rows, axis=0)
         mesh = Mesh(np.array(used), ("replicates",))
         return algorithm, static, inner, numbers, source, some, group, mesh
 

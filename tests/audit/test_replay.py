@@ -23,7 +23,7 @@ CLEAN = set(attackable())  # before any is registered by a test
 KINDS = ("dp_sgd", "dp_ftrl", "objective_perturbation", "projection_mechanism")
 
 
-@pytest.mark.cases(1)  # replays of the other kinds are in the contract
+@pytest.mark.cases(2)  # the contract replays sampled steps and a solver
 @pytest.mark.parametrize("name", few(sorted(privopt.algorithms.BUILT_IN & CLEAN), KINDS))
 def test_a_run_sees_the_data_through_its_answers_alone(name):
     assert replayed(worst_pair(name, BUDGET), key=KEY) == ()
