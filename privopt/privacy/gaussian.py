@@ -43,6 +43,7 @@ from privopt.privacy.numbers import (
 
 _CLOSE = 2.0**-50  # relative accuracy of inverses
 _NEAR = 1e-9  # relative distance of the ends of an inverse, usually
+_ROOT_OF_TWO, _MILLS_FACTOR = math.sqrt(2.0), math.sqrt(0.5 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
 
@@ -234,6 +235,7 @@ def log_delta_bounds(epsilon: float, mu: float) -> tuple[float, float]:
     return value - error, min(0.0, value + error)
 
 
-def _mills_ratio(x: npt.ArrayLike) -> Array:
+def _mills_ratio(x: float | Array) -> Array:
     """Return ``R(x) = Phi(-x) / phi(x)``, positive and decreasing, for ``x > -37``."""
-    return np.asarray(math.sqrt(0.5 * math.pi) * erfcx(np.asarray(x) / math.sqrt(2.0)))
+    ratio: Array = _MILLS_FACTOR * erfcx(x / _ROOT_OF_TWO)
+    return ratio
