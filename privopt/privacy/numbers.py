@@ -263,21 +263,23 @@ def false_position(
     """Reduce an interval with ``gap(inside) <= 0 < gap(outside)`` by guarded false position.
 
     Both returned points were tested, so their signs are certain for every ``gap``. Infinite values
-    are allowed and lead to halving. The last steps overshoot the estimate, so that the final
-    interval is no wider than the tolerance.
+    are allowed and lead to halving, and so do two steps that did not halve the interval. The last
+    steps overshoot the estimate, so that the final interval is no wider than the tolerance.
 
     The sign changes once between the two points, up to rounding. The points may be in any order.
     The search ends once they are within ``absolute + relative max(|inside|, |outside|)``.
     """
     low, high, last = gap(inside), gap(outside), 0
-    for step in range(_STEPS):
+    two_before = before = math.inf  # widths of earlier intervals
+    for _ in range(_STEPS):
         width = outside - inside
         tolerance = absolute + relative * max(abs(inside), abs(outside))
         if abs(width) <= tolerance:
             break
-        guess = 0.5
-        if step % 3 != 2 and -math.inf < low < high < math.inf:
+        guess, slow = 0.5, abs(width) > 0.5 * two_before
+        if not slow and -math.inf < low < high < math.inf:
             guess = low / (low - high)
+        two_before, before = math.inf if slow else before, abs(width)
         least = min(0.5, 0.5 * tolerance / abs(width))
         middle = inside + min(max(guess, least), 1.0 - least) * width
         if middle in (inside, outside):

@@ -121,3 +121,17 @@ def test_false_position_allows_for_infinite_values_and_jumps():
     assert inside < 0.3 <= outside
     stuck = false_position(lambda x: 1.0 if x > 1.0 else -1.0, 1.0, math.nextafter(1.0, 2.0))
     assert stuck == (1.0, math.nextafter(1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("gap", "most"),
+    [
+        (lambda x: x**3 - 0.4, 20),  # by halving alone it would take 50
+        (lambda x: -1e-12 if x < 0.1234 else 1e3, 125),  # three for each halving
+    ],
+    ids=["smooth", "jump"],
+)
+def test_false_position_takes_few_steps_and_does_not_creep(gap, most):
+    calls = []
+    false_position(lambda x: calls.append(x) or gap(x), 0.0, 1.0, absolute=1e-12)
+    assert len(calls) <= most
