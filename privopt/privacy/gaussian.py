@@ -235,7 +235,6 @@ def log_delta_bounds(epsilon: float, mu: float) -> tuple[float, float]:
     return value - error, min(0.0, value + error)
 
 
-def _mills_ratio(x: float | Array) -> Array:
+def _mills_ratio(x: float | Array) -> float | Array:
     """Return ``R(x) = Phi(-x) / phi(x)``, positive and decreasing, for ``x > -37``."""
-    ratio: Array = _MILLS_FACTOR * erfcx(x / _ROOT_OF_TWO)
-    return ratio
+    return _MILLS_FACTOR * erfcx(x / _ROOT_OF_TWO)

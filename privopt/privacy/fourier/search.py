@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from privopt.privacy.fourier.composition import Composition, compose
-from privopt.privacy.fourier.lattice import discretise_above, discretise_below
+from privopt.privacy.fourier.lattice import LatticeLoss, discretise_above, discretise_below
 from privopt.privacy.fourier.window import Place, Saddle, Sketch
 from privopt.privacy.numbers import Array, U
 from privopt.privacy.pairs import Pair
@@ -27,7 +28,7 @@ from privopt.privacy.pairs import Pair
 Parts = tuple[tuple[Pair, int], ...]
 
 _MAX_POINTS = 2**20  # points of one transform, for an accuracy of 1e-3
-_WORK = 2**23  # points of all transforms and products of one search, for the same
+_WORK = 10**7  # points of all transforms and products of one search, for the same
 _WORK_FACTOR = 4.0  # largest multiple of it for a higher accuracy
 _MAX_BINS = 2**20  # of all losses
 _BIN = 4  # cost of a bin in points
@@ -407,27 +408,33 @@ class _Search:
         results = []
         for sign in signs:
             lattices, blur = [], 0.0
-            for part, (edges, (pair, count)) in enumerate(zip(all_edges, self.parts, strict=True)):
-                ends = edges.astype(np.float64)
-                if sign < 0.0:
-                    centre, atoms = self.sketch.centre(part, self.place, spacing, self.ranges[part])
-                    ends = _centred(ends, centre / spacing, np.array(atoms) / spacing)
-                bins, infinite = pair.bins(spacing * ends), pair.infinite()[0]
-                self.work -= _BIN * edges.size
-                blur += count * (bins.blur + 8 * U * spacing * float(np.abs(ends[[0, -1]]).max()))
-                lattice = (
-                    discretise_above(bins, edges, spacing, infinite)
-                    if sign > 0.0
-                    else discretise_below(
-                        bins, ends, spacing, infinite, self.saddle.tilt, centre / spacing
-                    )
-                )
-                lattices.append((lattice, count))
+            for part, edges in enumerate(all_edges):
+                lattice, part_blur = self._lattice(part, edges, spacing, sign)
+                lattices.append((lattice, self.parts[part][1]))
+                blur += part_blur
             results.append(
                 (compose(lattices, self.window, self.largest, pessimistic=sign > 0.0), blur)
             )
             self.work -= results[-1][0].size * (len(self.parts) + 3)
         return results
+
+    def _lattice(
+        self, part: int, edges: npt.NDArray[np.int64], spacing: float, sign: float
+    ) -> tuple[LatticeLoss, float]:
+        """Return the loss of a kind of release on the lattice, and the blur of all its releases."""
+        pair, count = self.parts[part]
+        ends, centre = edges.astype(np.float64), 0.0
+        if sign < 0.0:
+            centre, atoms = self.sketch.centre(part, self.place, spacing, self.ranges[part])
+            centre /= spacing
+            ends = _centred(ends, centre, np.array(atoms) / spacing)
+        bins, infinite = pair.bins(spacing * ends), pair.infinite()[0]
+        self.work -= _BIN * edges.size
+        blur = count * (bins.blur + 8 * U * spacing * float(np.abs(ends[[0, -1]]).max()))
+        if sign > 0.0:
+            return discretise_above(bins, edges, spacing, infinite), blur
+        tilt = self.saddle.tilt
+        return discretise_below(bins, ends, spacing, infinite, tilt, centre), blur
 
     def spacing(self, accuracy: float) -> float:
         """Return the mesh for a relative accuracy."""
