@@ -270,16 +270,16 @@ def false_position(
     The search ends once they are within ``absolute + relative max(|inside|, |outside|)``.
     """
     low, high, last = gap(inside), gap(outside), 0
-    two_before = before = math.inf  # widths of earlier intervals
+    older_width = previous_width = math.inf
     for _ in range(_STEPS):
         width = outside - inside
         tolerance = absolute + relative * max(abs(inside), abs(outside))
         if abs(width) <= tolerance:
             break
-        guess, slow = 0.5, abs(width) > 0.5 * two_before
+        guess, slow = 0.5, abs(width) > 0.5 * older_width
         if not slow and -math.inf < low < high < math.inf:
             guess = low / (low - high)
-        two_before, before = math.inf if slow else before, abs(width)
+        older_width, previous_width = math.inf if slow else previous_width, abs(width)
         least = min(0.5, 0.5 * tolerance / abs(width))
         middle = inside + min(max(guess, least), 1.0 - least) * width
         if middle in (inside, outside):
